@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/keeper.hpp"
 
-#include "formats/held/document.hpp"
+#include "formats/encodings/held/document.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory_file.hpp"
 #include "lib/exec/local_socket.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/checkpoint.hpp"
 
-#include "formats/dcp/archive_forms.hpp"
-#include "formats/dcp/dcp.hpp"
 #include "formats/driver.hpp"
+#include "formats/encodings/dcp/archive_forms.hpp"
+#include "formats/encodings/dcp/locate.hpp"
 #include "formats/recognise.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"

@@ -51,8 +51,8 @@ std::vector<std::pair<std::string, std::string>> settings(const AdamSettings& ad
 
 }  // namespace
 
-std::vector<AdamEntry> adam_entries(const Content& content) {
-    std::vector<AdamEntry> entries;
+std::vector<KnownEntry> adam_entries(const Content& content) {
+    std::vector<KnownEntry> entries;
     if (!content.adam) return entries;
     const Reading& reading = *content.reading;
     const bool own = reading.dialect != nullptr && !reading.dialect->roles.empty();

@@ -2,11 +2,8 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "lib/core/catalogue.hpp"
 
-#include <cstdint>
 #include <filesystem>
-#include <span>
 
 namespace tpx::formats {
 
@@ -21,12 +18,6 @@ Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing
 
 /// How many ranks wrote files "__R_N.distcp" into `directory`, also those that had nothing to store.
 int ranks_of_files(const std::filesystem::path& directory);
-
-/// Finds the payloads of `pieces` (indices into the catalogue): sets offset and strides, and the archive's length to 0,
-/// which tells later calls to leave the piece alone. Costs two small reads for each large piece, and few reads for many
-/// short ones. Throws Error "FILE: tensor 'NAME': ..." when an archive does not hold one tensor of the catalogue's
-/// dtype and the piece's shape, whole.
-void locate_archives(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces);
 
 /// `.metadata` and one `__R_0.distcp` for each rank that holds something, with one archive for each piece that has
 /// elements. The source's byte items are copied into rank 0's file when it is a DCP checkpoint, and its planner data is

@@ -3,9 +3,9 @@
 
 #include "formats/dcp/adam.hpp"
 #include "formats/dcp/dcp.hpp"
+#include "formats/dcp/held.hpp"
+#include "formats/encodings/held/document.hpp"
 #include "formats/encodings/torch/text.hpp"
-#include "formats/held/document.hpp"
-#include "formats/held/held.hpp"
 #include "formats/recognise.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"

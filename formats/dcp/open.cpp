@@ -2,10 +2,9 @@
 #include "formats/companions.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/driver.hpp"
-#include "formats/dcp/metadata.hpp"
 #include "formats/dcp/training_roles.hpp"
+#include "formats/encodings/dcp/metadata.hpp"
 #include "formats/megatron/common_of_dcp.hpp"
-#include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 
@@ -19,13 +18,6 @@ void refuse_per_rank_metadata(const std::filesystem::path& directory) {
 }
 
 }  // namespace
-
-void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint, MissingFiles missing) {
-    checkpoint.catalogue.directory = directory;
-    read_metadata(directory, checkpoint);
-    check_extents(checkpoint, missing);
-    in_context([&] { return (directory / ".metadata").string(); }, [&] { find_holes(checkpoint.catalogue); });
-}
 
 int ranks_of_files(const std::filesystem::path& directory) {
     std::int32_t highest = -1;

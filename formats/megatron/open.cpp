@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/dcp/metadata.hpp"
+#include "formats/encodings/dcp/metadata.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/torch_dist.hpp"

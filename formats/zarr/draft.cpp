@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/dcp/draft.hpp"
+#include "formats/encodings/dcp/draft.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/zarr/array.hpp"

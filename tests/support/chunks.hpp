@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "formats/dcp/dcp.hpp"
+#include "formats/encodings/dcp/locate.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/dcp/archive_forms.hpp"
+#include "formats/encodings/dcp/archive_forms.hpp"
 
 #include "formats/encodings/torch/tensor_blobs.hpp"
 #include "lib/core/error.hpp"

@@ -2,9 +2,9 @@
 #include "formats/dcp/adam_entries.hpp"
 #include "formats/dcp/driver.hpp"
 #include "formats/dcp/flatten.hpp"
+#include "formats/dcp/held.hpp"
+#include "formats/encodings/held/document.hpp"
 #include "formats/encodings/torch/value.hpp"
-#include "formats/held/document.hpp"
-#include "formats/held/held.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
 
@@ -33,7 +33,7 @@ std::string little_endian(std::uint32_t value) {
 /// The values beside the tensors, which every rank gets.
 struct Common {
     NewObjects objects;
-    std::vector<AdamEntry> adam;
+    std::vector<KnownEntry> adam;
     float step = 0;
     std::unordered_map<std::string, KeyPath> paths;  // of names
 };
@@ -91,7 +91,7 @@ public:
             add_object(object.name, object.length);
         }
         for (const NewObjects::Made& object : common_.objects.made) put_object(object.name, object.bytes);
-        for (const AdamEntry& entry : common_.adam)
+        for (const KnownEntry& entry : common_.adam)
             entry.tensor ? put_step(entry.name) : put_object(entry.name, entry.archive);
         put_crcs();
         document_.size = end_;

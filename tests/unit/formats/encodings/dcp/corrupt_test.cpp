@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/dcp.hpp"
-#include "formats/dcp/write_metadata.hpp"
+#include "formats/encodings/dcp/write_metadata.hpp"
 #include "formats/encodings/torch/pickle_writer.hpp"
 #include "tests/support/chunks.hpp"
 

@@ -19,7 +19,8 @@ void read_metadata(const std::filesystem::path& directory, Checkpoint& checkpoin
 /// ends.
 void check_extents(Checkpoint& checkpoint, MissingFiles missing);
 
-/// read_metadata(), check_extents(), and the check that boxes do not overlap: what DCP and torch_dist share.
+/// read_metadata(), check_extents(), and the check that boxes do not overlap: what the readers of DCP and of
+/// torch_dist share.
 void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint, MissingFiles missing);
 
 /// The rank R of a file "__R_N.distcp"; -1 for other names.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/held/document.hpp"
+#include "formats/encodings/held/document.hpp"
 
 #include "tests/support/scratch.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/dcp/archive_forms.hpp"
-#include "formats/dcp/dcp.hpp"
+#include "formats/encodings/dcp/locate.hpp"
+
+#include "formats/encodings/dcp/archive_forms.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/dcp/write_metadata.hpp"
+#include "formats/encodings/dcp/write_metadata.hpp"
 
 #include "formats/encodings/torch/pickle_writer.hpp"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 #include "formats/dcp/driver.hpp"
+#include "formats/dcp/held.hpp"
 #include "formats/dcp/training_roles.hpp"
+#include "formats/encodings/held/document.hpp"
 #include "formats/encodings/torch/kept.hpp"
 #include "formats/encodings/torch/value.hpp"
-#include "formats/held/document.hpp"
-#include "formats/held/held.hpp"
 #include "formats/megatron/common_of_dcp.hpp"
 #include "formats/settings/config_file.hpp"
 #include "lib/core/coverage.hpp"

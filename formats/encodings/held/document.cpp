@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/held/document.hpp"
+#include "formats/encodings/held/document.hpp"
 
 #include "lib/core/error.hpp"
 #include "lib/layout/layout.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/dcp/metadata.hpp"
+#include "formats/encodings/dcp/metadata.hpp"
 
 #include "formats/encodings/torch/kept.hpp"
 #include "formats/encodings/torch/pickle.hpp"

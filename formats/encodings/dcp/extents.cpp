@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/dcp/metadata.hpp"
+#include "formats/encodings/dcp/metadata.hpp"
+#include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/name_list.hpp"
@@ -111,6 +112,13 @@ void check_extents(Checkpoint& checkpoint, MissingFiles missing) {
                           describe(catalogue, *last));
         last = &extent;
     }
+}
+
+void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint, MissingFiles missing) {
+    checkpoint.catalogue.directory = directory;
+    read_metadata(directory, checkpoint);
+    check_extents(checkpoint, missing);
+    in_context([&] { return (directory / ".metadata").string(); }, [&] { find_holes(checkpoint.catalogue); });
 }
 
 }  // namespace tpx::formats

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,17 @@ struct NewObjects {
     std::shared_ptr<const torch::Value> paths;  ///< of names, as planner data has them; null: those of the source
 };
 
-/// What DCP and torch_dist share: `folder`/.metadata and the data files beside it, `objects` in the first of them. The
-/// source's planner data is carried over when `planner_data`, and then also what DCP has of the content's optimizer.
+/// An entry of a new checkpoint whose archive is known.
+struct KnownEntry {
+    std::string name;
+    std::string archive;
+    bool tensor = false;  ///< a tensor of one f32, not an object
+};
+
+/// What the writers of DCP and of torch_dist share: `folder`/.metadata and the data files beside it, with `objects` and
+/// `entries` in a file of rank 0. If `planner_data`, the source's planner data is carried over.
 Draft draft_chunks(const Content& content, const std::filesystem::path& folder, bool planner_data,
-                   const NewObjects& objects);
+                   const NewObjects& objects, std::span<const KnownEntry> entries = {});
 
 /// Adds a file whose bytes are all known to `draft`.
 void add_file(Draft& draft, const std::filesystem::path& path, std::string bytes);

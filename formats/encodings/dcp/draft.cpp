@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/encodings/dcp/draft.hpp"
+
+#include "formats/encodings/dcp/write_metadata.hpp"
+#include "formats/encodings/file_blocks.hpp"
+#include "formats/encodings/torch/archive_writer.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace tpx::formats {
+namespace {
+
+/// The pieces to be stored, in the catalogue's order: those with elements, and of equal boxes the lowest rank's.
+std::vector<Piece> stored_pieces(const Content& content) {
+    std::vector<Piece> pieces;
+    for (const Piece& piece : content.pieces) {
+        if (empty(piece.box)) continue;
+        pieces.push_back(piece);
+        pieces.back().rank = std::max(piece.rank, 0);
+    }
+    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+        return std::tie(a.tensor, a.box, a.rank) < std::tie(b.tensor, b.box, b.rank);
+    });
+    const auto replica = [](const Piece& a, const Piece& b) { return a.tensor == b.tensor && a.box == b.box; };
+    pieces.erase(std::unique(pieces.begin(), pieces.end(), replica), pieces.end());
+    return pieces;
+}
+
+/// Lays archives and objects into one file for each rank, or for each `file` of its pieces: back to back, but for gaps
+/// before archives of large payloads, which bring them to their places in a block.
+class FileLayout {
+public:
+    FileLayout(const Content& content, const std::filesystem::path& folder) : content_{content}, folder_{folder} {
+        draft_.tensors = content.tensors;
+        draft_.pieces = stored_pieces(content);
+        lengths_.resize(draft_.pieces.size());
+        prefixes_.resize(draft_.pieces.size());
+    }
+
+    void place_objects(const NewObjects& objects) {
+        if (objects.kept.empty() && objects.made.empty()) return;
+        open_file_of(0, number_for_objects());
+        for (const Object& object : objects.kept) {
+            draft_.copies.push_back(
+                {content_.source->catalogue.path(object.file), object.offset, object.length, file_, end_});
+            objects_.push_back({object.name, file_, end_, object.length});
+            end_ += object.length;
+        }
+        for (const NewObjects::Made& object : objects.made) {
+            objects_.push_back({object.name, file_, end_, object.bytes.size()});
+            put(object.bytes);
+        }
+    }
+
+    /// Entries whose bytes are known: objects, and tensors without axes.
+    void place_entries(std::span<const KnownEntry> entries) {
+        if (entries.empty()) return;
+        if (rank_ != 0) open_file_of(0, number_for_objects());
+        for (const KnownEntry& entry : entries) {
+            if (entry.tensor) {
+                scalars_.push_back({static_cast<std::uint32_t>(scalar_tensors_.size()), file_, end_, {}, {}, 0});
+                scalar_tensors_.push_back({entry.name, DType::f32, {}});
+                scalar_lengths_.push_back(entry.archive.size());
+            } else {
+                objects_.push_back({entry.name, file_, end_, entry.archive.size()});
+            }
+            put(entry.archive);
+        }
+        flush();
+    }
+
+    void place_pieces() {
+        std::vector<std::uint32_t> order(draft_.pieces.size());
+        std::iota(order.begin(), order.end(), 0);
+        const auto file_of = [&](std::uint32_t index) {
+            return std::pair{draft_.pieces[index].rank, draft_.pieces[index].file};
+        };
+        std::ranges::stable_sort(order, {}, file_of);
+        for (std::uint32_t index : order) {
+            const auto [rank, number] = file_of(index);
+            if (rank != rank_ || number != number_) open_file_of(rank, number);
+            place(index);
+        }
+        close_file();
+    }
+
+    Draft finish(bool planner_data, const torch::Value* paths) {
+        std::vector<Tensor> tensors = draft_.tensors;
+        std::vector<Piece> pieces = draft_.pieces;
+        tensors.insert(tensors.end(), scalar_tensors_.begin(), scalar_tensors_.end());
+        for (Piece piece : scalars_) {
+            piece.tensor += static_cast<std::uint32_t>(draft_.tensors.size());
+            pieces.push_back(piece);
+        }
+        lengths_.insert(lengths_.end(), scalar_lengths_.begin(), scalar_lengths_.end());
+        MetadataContent metadata{draft_.files, tensors, pieces, lengths_, objects_, planner_data, nullptr};
+        if (paths != nullptr)
+            metadata.known_planner_data = paths;
+        else if (content_.source != nullptr)
+            metadata.known_planner_data = content_.source->planner_data.get();
+        add_file(draft_, folder_ / ".metadata", write_metadata(metadata));
+        for (std::size_t i = 0; i < draft_.pieces.size(); ++i) draft_.pieces[i].offset += prefixes_[i];
+        return std::move(draft_);
+    }
+
+private:
+    /// The number of the file of rank 0 that contains objects: its only one or, if files have holders, one more.
+    std::uint32_t number_for_objects() const {
+        std::uint32_t number = 0;
+        for (const Piece& piece : draft_.pieces)
+            if (content_.split_by_holders && piece.rank == 0) number = std::max(number, piece.file + 1);
+        return number;
+    }
+
+    void open_file_of(std::int32_t rank, std::uint32_t number) {
+        close_file();
+        rank_ = rank;
+        number_ = number;
+        file_ = std::uint32_t(draft_.files.size());
+        draft_.files.push_back({folder_ / fmt::format("__{}_{}.distcp", rank, number), 0});
+    }
+
+    void close_file() {
+        if (rank_ < 0) return;
+        flush();
+        draft_.files[file_].size = end_;
+        end_ = 0;
+    }
+
+    /// What follows one payload and precedes the next becomes one run of fixed bytes.
+    void flush() {
+        if (!bytes_.empty()) draft_.fixed.push_back({file_, end_ - bytes_.size(), std::move(bytes_)});
+        bytes_.clear();
+    }
+
+    void place(std::uint32_t index) {
+        Piece& piece = draft_.pieces[index];
+        const torch::TensorFrame& frame = frame_of(piece);
+        if (frame.payload >= least_aligned) leave_gap(gap_to(end_ + frame.prefix.size(), piece.offset));
+        for (std::uint64_t crc : frame.crcs) draft_.crc_slots.push_back({index, file_, end_ + crc});
+        piece.file = file_;
+        piece.offset = end_;
+        piece.strides = row_major(sizes(piece.box));
+        lengths_[index] = frame.size();
+        prefixes_[index] = frame.prefix.size();
+        put(frame.prefix);
+        flush();
+        end_ += frame.payload;
+        put(frame.suffix);
+    }
+
+    void leave_gap(std::uint64_t bytes) {
+        if (bytes > 0) flush();
+        end_ += bytes;
+    }
+
+    void put(const std::string& bytes) {
+        bytes_ += bytes;
+        end_ += bytes.size();
+    }
+
+    const torch::TensorFrame& frame_of(const Piece& piece) {
+        const Tensor& tensor = draft_.tensors[piece.tensor];
+        const auto key = std::pair{tensor.dtype, sizes(piece.box)};
+        const auto known = frames_.find(key);
+        if (known != frames_.end()) return known->second;
+        return in_context(
+            [&] { return fmt::format("tensor '{}'", tensor.name); },
+            [&]() -> auto& { return frames_.emplace(key, torch::frame_tensor(key.first, key.second)).first->second; });
+    }
+
+    const Content& content_;
+    std::filesystem::path folder_;
+    Draft draft_;
+    std::vector<std::uint64_t> lengths_;   // of the archives
+    std::vector<std::uint64_t> prefixes_;  // of their bytes before the payload
+    std::vector<Object> objects_;
+    std::vector<Tensor> scalar_tensors_;  // whose bytes are known; tensors of scalars_ are theirs
+    std::vector<Piece> scalars_;
+    std::vector<std::uint64_t> scalar_lengths_;
+    std::map<std::pair<DType, Shape>, torch::TensorFrame> frames_;
+    std::int32_t rank_ = -1;    // of the file that is open
+    std::uint32_t number_ = 0;  // of the file among those of its rank
+    std::uint32_t file_ = 0;    // that is open
+    std::uint64_t end_ = 0;     // of what has been placed into it
+    std::string bytes_;         // that end there and are not in the draft yet
+};
+
+}  // namespace
+
+void add_file(Draft& draft, const std::filesystem::path& path, std::string bytes) {
+    const auto file = std::uint32_t(draft.files.size());
+    draft.files.push_back({path, bytes.size()});
+    draft.fixed.push_back({file, 0, std::move(bytes)});
+}
+
+Draft draft_chunks(const Content& content, const std::filesystem::path& folder, bool planner_data,
+                   const NewObjects& objects, std::span<const KnownEntry> entries) {
+    FileLayout layout{content, folder};
+    layout.place_objects(objects);
+    layout.place_entries(entries);
+    layout.place_pieces();
+    return layout.finish(planner_data, objects.paths.get());
+}
+
+}  // namespace tpx::formats
