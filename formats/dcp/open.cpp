@@ -4,7 +4,7 @@
 #include "formats/dcp/driver.hpp"
 #include "formats/dcp/training_roles.hpp"
 #include "formats/encodings/dcp/metadata.hpp"
-#include "formats/megatron/common_of_dcp.hpp"
+#include "formats/state/common_objects.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 

@@ -3,11 +3,11 @@
 
 #include "formats/driver.hpp"
 #include "formats/megatron/buffer_shares.hpp"
-#include "formats/megatron/common_of_dcp.hpp"
 #include "formats/megatron/conversion.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/model_check.hpp"
+#include "formats/state/common_objects.hpp"
 
 namespace tpx::formats::megatron {
 

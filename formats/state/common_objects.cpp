@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/common_of_dcp.hpp"
+#include "formats/state/common_objects.hpp"
 
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/archive.hpp"
