@@ -7,6 +7,7 @@
 #include "lib/layout/layout.hpp"
 #include "lib/layout/reading.hpp"
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,6 +57,15 @@ struct Quantised {
     std::uint64_t bytes = 0;  ///< of its blocks, which lie in one run
 };
 
+/// A file in which one rank stores values beside its tensors, and the coordinates of this rank.
+struct RankValues {
+    std::filesystem::path file;  ///< relative to the catalogue's directory
+    int pp = 0;
+    int tp = 0;
+    int ep = 0;
+    bool has_extra_states = false;  ///< of TransformerEngine, with content: scales of FP8
+};
+
 /// A checkpoint on disk, opened for reading.
 struct Checkpoint {
     Format format = default_format;
@@ -99,6 +109,7 @@ struct Checkpoint {
     std::shared_ptr<const torch::Value> planner_data;  ///< DCP's map from name to path; null when there is none
 
     std::shared_ptr<const RankFiles> rank_files;  ///< of Megatron's legacy format; null for others
+    std::vector<RankValues> rank_values;          ///< of Megatron's legacy format, sorted by rank; empty for others
     std::shared_ptr<const hdf5::Tree> tree;       ///< of HDF5 files: groups and attributes; null for others
 
     std::vector<Quantised>

@@ -5,8 +5,8 @@
 #include "formats/encodings/torch/archive.hpp"
 #include "formats/encodings/torch/kept.hpp"
 #include "formats/encodings/torch/tree_copy.hpp"
-#include "formats/megatron/rng_states.hpp"
 #include "formats/state/carried.hpp"
+#include "formats/state/rng_states.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 

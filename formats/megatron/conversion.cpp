@@ -5,10 +5,10 @@
 #include "formats/megatron/fit_masters.hpp"
 #include "formats/megatron/model_check.hpp"
 #include "formats/megatron/rank_files.hpp"
-#include "formats/megatron/rng_states.hpp"
 #include "formats/megatron/unpack.hpp"
 #include "formats/settings/model_config.hpp"
 #include "formats/state/common_state.hpp"
+#include "formats/state/rng_states.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 

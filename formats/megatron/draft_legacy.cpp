@@ -7,9 +7,9 @@
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/rank_writer.hpp"
-#include "formats/megatron/rng_states.hpp"
 #include "formats/megatron/tracker.hpp"
 #include "formats/state/common_state.hpp"
+#include "formats/state/rng_states.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 

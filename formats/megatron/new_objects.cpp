@@ -6,7 +6,8 @@
 #include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/rank_grid.hpp"
-#include "formats/megatron/rng_states.hpp"
+#include "formats/settings/args_layout.hpp"
+#include "formats/state/rng_states.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

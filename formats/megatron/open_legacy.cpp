@@ -146,6 +146,8 @@ private:
                        add_plain_optimizer(directory, archive, file, checkpoint_.config, files_->layout);
                        files_->plain_optimizer |= directory.tensors.size() > weights;
                    });
+        checkpoint_.rank_values.push_back({directory.path / path.filename(), directory.pp, directory.tp, directory.ep,
+                                           !directory.extra_states.empty()});
         const fs::path distributed = path.parent_path() / "distrib_optim.pt";
         if (!path_exists(distributed)) return;
         const torch::Archive vectors = open_archive(distributed);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/rank_grid.hpp"
 
+#include "formats/settings/args_layout.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 #include "lib/layout/dims.hpp"
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -17,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view directory_prefix = "mp_rank_";
-constexpr int most_ranks = 1 << 20;
 
 /// The numbers of a directory's name; empty when it is not of the form.
 std::vector<int> numbers_of(const fs::path& directory) {
@@ -51,13 +50,6 @@ std::vector<int> extents(const std::vector<fs::path>& directories) {
     return most;
 }
 
-int degree(const Config& args, std::string_view key, int fallback) {
-    const auto value = integer(args, key);
-    if (!value) return fallback;
-    if (*value < 1 || *value >= most_ranks) throw failure("args: {} = {}", key, *value);
-    return static_cast<int>(*value);
-}
-
 void check_extent(std::string_view axis, int shown, int told) {
     if (shown != told) throw failure("found directories of {} {} ranks, but args specify {}", shown, axis, told);
 }
@@ -68,11 +60,9 @@ struct ExpertPlace {
     int ep = 0;
 };
 
-int degree_of_experts(const Layout& layout) { return layout.etp > 0 ? layout.etp : layout.tp; }
-
 ExpertPlace expert_place(const Layout& layout, int rank) {
     ExpertPlace place;
-    const int etp = degree_of_experts(layout);
+    const int etp = expert_tp(layout);
     const int edp = std::max(1, layout.tp * layout.cp * layout.dp / (etp * layout.ep));
     for (std::size_t at = 0; at < layout.order.size(); at += 3) {
         const std::string_view axis = std::string_view{layout.order}.substr(at, 2);
@@ -113,8 +103,8 @@ Layout layout_of(const Config& args, const std::vector<fs::path>& directories) {
     const std::vector<int> shown = extents(directories);
     if (shown.empty()) throw failure("no directory mp_rank_*");
     // A second number alone is a stage, or, of args that tell so, an expert rank.
-    const bool experts = shown.size() == 2 && degree(args, "expert_model_parallel_size", 1) > 1 &&
-                         degree(args, "pipeline_model_parallel_size", 1) == 1;
+    const bool experts = shown.size() == 2 && parallel_degree(args, "expert_model_parallel_size", 1) > 1 &&
+                         parallel_degree(args, "pipeline_model_parallel_size", 1) == 1;
     Layout shown_layout{.tp = shown[0]};
     if (shown.size() > 1 && !experts) shown_layout.pp = shown[1];
     if (shown.size() == 3) shown_layout.ep = shown[2];
@@ -125,30 +115,8 @@ Layout layout_of(const Config& args, const std::vector<fs::path>& directories) {
     return layout;
 }
 
-Layout layout_of_args(const Config& args, const Layout& fallback) {
-    Layout layout;
-    layout.tp = degree(args, "tensor_model_parallel_size", fallback.tp);
-    layout.pp = degree(args, "pipeline_model_parallel_size", fallback.pp);
-    layout.ep = degree(args, "expert_model_parallel_size", fallback.ep);
-    layout.etp = degree(args, "expert_tensor_parallel_size", layout.tp);
-    layout.cp = degree(args, "context_parallel_size", 1);
-    layout.vpp = degree(args, "virtual_pipeline_model_parallel_size", 1);
-    if (layout.etp == layout.tp) layout.etp = 0;
-    if (holds(args, "use_tp_pp_dp_mapping")) layout.order = "tp-cp-ep-pp-dp";
-    if (std::max({layout.tp, layout.cp, layout.pp, layout.ep}) > most_ranks / 1024)
-        throw failure("args: tp={}, cp={}, pp={}, ep={}", layout.tp, layout.cp, layout.pp, layout.ep);
-    const int dense = layout.tp * layout.cp;
-    const int least = std::lcm(dense, degree_of_experts(layout) * layout.ep);
-    const std::int64_t world = degree(args, "world_size", least * layout.pp);
-    layout.dp = static_cast<int>(world / (std::int64_t{dense} * layout.pp));
-    if (layout.dp < 1 || std::int64_t{layout.dp} * dense * layout.pp != world || layout.dp * dense % least != 0)
-        throw failure("args: world_size = {} is not a multiple of tp={} cp={} pp={} ep={} etp={}", world, layout.tp,
-                      layout.cp, layout.pp, layout.ep, degree_of_experts(layout));
-    return layout;
-}
-
 std::vector<RankDirectory> model_parts(const Layout& layout) {
-    const int etp = degree_of_experts(layout);
+    const int etp = expert_tp(layout);
     if (layout.tp * layout.cp * layout.dp % (etp * layout.ep) != 0)
         throw Error{Exit::usage, "layout: {}: tp * cp * dp = {} is not a multiple of etp * ep = {}", to_string(layout),
                     layout.tp * layout.cp * layout.dp, etp * layout.ep};

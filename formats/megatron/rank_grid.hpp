@@ -13,9 +13,6 @@ namespace tpx::formats::megatron {
 /// when they contradict each other.
 Layout layout_of(const Config& args, const std::vector<std::filesystem::path>& directories);
 
-/// The same by args alone; what they are silent about is as in `fallback`.
-Layout layout_of_args(const Config& args, const Layout& fallback);
-
 /// Every different part of the model that a rank of `layout` has, by the lowest rank that has it; several may belong to
 /// one directory where experts are cut finer than all else (etp > tp). Throws Error (exit 2) when etp * ep does not
 /// divide the ranks of a stage.

@@ -4,6 +4,7 @@
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/stage_buffers.hpp"
+#include "formats/settings/args_layout.hpp"
 #include "formats/settings/stages.hpp"
 #include "lib/layout/reading.hpp"
 

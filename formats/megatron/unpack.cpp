@@ -12,6 +12,7 @@
 #include "formats/megatron/rank_parts.hpp"
 #include "formats/megatron/shifted.hpp"
 #include "formats/megatron/stage_buffers.hpp"
+#include "formats/settings/args_layout.hpp"
 #include "formats/settings/stages.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"

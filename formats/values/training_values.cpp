@@ -3,15 +3,14 @@
 
 #include "formats/driver.hpp"
 #include "formats/encodings/archive_at.hpp"
-#include "formats/megatron/rank_files.hpp"
-#include "formats/megatron/rng_states.hpp"
+#include "formats/state/rng_states.hpp"
 #include "formats/state/roles.hpp"
+#include "formats/state/value_text.hpp"
 #include "formats/values/file_values.hpp"
 #include "formats/values/flat_values.hpp"
 #include "formats/values/value_paths.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
-#include "lib/core/path.hpp"
 
 #include <fcntl.h>
 
@@ -39,7 +38,7 @@ public:
 
     TrainingValues collect() {
         if (checkpoint_.common) add_dict(*checkpoint_.common, {nullptr, &checkpoint_.common_storages}, "");
-        if (checkpoint_.rank_files) add_rank_files();
+        add_rank_files();
         const ValuesIn values = checkpoint_.format->values;
         if (values == ValuesIn::engine_files) add_deepspeed();
         if (values == ValuesIn::one_file) add_torch();
@@ -103,23 +102,16 @@ private:
 
     /// What the common state does not have: values of single ranks.
     void add_rank_files() {
-        std::vector<fs::path> files;
-        for (const RankDirectory& directory : checkpoint_.rank_files->directories) {
-            const fs::path folder = checkpoint_.catalogue.directory / directory.path;
-            for (const char* name : {"model_optim_rng.pt", "model_rng.pt"})
-                if (path_exists(folder / name)) files.push_back(directory.path / name);
-        }
-        for (std::size_t k = 1; k < files.size(); ++k) add_differing(files[k], is_model);
-        for (const RankDirectory& directory : checkpoint_.rank_files->directories)
-            if (!directory.extra_states.empty()) add_extra_states(directory);
+        const std::vector<RankValues>& ranks = checkpoint_.rank_values;
+        for (std::size_t k = 1; k < ranks.size(); ++k) add_differing(ranks[k].file, is_model);
+        for (const RankValues& rank : ranks)
+            if (rank.has_extra_states) add_extra_states(rank);
     }
 
     /// The extra states of TransformerEngine's layers in a rank's file: scales of FP8.
-    void add_extra_states(const RankDirectory& directory) {
-        const fs::path folder = checkpoint_.catalogue.directory / directory.path;
-        const bool whole = path_exists(folder / "model_optim_rng.pt");
-        const torch::Archive archive = torch::Archive::open(folder / (whole ? "model_optim_rng.pt" : "model_rng.pt"));
-        const std::string place = fmt::format("pp {} tp {} ep {}", directory.pp, directory.tp, directory.ep);
+    void add_extra_states(const RankValues& rank) {
+        const torch::Archive archive = torch::Archive::open(checkpoint_.catalogue.directory / rank.file);
+        const std::string place = fmt::format("pp {} tp {} ep {}", rank.pp, rank.tp, rank.ep);
         for (const torch::Entry& model : archive.root().entries()) {
             const bool is_dict = model.key.is(Kind::string) && model.key.as_string().starts_with("model") &&
                                  (model.value.is(Kind::dict) || model.value.is(Kind::object));

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/rng_states.hpp"
+#include "formats/state/rng_states.hpp"
 
 #include "formats/driver.hpp"
 #include "formats/encodings/archive_at.hpp"
 #include "formats/encodings/torch/tree_copy.hpp"
-#include "formats/megatron/rank_files.hpp"
-#include "formats/megatron/rank_grid.hpp"
+#include "formats/settings/args_layout.hpp"
 #include "formats/state/common_state.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
-#include "lib/core/path.hpp"
 #include "lib/layout/grid.hpp"
 
 #include <fcntl.h>
@@ -22,7 +20,6 @@
 namespace tpx::formats::megatron {
 namespace {
 
-namespace fs = std::filesystem;
 using torch::Archive;
 using torch::Document;
 using torch::Entry;
@@ -104,7 +101,7 @@ std::vector<RngPlace> rng_places(const Layout& layout) {
 std::vector<RngObject> rng_objects_of(const Checkpoint& source) {
     const RngStates states{source};
     if (states.empty()) return {};
-    const Layout layout = source.rank_files ? source.rank_files->layout : layout_of_args(source.config, {});
+    const Layout layout = source.rank_values.empty() ? layout_of_args(source.config, {}) : source.layout.value();
     std::map<std::string, RngPlace> places;
     for (const RngPlace& place : rng_places(layout)) places.try_emplace(rng_object_name(place, layout), place);
     std::vector<RngObject> objects;
@@ -125,7 +122,7 @@ std::string rng_object_name(const RngPlace& place, const Layout& layout) {
 }
 
 RngStates::RngStates(const Checkpoint& checkpoint) {
-    if (checkpoint.rank_files) add_rank_files(checkpoint);
+    add_files(checkpoint);
     const ValuesIn values = checkpoint.format->values;
     if (values == ValuesIn::objects || values == ValuesIn::common_and_objects) add_objects(checkpoint);
 }
@@ -139,15 +136,11 @@ void RngStates::add(State state) {
     states_.insert_or_assign(place, std::move(state));
 }
 
-void RngStates::add_rank_files(const Checkpoint& checkpoint) {
-    for (const RankDirectory& directory : checkpoint.rank_files->directories) {
-        const fs::path folder = checkpoint.catalogue.directory / directory.path;
-        const fs::path path =
-            folder / (path_exists(folder / "model_optim_rng.pt") ? "model_optim_rng.pt" : "model_rng.pt");
-        auto archive = std::make_shared<const Archive>(Archive::open(path));
+void RngStates::add_files(const Checkpoint& checkpoint) {
+    for (const RankValues& rank : checkpoint.rank_values) {
+        auto archive = std::make_shared<const Archive>(Archive::open(checkpoint.catalogue.directory / rank.file));
         const auto list = archive->root().find("rng_state");
-        if (list && list->is(Kind::list))
-            add({{.pp = directory.pp, .tp = directory.tp, .ep = directory.ep}, nullptr, archive, *list});
+        if (list && list->is(Kind::list)) add({{.pp = rank.pp, .tp = rank.tp, .ep = rank.ep}, nullptr, archive, *list});
     }
 }
 

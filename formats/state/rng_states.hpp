@@ -65,7 +65,7 @@ private:
         torch::Value list;
     };
 
-    void add_rank_files(const Checkpoint& checkpoint);
+    void add_files(const Checkpoint& checkpoint);
     void add_objects(const Checkpoint& checkpoint);
     void add(State state);
     const State& source_of(const RngPlace& place) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/rng_states.hpp"
+#include "formats/state/rng_states.hpp"
 
 #include "formats/checkpoint.hpp"
 #include "lib/core/file.hpp"
