@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/hdf5/keras_model.hpp"
+#include "formats/settings/keras_config.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -102,10 +103,6 @@ std::string KerasNumbering::next(std::string_view kind) {
     std::string name = snake_case(keras_own_class(kind));
     if (const int again = used_[name]++; again > 0) name += fmt::format("_{}", again);
     return name;
-}
-
-std::string_view keras_own_class(std::string_view kind) {
-    return kind == "GroupQueryAttention" ? "GroupedQueryAttention" : kind;
 }
 
 bool is_keras_layer(const json& entry) {

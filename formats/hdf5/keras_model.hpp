@@ -26,10 +26,6 @@ constexpr int deepest_layer = 64;
 /// The text that a JSON object has under `key`; empty when it has none.
 std::string keras_text(const nlohmann::json& object, const char* key);
 
-/// What a class of Keras is called in its own code, and in paths and whole models of the old kind, where users call it
-/// otherwise.
-std::string_view keras_own_class(std::string_view kind);
-
 /// Names a container's layers as version 3's weights do: by class, with a number from the second of a class on.
 class KerasNumbering {
 public:

@@ -5,9 +5,9 @@
 #include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/keras.hpp"
-#include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/keras_model.hpp"
 #include "formats/hdf5/keras_variables.hpp"
+#include "formats/settings/keras_config.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -5,9 +5,9 @@
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras.hpp"
-#include "formats/hdf5/keras_config.hpp"
 #include "formats/hdf5/own.hpp"
 #include "formats/settings/config_file.hpp"
+#include "formats/settings/keras_config.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 

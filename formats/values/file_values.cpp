@@ -2,7 +2,7 @@
 #include "formats/values/file_values.hpp"
 
 #include "formats/encodings/hdf5/tree.hpp"
-#include "formats/hdf5/keras_config.hpp"
+#include "formats/settings/keras_config.hpp"
 #include "formats/values/config_values.hpp"
 
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/values/training_values.hpp"
 
-#include "formats/megatron/training_args.hpp"
+#include "formats/settings/training_args.hpp"
 #include "formats/values/value_paths.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/training_args.hpp"
+#include "formats/settings/training_args.hpp"
 
 #include <algorithm>
 #include <array>

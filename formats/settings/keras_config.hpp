@@ -7,6 +7,10 @@
 /// What a whole model of Keras' old kind says of the model, out of what an archive of version 3 says.
 namespace tpx::formats::hdf5 {
 
+/// What a class of Keras is called in its own code, and in paths and whole models of the old kind, where users call it
+/// otherwise.
+std::string_view keras_own_class(std::string_view kind);
+
 /// Whether a text is the configuration of a model: that of an archive, or what model.to_json() returns.
 bool is_keras_config(std::string_view text);
 

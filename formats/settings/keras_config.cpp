@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/hdf5/keras_config.hpp"
+#include "formats/settings/keras_config.hpp"
 
-#include "formats/hdf5/keras_model.hpp"
 #include "lib/core/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -73,6 +72,10 @@ Json old_argument(const Json& value, int depth) {
 }
 
 }  // namespace
+
+std::string_view keras_own_class(std::string_view kind) {
+    return kind == "GroupQueryAttention" ? "GroupedQueryAttention" : kind;
+}
 
 bool is_keras_config(std::string_view text) {
     const Json config = Json::parse(text, nullptr, false);
