@@ -8,7 +8,6 @@
 #include "formats/megatron/driver.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "formats/torch/driver.hpp"
-#include "formats/zarr/driver.hpp"
 
 #include <algorithm>
 #include <vector>

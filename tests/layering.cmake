@@ -20,6 +20,7 @@ set(arrows
   "formats/encodings/hdf5|lib/core"
   "formats/encodings/safetensors|formats/encodings/file_blocks.hpp lib/core"
   "formats/encodings/torch|lib/core"
+  "formats/encodings/zarr|formats/checkpoint.hpp formats/companions.hpp formats/encodings/torch lib/core"
   "formats/encodings|lib/core lib/layout"
   "formats/settings|lib/core lib/state lib/layout lib/model"
   "formats/files|formats/checkpoint.hpp formats/encodings formats/settings lib/core lib/state lib/layout lib/change lib/check lib/model lib/cluster"

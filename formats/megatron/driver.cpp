@@ -2,11 +2,13 @@
 #include "formats/megatron/driver.hpp"
 
 #include "formats/encodings/torch/text.hpp"
+#include "formats/encodings/zarr/names.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/shared_traits.hpp"
 #include "formats/megatron/torch_dist.hpp"
 #include "formats/megatron/unpack.hpp"
+#include "formats/megatron/zarr.hpp"
 #include "formats/recognise.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -26,6 +28,11 @@ std::optional<Recognised> recognise_torch_dist(const fs::path& folder) {
     if (backend.empty()) return std::nullopt;
     if (backend == torch_dist_driver.name) return Recognised{folder, &torch_dist_driver, "a torch_dist checkpoint"};
     return Recognised{folder, nullptr, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
+}
+
+std::optional<Recognised> recognise_zarr(const fs::path& folder) {
+    if (megatron::sharded_backend(folder) != zarr_driver.name) return std::nullopt;
+    return Recognised{folder, &zarr_driver, "a Megatron-core checkpoint of the former zarr backend"};
 }
 
 /// The folder of the iteration that a Megatron root points to.
@@ -73,6 +80,18 @@ constinit const Driver torch_dist_driver = megatron::with_shared_traits({
     .complete = unpack_optimizer,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch_dist(content); },
+});
+
+constinit const Driver zarr_driver = megatron::with_shared_traits({
+    .name = "zarr",
+    .title = "Megatron-core's former `zarr` backend (0.15 and earlier)",
+    .values = ValuesIn::common_and_objects,
+    .precedence = 9,  // before torch_dist, which reports all other backends as not readable
+    .recognise_folder = recognise_zarr,
+    .open = [](const fs::path& path, MissingFiles) { return open_zarr(path); },
+    .complete = unpack_optimizer,
+    .reject_name = zarr::reject_name,
+    .draft = draft_zarr,
 });
 
 constinit const Driver megatron_driver = megatron::with_shared_traits({

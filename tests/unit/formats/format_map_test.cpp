@@ -11,7 +11,6 @@
 #include "formats/safetensors/driver.hpp"
 #include "formats/state/state.hpp"
 #include "formats/torch/driver.hpp"
-#include "formats/zarr/driver.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "tests/support/families.hpp"

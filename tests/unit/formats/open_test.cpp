@@ -8,7 +8,6 @@
 #include "formats/recognise.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "formats/torch/driver.hpp"
-#include "formats/zarr/driver.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
 

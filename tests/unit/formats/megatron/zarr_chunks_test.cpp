@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/zarr/chunks.hpp"
+#include "formats/encodings/zarr/chunks.hpp"
 
 #include "formats/encodings/torch/archive.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/torch_dist.hpp"
-#include "formats/zarr/driver.hpp"
-#include "formats/zarr/zarr.hpp"
+#include "formats/megatron/zarr.hpp"
 #include "tests/support/chunks.hpp"
 
 #include <doctest/doctest.h>

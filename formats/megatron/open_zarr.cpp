@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/encodings/zarr/chunks.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
-#include "formats/zarr/chunks.hpp"
-#include "formats/zarr/driver.hpp"
-#include "formats/zarr/zarr.hpp"
+#include "formats/megatron/driver.hpp"
+#include "formats/megatron/zarr.hpp"
 
 namespace tpx::formats {
 

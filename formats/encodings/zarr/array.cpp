@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/zarr/array.hpp"
+#include "formats/encodings/zarr/array.hpp"
 
 #include "lib/core/error.hpp"
 

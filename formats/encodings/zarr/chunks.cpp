@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/zarr/chunks.hpp"
+#include "formats/encodings/zarr/chunks.hpp"
 
 #include "formats/companions.hpp"
-#include "formats/zarr/array.hpp"
+#include "formats/encodings/zarr/array.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"

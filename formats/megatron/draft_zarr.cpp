@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/encodings/dcp/draft.hpp"
+#include "formats/encodings/zarr/array.hpp"
+#include "formats/encodings/zarr/names.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
+#include "formats/megatron/driver.hpp"
 #include "formats/megatron/new_objects.hpp"
-#include "formats/zarr/array.hpp"
-#include "formats/zarr/driver.hpp"
-#include "formats/zarr/names.hpp"
-#include "formats/zarr/zarr.hpp"
+#include "formats/megatron/zarr.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
