@@ -2,7 +2,6 @@
 #include "formats/adapters/adapter.hpp"
 
 #include "formats/driver.hpp"
-#include "formats/safetensors/safetensors.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
@@ -144,7 +143,7 @@ Adapter read_adapter(const fs::path& directory) {
         if (!path_is_file(directory / name))
             throw failure("{}: not a LoRA adapter saved by PEFT: {} is missing", directory.string(), name);
     Adapter adapter{.settings = read_adapter_settings(directory / adapter_config_name),
-                    .checkpoint = open_safetensors(directory / adapter_file)};
+                    .checkpoint = open(directory / adapter_file)};
     return in_context([&] { return (directory / adapter_file).string(); },
                       [&] {
                           sort_tensors(adapter);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/torch/open.hpp"
 #include "formats/companions.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/driver.hpp"
@@ -8,7 +7,6 @@
 #include "formats/deepspeed/optimizer.hpp"
 #include "formats/deepspeed/universal.hpp"
 #include "formats/deepspeed/weights.hpp"
-#include "formats/torch/driver.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -67,7 +65,8 @@ bool is_single_file(const Grid& grid) {
 }
 
 Checkpoint open_single_file(const ModelFile& model) {
-    Checkpoint checkpoint = open_torch_file(&torch_driver, model.path);
+    const Format saved = format_by_name("torch").value();
+    Checkpoint checkpoint = saved->open(model.path, MissingFiles::refused);
     checkpoint.iteration = model.integer("global_steps");
     checkpoint.notes.push_back(
         fmt::format("a DeepSpeed run without ZeRO; reading its torch.save file {}", model.path.filename().string()));

@@ -4,7 +4,6 @@
 #include "formats/companions.hpp"
 #include "formats/encodings/safetensors/index.hpp"
 #include "formats/folder_files.hpp"
-#include "formats/safetensors/driver.hpp"
 #include "formats/torch/driver.hpp"
 #include "formats/torch/open.hpp"
 #include "lib/core/error.hpp"
@@ -73,7 +72,7 @@ bool holds_bin_files(const fs::path& directory) {
 }
 
 Checkpoint open_bin_files(const fs::path& directory) {
-    Checkpoint checkpoint{.format = &safetensors_driver};
+    Checkpoint checkpoint{.format = format_by_name("safetensors").value()};
     checkpoint.catalogue.directory = directory;
     std::set<std::string> names;
     if (const fs::path index = directory / index_file; path_exists(index)) {
