@@ -73,14 +73,14 @@ std::optional<double> alpha_of(const Source& source, const Config& config) {
     return alpha_of_run_config(source.checkpoint.catalogue.directory / run_config_name);
 }
 
-/// The adapter_config.json for the tensors of `out`.
-std::string peft_config(const Conversion& out, double alpha) {
+/// The adapter_config.json for `tensors`.
+std::string peft_config(std::span<const Tensor> tensors, double alpha) {
     constexpr std::string_view ending = ".lora_A.weight";
     constexpr std::string_view wrapper = "base_model.model.";
     std::set<std::string> modules;
     std::map<std::string, Index> ranks;
     std::map<Index, int> count;
-    for (const Tensor& tensor : out.content.tensors) {
+    for (const Tensor& tensor : tensors) {
         if (!tensor.name.ends_with(ending)) continue;
         modules.insert(module_before(tensor.name, ending));
         ranks[tensor.name.substr(wrapper.size(), tensor.name.size() - wrapper.size() - ending.size())] =
@@ -158,7 +158,8 @@ void settle_adapter(Source& source, const Target& target) {
         for (const char* name : {"config.json", run_config_name}) std::erase(source.checkpoint.companions, name);
 }
 
-std::string adapter_config_for(const Source& source, Format format, const Config& config, Conversion& out) {
+std::string adapter_config_for(const Source& source, Format format, std::span<const Tensor> tensors,
+                               const Config& config, std::vector<std::string>& notes) {
     const fs::path own = source.checkpoint.catalogue.directory / adapter_config_name;
     const bool known = path_is_file(own);
     if (format->is_hugging_face) {
@@ -167,15 +168,15 @@ std::string adapter_config_for(const Source& source, Format format, const Config
         if (!alpha)
             throw Error{Exit::usage, "the adapter's alpha is unknown: found no {}; pass --set {}=N", run_config_name,
                         alpha_setting};
-        return peft_config(out, *alpha);
+        return peft_config(tensors, *alpha);
     }
     if (!known || !format->has_args) return "";
     const AdapterSettings settings = read_adapter_settings(own);
     std::set<std::string> targets;
-    for (const Tensor& tensor : out.content.tensors)
+    for (const Tensor& tensor : tensors)
         if (tensor.name.ends_with(".linear_in.weight")) targets.insert(bridge_target(tensor.name));
     if (targets.empty()) return "";
-    out.notes.push_back(
+    notes.push_back(
         fmt::format("Megatron Bridge loads this adapter with CanonicalLoRA(target_modules=['{}'], dim={}, alpha={})",
                     fmt::join(targets, "', '"), settings.rank, settings.alpha));
     return "";

@@ -79,7 +79,7 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
     copy_companions(source.checkpoint, folder, made, out.content.held ? "config.json" : "");
     if (out.content.held) note_not_held(source.checkpoint, out.notes);
     if (dialect && source.reading.family && is_of_adapters(*source.reading.family)) {
-        std::string settings = adapter_config_for(source, target.format, config, out);
+        std::string settings = adapter_config_for(source, target.format, out.content.tensors, config, out.notes);
         if (!settings.empty()) put_file(made, folder / adapter_config_name, std::move(settings));
         if (target.format->is_hugging_face) return made;  // config.json beside it would be that of the base
     }

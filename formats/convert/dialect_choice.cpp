@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/dialect_choice.hpp"
 
-#include "formats/convert/unknown_tensors.hpp"
 #include "formats/driver.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
+#include "lib/layout/beyond_rules.hpp"
+#include "lib/layout/express.hpp"
 
 #include <fmt/ranges.h>
 

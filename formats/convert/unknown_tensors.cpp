@@ -60,14 +60,6 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
                                 single.size() > 1 ? fmt::format(" (and {} more)", single.size() - 1) : ""));
 }
 
-std::vector<const Tensor*> outer_tensors(const Reading& reading, std::span<const Tensor> tensors) {
-    std::vector<const Tensor*> found;
-    if (!reading.family) return found;
-    for (const std::uint32_t t : reading.unknown)
-        if (reading.dialect->is_whole(tensors[t].name)) found.push_back(&tensors[t]);
-    return found;
-}
-
 void note_unknown(Source& source) {
     const Reading& reading = source.reading;
     std::vector<const Tensor*> unknown;

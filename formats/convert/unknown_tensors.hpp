@@ -3,7 +3,6 @@
 
 #include "formats/source.hpp"
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,9 +12,6 @@ namespace tpx::formats {
 /// not be taken apart and do not fit the layout of `target`, in which only dp and cp may be others. Tensors of one
 /// element are not cut but kept as they are, which a line in `notes` tells.
 void check_unknown(const Source& source, const Target& target, std::vector<std::string>& notes);
-
-/// The tensors that no rule matches because they are parts outside the language model, which each rank has whole.
-std::vector<const Tensor*> outer_tensors(const Reading& reading, std::span<const Tensor> tensors);
 
 /// Adds a note of tensors that no rule matches, with the rule to write. Optimizer state in buckets needs other things.
 void note_unknown(Source& source);

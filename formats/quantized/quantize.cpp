@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/quantized/quantize.hpp"
 
-#include "formats/convert/unknown_tensors.hpp"
 #include "formats/driver.hpp"
 #include "formats/quantized/quantization_settings.hpp"
 #include "formats/quantized/quantized.hpp"
@@ -10,6 +9,7 @@
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
+#include "lib/layout/beyond_rules.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 namespace tpx {
 namespace {
@@ -29,6 +30,14 @@ std::string_view why_beyond_rules(std::string_view name) {
     if (is_of_quantized_weights(name))
         return "belongs to quantized weights; dequantize the model first (transformers: model.dequantize())";
     return {};
+}
+
+std::vector<const Tensor*> outer_tensors(const Reading& reading, std::span<const Tensor> tensors) {
+    std::vector<const Tensor*> found;
+    if (!reading.family) return found;
+    for (const std::uint32_t t : reading.unknown)
+        if (reading.dialect->is_whole(tensors[t].name)) found.push_back(&tensors[t]);
+    return found;
 }
 
 }  // namespace tpx

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/layout/reading.hpp"
+
+#include <span>
 #include <string_view>
+#include <vector>
 
 namespace tpx {
 
@@ -12,5 +16,8 @@ bool is_of_quantized_weights(std::string_view name);
 /// Why no rule can describe the tensor, and what makes a model that rules can describe; empty for other tensors. A
 /// LoRA adapter and quantized weights must first be combined into the weights that the model uses.
 std::string_view why_beyond_rules(std::string_view name);
+
+/// The tensors that no rule matches because they are parts outside the language model, which each rank has whole.
+std::vector<const Tensor*> outer_tensors(const Reading& reading, std::span<const Tensor> tensors);
 
 }  // namespace tpx
