@@ -1,11 +1,17 @@
 # cmake -DROOT=DIR -P layering.cmake: fails when a source in DIR does not include its own header first, or an #include
 # runs against the arrows cmd -> formats -> lib and, inside lib, cluster -> model -> change -> layout -> state
 # -> core, change -> solve, exec -> change and check -> core, or names a library that its folder may not know. Inside
-# formats, encodings and settings must not include other folders; files, state and convert must not include the folder of a format.
+# formats, encodings and settings are at the bottom, then state and files; the folder of a checkpoint format includes no
+# other one, and no other folder includes it: only registry.cpp does. quantized, adapters, convert and rules follow each
+# other. Also fails when a folder of formats has no line here.
 cmake_minimum_required(VERSION 3.25)
 
+# What the folder of every checkpoint format may include besides itself.
+string(CONCAT of_format "formats/checkpoint.hpp formats/companions.hpp formats/driver.hpp formats/folder_files.hpp "
+  "formats/recognise.hpp formats/source.hpp formats/encodings formats/settings formats/state lib/core lib/state lib/layout")
+
 # Folder, then the folders that it may include besides itself. A folder inside another one has a line of its own if it
-# may include less.
+# may include less, before the line of the other one.
 set(arrows
   "lib/core|"
   "lib/state|lib/core"
@@ -26,6 +32,17 @@ set(arrows
   "formats/files|formats/checkpoint.hpp formats/encodings formats/settings lib/core lib/state lib/layout lib/change lib/check lib/model lib/cluster"
   "formats/state|formats/checkpoint.hpp formats/driver.hpp formats/source.hpp formats/encodings formats/settings lib/core lib/state lib/layout lib/model"
   "formats/convert|formats/checkpoint.hpp formats/driver.hpp formats/source.hpp formats/companions.hpp formats/folder_files.hpp formats/adapters formats/encodings formats/files formats/quantized formats/settings formats/state lib/core lib/state lib/layout lib/change lib/model"
+  "formats/values|formats/checkpoint.hpp formats/driver.hpp formats/encodings formats/settings formats/state lib/core lib/layout"
+  "formats/quantized|formats/checkpoint.hpp formats/driver.hpp formats/source.hpp formats/settings formats/state lib/core lib/layout"
+  "formats/adapters|formats/checkpoint.hpp formats/driver.hpp formats/recognise.hpp formats/source.hpp formats/quantized formats/settings formats/state lib/core lib/layout"
+  "formats/rules|formats/source.hpp formats/convert formats/quantized lib/core lib/layout"
+  "formats/dcp|${of_format}"
+  "formats/deepspeed|${of_format}"
+  "formats/gguf|${of_format}"
+  "formats/hdf5|${of_format}"
+  "formats/megatron|${of_format}"
+  "formats/safetensors|${of_format}"
+  "formats/torch|${of_format}"
   "formats|lib/core lib/state lib/layout lib/change lib/check lib/model lib/cluster"
   "cmd|formats lib/core lib/state lib/layout lib/change lib/check lib/exec lib/model lib/cluster")
 
@@ -97,6 +114,15 @@ foreach(arrow ${arrows})
       check_include(${source} ${folder} "${allowed}" "${CMAKE_MATCH_2}" ${angled})
     endforeach()
   endforeach()
+endforeach()
+
+file(GLOB folders RELATIVE ${ROOT} ${ROOT}/formats/*)
+foreach(folder ${folders})
+  set(lines ${arrows})
+  list(FILTER lines INCLUDE REGEX "^${folder}[|]")
+  if(IS_DIRECTORY ${ROOT}/${folder} AND NOT lines)
+    string(APPEND faults "\n${folder}: has no line in tests/layering.cmake")
+  endif()
 endforeach()
 
 if(faults)
