@@ -22,7 +22,7 @@ set(arrows
   "lib/exec|lib/core lib/state lib/layout lib/change"
   "lib/model|lib/core lib/state lib/layout lib/change"
   "lib/cluster|lib/core lib/state lib/layout lib/change lib/model"
-  "formats/encodings/dcp|formats/checkpoint.hpp formats/encodings/file_blocks.hpp formats/encodings/torch lib/core"
+  "formats/encodings/dcp|formats/checkpoint.hpp formats/encodings/file_blocks.hpp formats/encodings/new_entries.hpp formats/encodings/torch lib/core"
   "formats/encodings/hdf5|lib/core"
   "formats/encodings/safetensors|formats/encodings/file_blocks.hpp lib/core"
   "formats/encodings/torch|lib/core"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/encodings/dcp/draft.hpp"
 #include "formats/dcp/adam_entries.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/driver.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/encodings/dcp/draft.hpp"
+#include "formats/checkpoint.hpp"
+#include "formats/encodings/new_entries.hpp"
 
 namespace tpx::formats {
 

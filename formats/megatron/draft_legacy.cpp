@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/encodings/dcp/draft.hpp"
+#include "formats/encodings/new_entries.hpp"
 #include "formats/encodings/torch/archive.hpp"
 #include "formats/megatron/adam_state.hpp"
 #include "formats/megatron/legacy.hpp"

@@ -196,12 +196,6 @@ private:
 
 }  // namespace
 
-void add_file(Draft& draft, const std::filesystem::path& path, std::string bytes) {
-    const auto file = std::uint32_t(draft.files.size());
-    draft.files.push_back({path, bytes.size()});
-    draft.fixed.push_back({file, 0, std::move(bytes)});
-}
-
 Draft draft_chunks(const Content& content, const std::filesystem::path& folder, bool planner_data,
                    const NewObjects& objects, std::span<const KnownEntry> entries) {
     FileLayout layout{content, folder};
