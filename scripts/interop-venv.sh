@@ -16,27 +16,33 @@ python3 -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' || {
     exit 1
 }
 
-# With --no-deps pip complains of what was left out on purpose; what it says is shown only when it fails.
-pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check "$@" >"$venv/log" 2>&1 || { cat "$venv/log"; exit 1; }; }
+# With --no-deps pip complains of what was left out on purpose; what it says is shown only when it fails. Python compiles
+# the few modules that the tests import when they do.
+fetch() {
+    "$venv/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check "$@" >"$venv/log" 2>&1 || {
+        cat "$venv/log"
+        exit 1
+    }
+}
 
 make_venv() {
     echo "interop-venv: making $venv"
     python3 -m venv "$venv"
     if [ -e "$cuda/lib64/libcublas.so.13" ]; then
-        pip install --no-deps torch==$torch nvidia-cufile nvidia-cusparselt-cu13 nvidia-nvshmem-cu13==3.7.2 nvidia-nccl-cu13
+        fetch --no-deps torch==$torch nvidia-cufile nvidia-cusparselt-cu13 nvidia-nvshmem-cu13==3.7.2 nvidia-nccl-cu13
     else
-        pip install torch==$torch
+        fetch torch==$torch
     fi
-    pip install numpy safetensors==0.8.0 typing_extensions filelock sympy networkx jinja2 fsspec packaging pyyaml setuptools \
+    fetch numpy safetensors==0.8.0 typing_extensions filelock sympy networkx jinja2 fsspec packaging pyyaml setuptools \
         huggingface_hub tokenizers regex tqdm h5py keras==3.15.1
-    pip install psutil pydantic hjson einops msgpack py-cpuinfo ninja
-    pip install --no-deps compressed-tensors==0.20.0 gguf==0.19.0 loguru frozendict
-    pip install --no-deps megatron-core==0.16.1 transformers==5.23.0 deepspeed==0.19.8
-    pip install --no-deps peft==0.21.2 accelerate==1.15.0
+    fetch psutil pydantic hjson einops msgpack py-cpuinfo ninja
+    fetch --no-deps compressed-tensors==0.20.0 gguf==0.19.0 loguru frozendict
+    fetch --no-deps megatron-core==0.16.1 transformers==5.23.0 deepspeed==0.19.8
+    fetch --no-deps peft==0.21.2 accelerate==1.15.0
     touch "$venv/complete-5"
 }
 
 [ -e "$venv/complete-5" ] || make_venv
-pip install --no-deps --upgrade --target "$former" megatron-core==0.15.3 zarr==2.18.7 tensorstore==0.1.86 numcodecs==0.15.1 \
+fetch --no-deps --upgrade --target "$former" megatron-core==0.15.3 zarr==2.18.7 tensorstore==0.1.86 numcodecs==0.15.1 \
     asciitree fasteners ml_dtypes deprecated wrapt
 touch "$former/complete-1"

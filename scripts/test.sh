@@ -1,9 +1,12 @@
 #!/bin/sh
-# test.sh: installs what is missing, builds tpx in empty folders, and runs every test, the readers' under sanitizers too.
-# The last line counts them.
+# test.sh [build|check]: installs what is missing, builds tpx in empty folders, and runs every test, the readers' under
+# sanitizers too. "build" stops before the tests; "check" runs those of an earlier "build". The last line counts the tests.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-sh scripts/setup.sh test || exit 1
+case ${1-} in
+"" | build | check) ;;
+*) echo "usage: test.sh [build|check]" >&2; exit 2 ;;
+esac
 . scripts/mpi-env.sh
 status=0
 
@@ -27,12 +30,17 @@ build() {
 check() {
     preset=$1
     shift
-    ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --parallel "$(nproc)" --output-junit result.xml "$@" || status=1
+    ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --parallel "$(nproc)" \
+        --output-junit result.xml "$@" || status=1
 }
 
-build release all header_tests
+if [ "${1-}" != check ]; then
+    sh scripts/setup.sh test || exit 1
+    build release all header_tests
+    build asan unit_core unit_formats fuzz_readers
+fi
+[ "${1-}" != build ] || exit 0
 check release
-build asan unit_core unit_formats fuzz_readers
 ASAN_OPTIONS=detect_leaks=0 check asan --tests-regex '^(unit\.core|unit\.formats|fuzz)'
 
 awk -F '"' '
