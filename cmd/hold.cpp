@@ -13,6 +13,7 @@
 #include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/local_socket.hpp"
+#include "lib/exec/signals.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -175,14 +176,18 @@ void hold(const HoldOptions& given, Output& out) {
     if (Fd other; options.dry_run && connect_to(keeper_socket(options.name), other) == Contact::connected)
         throw name_is_taken(options.name);
     if (options.empty) return start_keeper(options, *socket, nullptr, {}, out);
+    std::optional<StopSignals> signals;  // so that an end removes the socket
+    if (!options.dry_run) signals.emplace();
     ReadRecord record;
     options.checkpoint = path_without_links(given.checkpoint);
     const HoldJob job = prepare_hold(options);
+    check_fits(job, options.checkpoint);
     record.seal();
     options.checkpoint = given.checkpoint;
     for (const std::string& note : job.job.conversion.notes) out.note("{}", note);
     if (options.dry_run) return report(options, &job, {}, 0, out);
-    HeldFiles held = read_into_memory(job, options, record, out);
+    HeldFiles held = read_into_memory(job, options, record, *signals, out);
+    signals.reset();
     start_keeper(options, *socket, &job, std::move(held), out);
 }
 

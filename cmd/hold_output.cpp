@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold_output.hpp"
 
+#include "cmd/hold.hpp"
+#include "cmd/hold_state.hpp"
 #include "cmd/keeper_client.hpp"
 #include "cmd/output.hpp"
 #include "cmd/positive.hpp"
@@ -11,6 +13,8 @@
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,13 +23,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 namespace tpx::cli {
 namespace {
-
-std::string name_of(const ReshardOptions& options) {
-    return options.hold_name.empty() ? hold_name_of(options.output) : options.hold_name;
-}
 
 /// Whether a variable tells a process that it is a rank of this job, which the keeper is not.
 bool is_of_launcher(std::string_view variable) {
@@ -49,9 +50,27 @@ Hosts hosts_of(const mpi::Comm& comm) {
     return hosts;
 }
 
+/// What `child` prints until it closes `from`. After a signal it is asked to end first.
+std::string output_of(pid_t child, const Fd& from, const StopSignals& signals) {
+    constexpr int interval = 100;  // milliseconds
+    std::array<char, 4096> buffer{};
+    std::string said;
+    for (bool stops = false;;) {
+        if (!stops && signals.signal() != 0) stops = ::kill(child, SIGTERM) == 0;
+        struct pollfd ready {
+            from.get(), POLLIN, 0
+        };
+        if (::poll(&ready, 1, interval) <= 0) continue;
+        const ssize_t got = ::read(from.get(), buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return said;
+        said.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+}
+
 /// Runs this program with `words` outside of this job. Returns the status of waitpid(2), and in `said` its standard
 /// output.
-int run_tpx(const std::vector<std::string>& words, std::string& said) {
+int run_tpx(const std::vector<std::string>& words, const StopSignals& signals, std::string& said) {
     std::vector<char*> arguments, environment;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
@@ -71,9 +90,7 @@ int run_tpx(const std::vector<std::string>& words, std::string& said) {
     ::posix_spawn_file_actions_destroy(&actions);
     if (code != 0) throw failure("tpx hold: {}", std::strerror(code));
     into = Fd{};
-    std::array<char, 4096> buffer{};
-    for (ssize_t got = 0; (got = ::read(from.get(), buffer.data(), buffer.size())) > 0 || (got < 0 && errno == EINTR);)
-        if (got > 0) said.append(buffer.data(), static_cast<std::size_t>(got));
+    said = output_of(child, from, signals);
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
@@ -88,13 +105,17 @@ std::string hold_name_of(const std::string& path) {
     return name;
 }
 
+std::string held_output_name(const ReshardOptions& options) {
+    return options.hold_name.empty() ? hold_name_of(options.output) : options.hold_name;
+}
+
 void check_hold(const std::string& name, const std::string& seconds) {
     if (seconds != "none") positive(seconds, "--hold", 0);
     Fd other;
     if (connect_to(keeper_socket(name), other) == Contact::connected) throw name_is_taken(name);
 }
 
-void start_hold(const HeldOutput& output, const ReadOptions& reading) {
+void start_hold(const HeldOutput& output, const ReadOptions& reading, const StopSignals& signals) {
     std::vector<std::string> words{"tpx",       "hold",         output.path, "--name", output.name,
                                    "--timeout", output.seconds, "--json",    "--quiet"};
     const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
@@ -104,7 +125,7 @@ void start_hold(const HeldOutput& output, const ReadOptions& reading) {
     if (!reading.config.empty()) add("--config", reading.config);
     if (!output.ranks.empty()) add("--ranks", fmt::format("{}", fmt::join(output.ranks, ",")));
     std::string said;
-    const int status = run_tpx(words, said);
+    const int status = run_tpx(words, signals, said);
     if (status == 0) return;
     const auto json = nlohmann::json::parse(said, nullptr, false);
     if (json.is_object() && json.contains("error") && json["error"].contains("message"))
@@ -115,30 +136,57 @@ void start_hold(const HeldOutput& output, const ReadOptions& reading) {
     throw failure("tpx hold failed with exit status {}", WEXITSTATUS(status));
 }
 
+namespace {
+
+/// Throws Error if what --hold would read does not fit into this host's memory. Other faults of it are those of the job
+/// itself, or show when the output is held.
+void check_hold_fits(const ReshardOptions& options, const Layout& layout, const std::vector<int>& ranks) {
+    HoldOptions hold;
+    static_cast<ReadOptions&>(hold) = options;
+    hold.checkpoint = options.checkpoint;
+    hold.to = to_string(layout);
+    hold.dtype = options.dtype;
+    hold.drop = options.drop;
+    hold.masters = options.masters;
+    if (!ranks.empty()) hold.ranks = fmt::format("{}", fmt::join(ranks, ","));
+    std::optional<HoldJob> job;
+    try {
+        job = prepare_hold(hold);
+    } catch (const Error&) {
+        return;
+    }
+    check_fits(*job, options.checkpoint);
+}
+
+}  // namespace
+
 void check_hold(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout) {
     const Hosts hosts = hosts_of(comm);
     mpi::all_or_none(comm, [&] {
-        check_hold(name_of(options), options.hold);
+        check_hold(held_output_name(options), options.hold);
         if (!hosts.is_one(comm) && layout.ranks() != comm.size())
             throw usage_error("--hold: on several hosts, start one process per rank of {} (expected {}, found {})",
                               to_string(layout), layout.ranks(), comm.size());
+        if (hosts.own_ranks.front() == comm.rank())
+            check_hold_fits(options, layout, hosts.is_one(comm) ? std::vector<int>{} : hosts.own_ranks);
     });
 }
 
-void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout, const Output& out) {
+void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout, const StopSignals& signals,
+                 const Output& out) {
     try {
         const Hosts hosts = hosts_of(comm);
         HeldOutput held{options.output, "", options.hold, to_string(layout), {}};
         if (!hosts.is_one(comm)) held.ranks = hosts.own_ranks;
         mpi::all_or_none(comm, [&] {
-            held.name = name_of(options);
-            if (hosts.own_ranks.front() == comm.rank()) start_hold(held, options);
+            held.name = held_output_name(options);
+            if (hosts.own_ranks.front() == comm.rank()) start_hold(held, options, signals);
         });
     } catch (const mpi::AgreedError& error) {
         throw mpi::AgreedError{
             Error{exit_after_commit, "{}; {} is complete and in place", error.what(), options.output}};
     }
-    out.note("{} is also held in memory, as {}{}", options.output, held_prefix, name_of(options));
+    out.note("{} is also held in memory, as {}{}", options.output, held_prefix, held_output_name(options));
 }
 
 }  // namespace tpx::cli

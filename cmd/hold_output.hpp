@@ -3,6 +3,7 @@
 
 #include "cmd/commands.hpp"
 #include "lib/exec/mpi.hpp"
+#include "lib/exec/signals.hpp"
 #include "lib/layout/layout.hpp"
 
 #include <string>
@@ -23,11 +24,14 @@ struct HeldOutput {
 void check_hold(const std::string& name, const std::string& seconds);
 
 /// Runs `tpx hold` in a process that is no rank of this job; the keeper that it starts outlives both. Throws Error if
-/// the state cannot be held.
-void start_hold(const HeldOutput& output, const ReadOptions& reading);
+/// the state cannot be held, also because of one of `signals`.
+void start_hold(const HeldOutput& output, const ReadOptions& reading, const StopSignals& signals);
 
 /// The name of held state that is the last part of `path`. Throws Error if it cannot be one.
 std::string hold_name_of(const std::string& path);
+
+/// The name under which --hold holds the output. Throws Error if there is none.
+std::string held_output_name(const ReshardOptions& options);
 
 /// Throws an mpi::AgreedError unless the output can be held under its name, as --hold asks, and it is known which ranks
 /// run on which host. Collective.
@@ -35,6 +39,7 @@ void check_hold(const mpi::Comm& comm, const ReshardOptions& options, const Layo
 
 /// Starts `tpx hold` for the output, which is complete, on each host. Throws an mpi::AgreedError with the status
 /// exit_after_commit if the state cannot be held. Collective.
-void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout, const Output& out);
+void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Layout& layout, const StopSignals& signals,
+                 const Output& out);
 
 }  // namespace tpx::cli

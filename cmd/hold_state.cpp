@@ -42,16 +42,20 @@ HoldJob prepare_hold(const HoldOptions& options) {
     for (const FileEntry& file : hold.job.conversion.draft.files) hold.bytes += pages(file.size);
     const MemoryRoom room = memory_room();
     hold.room = room.bytes;
-    const std::uint64_t needed = hold.bytes + ExecOptions{}.memory;
-    if (needed > room.bytes)
-        throw failure(
-            "{}: {} of state and {} of buffers do not fit: {} of memory are free ({}); use --ranks or --drop optimizer",
-            options.checkpoint, format_size(hold.bytes), format_size(ExecOptions{}.memory), format_size(room.bytes),
-            room.limit);
+    hold.limit = room.limit;
     return hold;
 }
 
-HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record, Output& out) {
+void check_fits(const HoldJob& hold, const std::string& checkpoint) {
+    const std::uint64_t buffers = ExecOptions{}.memory;
+    if (hold.bytes + buffers > hold.room)
+        throw failure(
+            "{}: {} of state and {} of buffers do not fit: {} of memory are free ({}); use --ranks or --drop optimizer",
+            checkpoint, format_size(hold.bytes), format_size(buffers), format_size(hold.room), hold.limit);
+}
+
+HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record,
+                           const StopSignals& signals, Output& out) {
     const formats::Conversion& conversion = hold.job.conversion;
     const Draft& draft = conversion.draft;
     allowed_open_files(1);  // raises the limit
@@ -60,8 +64,9 @@ HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, cons
         files.push_back(make_memory_file("tpx-" + file.path.filename().string(), file.size));
     std::optional<Progress> progress;
     ExecOptions exec;
-    exec.threads = positive(options.threads, "--threads", exec.threads);
+    exec.threads = positive(options.threads, "--threads", exec.threads, most_threads);
     exec.memory_files = &files;
+    exec.cancelled = &signals.signal();
     exec.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view slowest) {
         if (!progress) progress.emplace(out, "hold", total);
         progress->update(done, slowest);

@@ -5,6 +5,7 @@
 #include "cmd/keeper.hpp"
 #include "cmd/reshard_job.hpp"
 #include "lib/core/read_record.hpp"
+#include "lib/exec/signals.hpp"
 
 #include <cstdint>
 #include <string>
@@ -17,10 +18,14 @@ struct HoldJob {
     ReshardJob job;
     std::uint64_t bytes = 0;  ///< of memory that it will take
     std::uint64_t room = 0;   ///< of memory that processes can still take
+    std::string limit;        ///< what limits it
 };
 
-/// Opens the checkpoint and plans what each rank gets. Throws Error if it does not fit into memory, and as prepare().
+/// Opens the checkpoint and plans what each rank gets. Throws Error as prepare().
 HoldJob prepare_hold(const HoldOptions& options);
+
+/// Throws Error if the state does not fit into memory.
+void check_fits(const HoldJob& hold, const std::string& checkpoint);
 
 /// What was read into memory.
 struct HeldFiles {
@@ -29,7 +34,8 @@ struct HeldFiles {
     double seconds = 0;
 };
 
-/// Reads the state. Throws Error if a file that was read, as `record` has it, has changed since.
-HeldFiles read_into_memory(const HoldJob& job, const HoldOptions& options, const ReadRecord& record, Output& out);
+/// Reads the state. Throws Error if a file that was read, as `record` has it, has changed since, and after a signal.
+HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record,
+                           const StopSignals& signals, Output& out);
 
 }  // namespace tpx::cli

@@ -3,6 +3,7 @@
 #include "cmd/commands.hpp"
 #include "cmd/inspect_html.hpp"
 #include "cmd/inspect_where.hpp"
+#include "cmd/keeper_client.hpp"
 #include "cmd/output.hpp"
 #include "cmd/output_file.hpp"
 #include "cmd/ranks.hpp"
@@ -150,7 +151,7 @@ Json adapter_json(const Reading& reading, const Details& findings) {
 Json document(const formats::Source& source, const Details& findings, bool tensors) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
-    Json json{{"checkpoint", catalogue.directory.string()},
+    Json json{{"checkpoint", with_held_names(catalogue.directory.string())},
               {"format", formats::name(checkpoint.format)},
               {"family", is_family_known(source.reading) ? Json(source.reading.family->name) : nullptr},
               {"dialect", source.reading.dialect ? Json(source.reading.dialect->name) : nullptr},
@@ -273,7 +274,9 @@ void run_inspect(const InspectOptions& options, Output& out) {
     if (!options.html.empty()) {
         check_outputs_apart({{"--html", options.html}}, record);
         Json page = document(opened.source, findings, true);
-        page["path"] = std::filesystem::absolute(options.checkpoint).lexically_normal().string();
+        page["path"] = is_held(options.checkpoint)
+                           ? options.checkpoint
+                           : std::filesystem::absolute(options.checkpoint).lexically_normal().string();
         write_file(options.html, inspect_html(std::move(page), opened.source.checkpoint.catalogue, findings.holes));
     }
     if (out.json())

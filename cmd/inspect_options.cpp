@@ -13,7 +13,9 @@ void add_inspect(Cli& cli) {
     command.purpose(
         "Prints the format, model family, parallel layout, iteration, dtypes and sizes of a checkpoint, and which "
         "parts of which tensors are missing or stored more than once. Reads metadata only, not the tensors.");
-    command.positional("CKPT", &options->checkpoint, "Checkpoint: a folder or a file").required({"--store"}).file();
+    command.positional("CKPT", &options->checkpoint, "Checkpoint: a folder, a file or hold:NAME")
+        .required({"--store"})
+        .file();
     command.group("Store options");
     command.option("--store", &store->store, "PATTERN", "Show which state a node-local store has, instead of CKPT")
         .details(

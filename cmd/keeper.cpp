@@ -210,6 +210,7 @@ Json Keeper::list() const {
 }
 
 void Keeper::put(LocalMessage& message) {
+    if (ends_when_taken_) throw failure("the keeper holds a checkpoint; export to one started with --empty");
     if (message.files.size() != 2) throw failure("{} files instead of a document and a segment", message.files.size());
     HeldPart part = make_part(std::move(message.files[0]), std::move(message.files[1]));
     const int rank = part.rank;

@@ -47,7 +47,8 @@ public:
     Keeper(const Keeper&) = delete;
     Keeper& operator=(const Keeper&) = delete;
 
-    /// Adds the initial parts; run() then returns once all of them are taken. `config` is a config.json, or null.
+    /// Adds the parts of a checkpoint; run() then returns once all of them are taken, and nothing can be exported.
+    /// `config` is a config.json, or null.
     void hold(std::vector<HeldPart> parts, Fd config);
 
     void run();

@@ -27,7 +27,11 @@ bool is_in_name(char c) {
 }
 
 Error not_held(const std::string& name) {
-    const std::vector<std::string> names = keeper_names();
+    std::vector<std::string> names = keeper_names();
+    std::erase_if(names, [](const std::string& other) {
+        Fd connection;
+        return connect_to(keeper_socket(other), connection) != Contact::connected;
+    });
     return failure("{}{}: no keeper has this name on this host{}", held_prefix, name,
                    names.empty() ? "" : fmt::format("; keepers: {}", fmt::join(names, ", ")));
 }
@@ -41,9 +45,12 @@ std::map<std::string, std::pair<KeeperClient, std::filesystem::path>>& readings(
 }  // namespace
 
 std::filesystem::path keeper_socket(const std::string& name) {
-    if (name.empty() || name.size() > longest_name || name.front() == '.' || !std::ranges::all_of(name, is_in_name))
-        throw usage_error("'{}' cannot name held state; use at most {} letters, digits, '.', '_' and '-'", name,
-                          longest_name);
+    if (name.empty() || name.size() > longest_name || name.front() == '.' || name.front() == '-' ||
+        !std::ranges::all_of(name, is_in_name))
+        throw usage_error(
+            "'{}' cannot name held state; use at most {} letters, digits, '.', '_' and '-', and begin with a letter, "
+            "a digit or '_'",
+            name, longest_name);
     return socket_folder() / (name + std::string{ending});
 }
 
@@ -94,6 +101,14 @@ bool KeeperClient::has_ended() const {
 
 bool is_held(const std::filesystem::path& path) { return path.string().starts_with(held_prefix) && !path_exists(path); }
 
+void check_is_no_held_name(const std::string& output) {
+    if (is_held(output))
+        throw usage_error(
+            "'{}' is a name of held state; write to a folder, with --hold SECONDS, or make a folder of this name as "
+            "./{}",
+            output, output);
+}
+
 std::filesystem::path without_held_prefix(const std::filesystem::path& path) {
     if (!is_held(path)) return path;
     const std::string text = path.string();
@@ -102,7 +117,8 @@ std::filesystem::path without_held_prefix(const std::filesystem::path& path) {
     auto known = open.find(name);
     if (known == open.end()) {
         KeeperClient keeper{name};
-        const Json answer = keeper.request({{"op", "read"}});
+        constexpr std::chrono::seconds patience{60};
+        const Json answer = keeper.request({{"op", "read"}}, patience);
         if (!answer.contains("manifest") || !answer["manifest"].is_string())
             throw failure("{}: the keeper's answer has no manifest", text);
         const std::string manifest = answer["manifest"].get<std::string>();

@@ -48,6 +48,8 @@ void check_hold_names(const mpi::Comm& comm, const MigrateRequest& options, cons
     mpi::all_or_none(comm, [&] {
         if (!options.hold_name.empty() && options.hold.empty())
             throw usage_error("--hold-name: requires --hold SECONDS");
+        for (const std::string& written : {options.store, options.output, options.export_to})
+            check_is_no_held_name(written);
         if (options.hold.empty()) return;
         if (!options.export_to.empty()) throw usage_error("--hold cannot be used with --export");
         if (!team.is_first(comm.rank())) return;
@@ -82,11 +84,12 @@ void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team
     for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank)
         if (places.host_of_rank[rank] == team.host) held.ranks.push_back(static_cast<int>(rank));
     bool is_held = false;
+    const StopSignals signals;
     try {
         mpi::all_or_none(comm, [&] {
             if (held.ranks.empty() || !team.is_first(comm.rank())) return;
             held.name = name_on(team.hosts[team.host], options);
-            start_hold(held, options.plan);
+            start_hold(held, options.plan, signals);
             is_held = true;
         });
     } catch (const mpi::AgreedError& error) {

@@ -49,6 +49,8 @@ void check_values(const Command& command, std::span<const std::string> words) {
         if (!option || option->positional()) continue;
         if (equals != word.npos) {
             if (!option->takes_value()) throw usage_error("{}: takes no value", option->name());
+            if (equals + 1 == word.size())  // CLI11 would take the next word
+                throw usage_error("{}: the value {} is missing", option->name(), option->value());
         } else if (option->takes_value()) {
             const Option* next = i + 1 < words.size() ? command.find(words[i + 1]) : nullptr;
             if (i + 1 == words.size() || (next && !next->positional()))

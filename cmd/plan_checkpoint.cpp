@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/check_copies.hpp"
 #include "cmd/cli.hpp"
+#include "cmd/keeper_client.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "cmd/planning.hpp"
 #include "formats/convert/holding.hpp"
@@ -213,7 +214,7 @@ std::filesystem::path read_checkpoint(CheckpointChange& files, const PlanOptions
         if (!options.stores.empty()) check_stores(files, options, hosts, root, record);
     };
     merged ? merged->in_stores(read) : read();
-    files.path = files.opened.source.checkpoint.catalogue.directory.string();
+    files.path = with_held_names(files.opened.source.checkpoint.catalogue.directory.string());
     if (merged) files.path = merged->named(files.path);
     return root;
 }

@@ -8,7 +8,7 @@ namespace tpx::cli {
 namespace {
 
 void add_plan_subject(Command& command, PlanOptions& options) {
-    command.positional("CKPT", &options.checkpoint, "Checkpoint: a folder or a file")
+    command.positional("CKPT", &options.checkpoint, "Checkpoint: a folder, a file or hold:NAME")
         .required({"--model", "--stores", "--check"})
         .file();
     command.group("Model options");
@@ -103,7 +103,7 @@ void add_plan_placement(Command& command, PlanOptions& options) {
 void add_plan_state(Command& command, PlanOptions& options) {
     command.option("--state-in", &options.state, "S", "Where the current state is stored")
         .choices({"memory", "stores", "shared"})
-        .standard("shared for CKPT, memory for --model")
+        .standard("memory for --model and hold:NAME, otherwise shared")
         .details(
             "memory: in the memory of the current ranks; stores: in node-local stores; shared: on storage that all "
             "hosts share. The time estimate depends on it.");

@@ -3,6 +3,7 @@
 
 #include "cmd/cli.hpp"
 #include "cmd/group_notes.hpp"
+#include "cmd/keeper_client.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "formats/convert/stored_model.hpp"
 #include "formats/driver.hpp"
@@ -110,7 +111,7 @@ StateIn given_state(const PlanOptions& options) {
     if (options.state == "memory") return StateIn::memory;
     if (options.state == "shared") return StateIn::shared;
     if (options.state == "stores" || !options.stores.empty()) return StateIn::stores;
-    return options.model.empty() ? StateIn::shared : StateIn::memory;
+    return options.model.empty() && !is_held(options.checkpoint) ? StateIn::shared : StateIn::memory;
 }
 
 ModelState given_model(const PlanOptions& options) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <string>
 
 namespace tpx::cli {
 
-/// The positive number that `text` is, `otherwise` where it is empty. Throws Error (usage) that names `option`.
-int positive(const std::string& text, const char* option, int otherwise);
+/// The number from 1 to `most` that `text` is, `otherwise` where it is empty. Throws Error (usage) that names `option`.
+int positive(const std::string& text, const char* option, int otherwise, int most = std::numeric_limits<int>::max());
+
+constexpr int most_threads = 1024;  ///< of one process
 
 }  // namespace tpx::cli

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tpx::cli {
@@ -78,10 +79,21 @@ Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::
     return exit;
 }
 
+namespace {
+
+/// A process that is alone uses all cores; others share them.
+int usual_threads(const mpi::Comm& comm, const LimitOptions& options) {
+    constexpr int most = 32;
+    const int cores = comm.size() == 1 ? static_cast<int>(std::thread::hardware_concurrency()) : 1;
+    return std::clamp(cores, options.usual_threads, most);
+}
+
+}  // namespace
+
 void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec) {
     int io_ranks = comm.size();
     mpi::all_or_none(comm, [&] {
-        exec.threads = positive(options.threads, "--threads", options.usual_threads);
+        exec.threads = positive(options.threads, "--threads", usual_threads(comm, options), most_threads);
         io_ranks = positive(options.io_ranks, "--io-ranks", io_ranks);
     });
     exec.takes_part = is_among_first(comm, io_ranks);

@@ -53,7 +53,9 @@ void add_reshard(Cli& cli) {
         "Reads CKPT in any layout and format and writes the same training state to OUT. Under mpirun or srun the "
         "processes share the work; any number of processes works with any layout. OUT is created under a temporary "
         "name and renamed when it is complete and on disk.");
-    command.positional("CKPT", &options->checkpoint, "Checkpoint to read: a folder or a file").required().file();
+    command.positional("CKPT", &options->checkpoint, "Checkpoint to read: a folder, a file or hold:NAME")
+        .required()
+        .file();
     command.positional("OUT", &options->output, "Folder to create; a file with --format torch or torch-legacy")
         .required()
         .file();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/reshard_report.hpp"
 
+#include "cmd/hold_output.hpp"
 #include "cmd/job_log.hpp"
+#include "cmd/keeper_client.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
@@ -37,6 +39,8 @@ Json reshard_json(const ReshardJob& job, const ReshardOptions& options, const st
               {"bytes", bytes_of(draft)},
               {"written", done.has_value()},
               {"notes", job.conversion.notes}};
+    // The state is held when this has been printed: the exit status tells whether it is.
+    if (!options.hold.empty()) json["hold"] = fmt::format("{}{}", held_prefix, held_output_name(options));
     if (!done) return json;
     json["notes"] = done->said;
     for (const std::string& note : job.conversion.notes) json["notes"].push_back(note);

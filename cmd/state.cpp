@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/state.hpp"
 
+#include "cmd/keeper_client.hpp"
 #include "cmd/reading.hpp"
 
 #include <charconv>
@@ -111,7 +112,7 @@ void print_json(const formats::Checkpoint& checkpoint, const std::vector<formats
         json["value"] = node_json(item.node);
         list.push_back(std::move(json));
     }
-    out.object("tpx.state/1", {{"checkpoint", checkpoint.catalogue.directory.string()},
+    out.object("tpx.state/1", {{"checkpoint", with_held_names(checkpoint.catalogue.directory.string())},
                                {"format", formats::name(checkpoint.format)},
                                {"state", list}});
 }

@@ -12,7 +12,8 @@ from torch.distributed.checkpoint._traverse import set_element
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
-ALIGNMENT, ADD_SEALS, FIXED_SIZE = 64, 1033, 2 | 4  # seals of fcntl(2): neither shrinks nor grows
+ALIGNMENT, STEP = 64, 1 << 26
+ADD_SEALS, FIXED_SIZE = 1033, 2 | 4  # of fcntl(2): neither shrinks nor grows
 
 
 class HandoverError(RuntimeError):
@@ -56,10 +57,10 @@ class Keeper:
 
 class Held:
     """State of a rank: `tensors` maps (name, first index in the whole tensor) to shards, `shapes` names to shapes of whole tensors,
-    `objects` names to bytes of torch.save."""
+    `objects` names to bytes of torch.save. The keeper has it too until load(), state_dict() or taken() returns."""
 
-    def __init__(self, document, memory):
-        self.document, self.tensors, self.shapes, self.objects = document, {}, {}, {}
+    def __init__(self, document, memory, keeper):
+        self.document, self.keeper, self.tensors, self.shapes, self.objects = document, keeper, {}, {}, {}
         for one in document["tensors"]:
             dtype, count = getattr(torch, one["dtype"]), torch.Size(one["sizes"]).numel()
             shard = torch.frombuffer(memory, dtype=dtype, count=count, offset=one["offset"]) if count else torch.empty(0, dtype=dtype)
@@ -68,12 +69,25 @@ class Held:
         for one in document["objects"]:
             self.objects[one["name"]] = memory[one["offset"] : one["offset"] + one["length"]]
 
+    def taken(self):
+        """Has the keeper free its state. What is mapped stays valid, also after the keeper's end."""
+        if self.keeper:
+            self.keeper.request({"op": "done"}, may_end=True)
+        self.keeper = None
+
+    def value(self, name):
+        try:
+            return torch.load(io.BytesIO(self.objects[name]), weights_only=False)  # as in dcp.load()
+        except Exception as error:
+            raise HandoverError(f"'{name}': {error}") from error
+
     def state_dict(self):
         """The state dict that was saved, with this rank's shards in place of whole tensors."""
         state = {}
         for one in self.document["tensors"] + self.document["objects"]:
-            value = self.tensors[one["name"], tuple(one["begin"])] if "begin" in one else torch.load(io.BytesIO(self.objects[one["name"]]), weights_only=True)
+            value = self.tensors[one["name"], tuple(one["begin"])] if "begin" in one else self.value(one["name"])
             set_element(state, tuple(one.get("path", [one["name"]])), value)
+        self.taken()
         return state
 
     def load(self, state_dict):
@@ -88,11 +102,12 @@ class Held:
                     raise HandoverError(f"'{name}': no {wanted} is held; is this another layout?")
                 fills.append((local.copy_, (shard,)))
             elif name in self.objects:
-                fills.append((set_element, (state_dict, paths[name], torch.load(io.BytesIO(self.objects[name]), weights_only=True))))
+                fills.append((set_element, (state_dict, paths[name], self.value(name))))
             else:
                 raise HandoverError(f"'{name}' is not held")
         for fill, values in fills:
             fill(*values)
+        self.taken()
 
 
 def shard_of(tensor):
@@ -104,7 +119,7 @@ def shard_of(tensor):
 
 
 def attach(name, rank, wait=60.0, verify=False):
-    """Takes the state of `rank` from a keeper, which has it no longer; waits for processes that use it. `verify`: checks CRC-32s."""
+    """Takes the state of `rank` from a keeper; waits for processes that use it. `verify`: checks CRC-32s."""
     deadline, files = time.monotonic() + wait, None
     while files is None:
         try:
@@ -118,12 +133,10 @@ def attach(name, rank, wait=60.0, verify=False):
             opened.callback(os.close, file)
         document = json.loads(os.pread(files[0], os.fstat(files[0]).st_size, 0))
         memory = mmap.mmap(files[1], document["size"]) if document["size"] else bytearray()
-    held, at = Held(document, memory), document.get("crcs")
+    held, at = Held(document, memory, keeper), document.get("crcs")
     for number, ((tensor, _), shard) in enumerate(held.tensors.items() if verify and at is not None else ()):
         if zlib.crc32(shard.reshape(-1).view(torch.uint8).numpy()) != int.from_bytes(memory[at + 4 * number : at + 4 * number + 4], "little"):
             raise keeper.error(f"rank {rank}: '{tensor}' is not what was held; load the checkpoint on disk")
-    # If this process ends before, the keeper still has the state. What is mapped stays valid without the keeper.
-    keeper.request({"op": "done"}, may_end=True)
     return held
 
 
@@ -138,9 +151,14 @@ def free_memory():
     return max(free, 0)
 
 
-def memory_file(opened, name, size):
+def memory_file(opened, keeper, name, size):
+    """A file that has all its memory. Other ranks of this host take theirs at the same time, so what is free is asked at each step."""
     opened.callback(os.close, file := os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
-    os.ftruncate(file, size), fcntl.fcntl(file, ADD_SEALS, FIXED_SIZE)
+    for begin in range(0, size, STEP):
+        if size - begin > (free := free_memory()):
+            raise keeper.error(f"{name}: {size:,} bytes do not fit into memory, of which {free + begin:,} are free")
+        os.posix_fallocate(file, begin, min(STEP, size - begin))
+    fcntl.fcntl(file, ADD_SEALS, FIXED_SIZE)
     return file, mmap.mmap(file, size) if size else bytearray()
 
 
@@ -160,15 +178,12 @@ def export(state_dict, name, rank, ranks, iteration, job="", layout=""):
             objects.append(one | {"length": local.numel()})
         sources.append((end, local))
         end += -(-local.numel() * local.element_size() // ALIGNMENT) * ALIGNMENT
-    needed = end * int(os.environ.get("LOCAL_WORLD_SIZE", 1))  # the other ranks of this host export theirs
-    if needed > (free := free_memory()):
-        raise keeper.error(f"rank {rank}: {needed:,} bytes of state do not fit into memory, of which {free:,} are free")
     encoded = json.dumps(document | {"size": end, "tensors": tensors, "objects": objects}).encode()
     with contextlib.ExitStack() as opened:
-        segment, memory = memory_file(opened, f"tpx-rank-{rank}", end)
+        segment, memory = memory_file(opened, keeper, f"rank {rank}", end)
         for offset, local in sources:
             if local.numel():
                 torch.frombuffer(memory, dtype=local.dtype, count=local.numel(), offset=offset).view(local.shape).copy_(local)
-        text, memory = memory_file(opened, "tpx-document", len(encoded))
+        text, memory = memory_file(opened, keeper, f"document of rank {rank}", len(encoded))
         memory[:] = encoded
         keeper.request({"op": "put"}, [text, segment])

@@ -153,9 +153,8 @@ private:
 Draft draft_held(const Content& content) {
     const held::Common common = held::common_of(content);
     std::map<int, std::vector<const Piece*>> pieces;
-    for (const int rank : *content.held) pieces[rank];  // also those that have no elements
-    for (const Piece& piece : content.pieces)
-        if (!empty(piece.box)) pieces[piece.rank].push_back(&piece);
+    for (const int rank : *content.held) pieces[rank];  // also those that have no tensors
+    for (const Piece& piece : content.pieces) pieces[piece.rank].push_back(&piece);
     Draft draft;
     draft.tensors = content.tensors;
     for (auto& [rank, own] : pieces) {

@@ -69,7 +69,7 @@ void note_dropped(const Source& source, const Target& target, bool, std::vector<
     if (!names.empty())
         notes.push_back(fmt::format("dropped {} of HDF5 groups, which {} cannot store ('{}'{})",
                                     counted(names.size(), "attribute"), to, names[0], names.size() > 1 ? ", ..." : ""));
-    if (checkpoint.iteration && !target.format->has_args && !target.format->has_param_groups)
+    if (checkpoint.iteration && !target.held && !target.format->has_args && !target.format->has_param_groups)
         notes.push_back(fmt::format("dropped the iteration ({}), which {} cannot store", *checkpoint.iteration, to));
 }
 

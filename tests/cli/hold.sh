@@ -97,6 +97,22 @@ grep -q 'holds 1 rank of tp=2' out || fail "not one rank"
 refuses 1 "no file contains" "$tpx" reshard hold:again x --to tp=1
 runs "$tpx" hold --release again
 runs "$tpx" hold --release training
+# Tensors without elements are part of the state.
+head='{"none":{"dtype":"F32","shape":[0,3],"data_offsets":[0,0]},"one":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+mkdir hf
+printf "\\$(printf '%03o' ${#head})\0\0\0\0\0\0\0%s1234" "$head" >hf/model.safetensors
+runs "$tpx" hold hf --name hf --to fsdp=2
+runs "$tpx" verify hf hold:hf
+grep -q '^equal: 2 tensors' out || fail "a tensor is missing"
+runs "$tpx" hold --release hf
+
+# Names of held state.
+runs "$tpx" inspect hold:job --json
+contains "found['checkpoint'] == 'hold:job'"
+refuses 2 "is a name of held state" "$tpx" reshard ckpt hold:new --to tp=2
+refuses 2 "--name: the value NAME is missing" "$tpx" hold ckpt --name= --dry-run
+refused=$(client put job none 2>&1) && fail "an export to a keeper of a checkpoint was taken"
+[[ $refused == *"the keeper holds a checkpoint; export to one started with --empty"* ]] || fail "$refused"
 
 # One process gets each rank; if it is killed before it has mapped the rank, another one can take it.
 pid=$(pids)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trainer with FSDP2 leaves its state to `tpx hold`, and trainers in the same and in other layouts take it: they have the bits of
 the way by disk (dcp.save, tpx reshard, dcp.load), and compute the same losses."""
+import argparse
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -116,7 +118,7 @@ def _no_leaks(name):
             faults.append("rank 5 of 2 was held")
         except tpx_handover.HandoverError:
             pass
-    os.environ["LOCAL_WORLD_SIZE"] = str(1 << 50)
+    tpx_handover.free_memory = lambda: 10
     try:
         tpx_handover.export({"w": torch.ones(4)}, name, 0, 1, iteration=1)
         faults.append("more state than memory was exported")
@@ -138,8 +140,8 @@ def _ending_keeper(name, process):
     os.kill(process, signal.SIGCONT)
 
     class Killing(tpx_handover.Held):
-        def __init__(self, document, memory):
-            super().__init__(document, memory)
+        def __init__(self, document, memory, keeper):
+            super().__init__(document, memory, keeper)
             os.kill(process, signal.SIGKILL)
 
     tpx_handover.Held = Killing
@@ -148,9 +150,19 @@ def _ending_keeper(name, process):
     return faults if state["w"].tolist() == [0, 1, 2, 3] else [*faults, f"{state} was loaded"]
 
 
-def _refused(name, words):
+def _again(name):
+    """A state dict that does not fit leaves the state to the next one; values are those that dcp.load() would read."""
+    state = {"w": torch.ones(4), "none": torch.empty(0, 3), "numpy": numpy.random.get_state(), "split": argparse.Namespace(k=1)}
+    tpx_handover.export(state, name, 0, 1, iteration=1)
+    faults = _refused(name, ["'w': no torch.float32 shard of shape [5]"], {"w": torch.zeros(5)})
+    found = tpx_handover.attach(name, 0, wait=5).state_dict()
+    same = found["numpy"][0] == "MT19937" and found["split"].k == 1 and found["none"].shape == (0, 3) and found["w"].tolist() == [1] * 4
+    return faults if same else [*faults, f"{found} was held"]
+
+
+def _refused(name, words, state=None):
     try:
-        tpx_handover.attach(name, dist.get_rank(), wait=0).load({"model": {"norm.weight": torch.zeros(3)}})
+        tpx_handover.attach(name, dist.get_rank(), wait=0).load(state or {"model": {"norm.weight": torch.zeros(3)}})
     except tpx_handover.HandoverError as error:
         return [] if all(word in str(error) for word in words) else [f"refused with '{error}'"]
     return ["not refused"]
@@ -191,6 +203,7 @@ def main(tpx):
         check("another layout", on_ranks(4, _refused, "other", ["'model.norm.weight'", "no torch.float32 shard of shape [3] at [0] of a tensor of shape [3] is held"]))
         run("hold", "--name", "rows", "--empty")
         check("no open files after refusals", on_ranks(1, _no_leaks, "rows"))
+        check("refused state stays", on_ranks(1, _again, "rows"))
         on_ranks(2, _leave_rows)
         check("split along another axis", on_ranks(2, _other_axis, "rows"))
         run("hold", "--release", "rows")
