@@ -7,6 +7,7 @@
 #include "lib/core/file.hpp"
 #include "lib/core/in_path.hpp"
 #include "lib/exec/digest_run.hpp"
+#include "lib/exec/signals.hpp"
 #include "lib/exec/source_files.hpp"
 
 #include <fcntl.h>
@@ -183,7 +184,11 @@ std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::
     formats::ArchiveCheck mine;
     // A few MB may inflate to many GB, which takes long.
     mpi::all_or_none(comm, [&] { fit(options, formats::paths(source.checkpoint.catalogue)); });
-    mpi::all_or_none(comm, [&] { mine = formats::check_archives(source.checkpoint, comm.rank(), comm.size()); });
+    mpi::all_or_none(comm, [&] {
+        const auto signal = [&] { return options.cancelled == nullptr ? 0 : options.cancelled->load(); };
+        mine = formats::check_archives(source.checkpoint, comm.rank(), comm.size(), [&] { return signal() != 0; });
+        if (signal() != 0) throw Error{exit_of(signal()), "stopped on request"};
+    });
     return lines_of_all(comm, mine.damaged);
 }
 

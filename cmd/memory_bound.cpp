@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t mebi = std::uint64_t{1} << 20;
 constexpr std::uint64_t least_buffers = 16 * mebi;
+constexpr std::uint64_t least_memory = mebi;
 
 // A limit of at least this much is kept or refused; a smaller one bounds only the buffers, unless metadata are large.
 constexpr std::uint64_t least_promised = 64 * mebi, noticeable = 8 * mebi;
@@ -88,10 +89,14 @@ MetadataSize metadata_of(const formats::Conversion& conversion, const Moves& mov
     size.tensors = conversion.draft.tensors.size();
     size.pieces = conversion.draft.pieces.size();
     size.bytes = moves.size() * of_move + size.pieces * (of_payload + of_record) + size.tensors * sizeof(Tensor);
+    size.pieces += conversion.source_pieces.size();
     return size;
 }
 
 ExecOptions limits_within(const mpi::Comm& comm, std::uint64_t memory, const MetadataSize& metadata) {
+    if (memory < least_memory)
+        throw mpi::AgreedError{usage_error("--memory {}: is too small; at least {} are needed", limit_text(memory),
+                                           limit_text(least_memory))};
     const Taken mine = taken();
     std::uint64_t needed = std::max(mine.most, mine.now + metadata.bytes + least_buffers);
     mpi::all_max(comm, {&needed, 1});

@@ -69,6 +69,17 @@ void check_output_files(const PlanOptions& options, const PlanReport& report) {
     }
 }
 
+void check_outside(const std::string& folder, std::initializer_list<OutputFile> outputs) {
+    const auto plain = [](const std::string& path) { return fs::absolute(path).lexically_normal(); };
+    for (const OutputFile& output : outputs) {
+        if (output.file.empty() || folder.empty()) continue;
+        const fs::path inside = plain(output.file).lexically_relative(plain(folder));
+        if (!inside.empty() && *inside.begin() != "..")
+            throw usage_error("{} {}: is inside the output {}; choose another place", output.option, output.file,
+                              folder);
+    }
+}
+
 void check_outputs_apart(std::initializer_list<OutputFile> outputs, const ReadRecord& record) {
     std::map<Id, std::string> used;  // what each file is
     for (const auto& [path, file] : record.files()) used.emplace(Id{file.device, file.inode}, "overwrite an input");

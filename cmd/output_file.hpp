@@ -20,6 +20,9 @@ struct OutputFile {
     const std::string& file;
 };
 
+/// Throws Error (usage) if one of `outputs` has its place in `folder`, which is to be replaced as a whole.
+void check_outside(const std::string& folder, std::initializer_list<OutputFile> outputs);
+
 /// Throws Error (usage) when one of `outputs` is a file that was read since `record` began, whatever it is called, or
 /// is the same file as another output. Pipes and devices are no files. Nothing is changed.
 void check_outputs_apart(std::initializer_list<OutputFile> outputs, const ReadRecord& record);

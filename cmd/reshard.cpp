@@ -56,11 +56,20 @@ std::vector<SourceFile> draft_files(const Draft& draft, const std::filesystem::p
     return files;
 }
 
-/// What this process may use.
-ExecOptions limits_of(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job) {
+/// Throws an mpi::AgreedError if a rank was asked to stop. Collective.
+void check_not_stopped(const mpi::Comm& comm, const StopSignals& signals) {
+    mpi::all_or_none(comm, [&] {
+        if (const int signal = signals.signal(); signal != 0) throw Error{exit_of(signal), "stopped on request"};
+    });
+}
+
+/// What this process may use, and what stops it; `signals` may be null.
+ExecOptions limits_of(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
+                      const StopSignals* signals) {
     ExecOptions exec;
     if (options.memory) exec = limits_within(comm, *options.memory, metadata_of(job.conversion, job.moves));
     set_workers(comm, options, exec);
+    if (signals != nullptr) exec.cancelled = &signals->signal();
     return exec;
 }
 
@@ -99,21 +108,6 @@ void write_trace(const mpi::Comm& comm, const ReshardOptions& options, const Tra
     } catch (const Error& error) {
         out.note("{}", error.what());
     }
-}
-
-/// The options, in a text that differs where two runs would do different things.
-std::string text_of(const ReshardOptions& options, const ReshardJob& job) {
-    const auto size = [](std::optional<std::uint64_t> value) { return value ? std::to_string(*value) : "default"; };
-    const auto flag = [](bool given, std::string_view name) { return given ? fmt::format(" --{}", name) : ""; };
-    return fmt::format(
-        "output {}, layout {}, format {}, dialect '{}', dtype '{}', drop '{}', adapter '{}', memory {}, shard size {}, "
-        "hardware '{}', trace '{}', threads '{}', io ranks '{}', patience '{}', hold '{}' '{}', options{}{}{}{}{}{}{}",
-        options.output, to_string(job.target.layout), formats::name(job.target.format), job.target.dialect,
-        options.dtype, options.drop, options.merge_adapter, size(options.memory), size(options.shard_size),
-        options.hardware, options.trace, options.threads, options.io_ranks, options.patience, options.hold,
-        options.hold_name, flag(options.restart, "restart"), flag(options.force, "force"),
-        flag(options.verify, "verify"), flag(options.dry_run, "dry-run"), flag(options.allow_missing, "allow-missing"),
-        flag(options.masters, "masters"), flag(options.stages, "stages"));
 }
 
 /// All that is read, so that no output takes its place.
@@ -156,11 +150,11 @@ void after_commit(const mpi::Comm& comm, const std::string& output, Body&& body)
 }
 
 /// What the output is made of and by which program, the same on all ranks. Options are left out: those that matter show
-/// in what is written.
+/// in what is written, of which `claims` are.
 std::uint64_t request_digest(const mpi::Comm& comm, std::span<const Claim> claims, const ReadRecord& record,
                              const std::filesystem::path& source) {
     Fingerprint print;
-    print.add(digest_of(claims.subspan(1)));
+    print.add(digest_of(claims));
     print.add(std::string_view{version_text});
     print.add(path_exists(source) ? real_path(source).string() : source.string());
     // Times of modification can be set, and some file systems know none.
@@ -175,7 +169,8 @@ std::uint64_t request_digest(const mpi::Comm& comm, std::span<const Claim> claim
 }
 
 /// Opens the checkpoint and plans the job, the same on all ranks.
-ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, ReadRecord& record, Trace& trace) {
+ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, const StopSignals* signals,
+                      ReadRecord& record, Trace& trace) {
     const Phase phase{trace, "open and plan"};
     ReshardJob job;
     read_once(comm, options.checkpoint, [&] {
@@ -183,12 +178,13 @@ ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, Read
         if (!options.dry_run) read_recorded(options, job);
     });
     record.seal();
-    const std::vector<Claim> claims =
-        claims_of_job(comm, text_of(options, job), record, job.opened.source, job.conversion, job.moves);
+    require_same(comm, claims_of_options(options, job));
+    const std::vector<Claim> claims = claims_of_job(comm, record, job.opened.source, job.conversion, job.moves);
     require_same(comm, claims);
     job.request = request_digest(comm, claims, record, options.checkpoint);
+    if (signals != nullptr) check_not_stopped(comm, *signals);
     if (job.conversion.dropped_copies.empty()) return job;
-    const ExecOptions exec = limits_of(comm, options, job);
+    const ExecOptions exec = limits_of(comm, options, job, signals);
     in_path(options.checkpoint,
             [&] { check_copies(comm, job.conversion, job.opened.source.checkpoint.catalogue, exec); });
     return job;
@@ -196,10 +192,9 @@ ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, Read
 
 /// Writes the output beside its final place, all of it, and checks that what it was made of is what it was.
 void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job, const ReadRecord& record,
-          ExecOptions exec, const PartialDirectory& partial, const StopSignals& signals, Patience& patience,
-          Trace& trace, Output& out, ReshardDone& done) {
+          ExecOptions exec, const PartialDirectory& partial, Patience& patience, Trace& trace, Output& out,
+          ReshardDone& done) {
     const std::filesystem::path& directory = partial.path();
-    exec.cancelled = &signals.signal();
     exec.trace = options.trace.empty() ? nullptr : &trace;
     exec.journal = JournalPlace{directory, job.request, partial.attempt()};
     patience.set_end(fmt::format("; {} is kept; run the same command to continue", directory.string()));
@@ -231,17 +226,18 @@ void fill(const mpi::Comm& comm, const ReshardOptions& options, ReshardJob& job,
     if (options.verify) check_written_values(comm, options, job, directory, *done.verified);
 }
 
-/// Sets `layout` to that of the output.
-Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patience, Output& out, Layout& layout) {
+/// Sets `layout` to that of the output. `signals` is null in a dry run.
+Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, const StopSignals* signals, Patience& patience,
+             Output& out, Layout& layout) {
     const auto start = std::chrono::steady_clock::now();
     Trace trace;
     ReadRecord record;
     ReshardOptions options = given;
     mpi::all_or_none(comm, [&] { options.checkpoint = path_without_links(given.checkpoint); });
-    ReshardJob job = agreed_job(comm, options, record, trace);
+    ReshardJob job = agreed_job(comm, options, signals, record, trace);
     layout = job.target.layout;
     if (!options.hold.empty()) check_hold(comm, options, layout);
-    const ExecOptions limits = limits_of(comm, options, job);
+    const ExecOptions limits = limits_of(comm, options, job, signals);
     mpi::all_or_none(comm, [&] {
         if (!options.hardware.empty()) job.rates = formats::read_hosts(options.hardware);
     });
@@ -253,12 +249,11 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
         check_outputs_apart({{"--trace", options.trace}, {"--log", options.log}}, record);
         if (!options.trace.empty()) check_writable(options.trace);
     });
-    if (options.dry_run) {
+    if (signals == nullptr) {
         report(job, given, std::nullopt, out);
         return Exit::success;
     }
     log_plan(job, given);
-    const StopSignals signals;
     if (options.verify) check_archives(comm, options, limits);
     // Held state is in private files whatever the modes of its checkpoint: the umask decides on the output.
     if (!is_held(given.checkpoint)) limit_modes(comm, options, job, record);
@@ -267,12 +262,13 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
     ReshardDone done{.said = partial.notes()};
     Published published;
     try {
-        fill(comm, options, job, record, limits, partial, signals, patience, trace, out, done);
+        fill(comm, options, job, record, limits, partial, patience, trace, out, done);
         if (!job.rates.empty())
             done.least = storage_bound(comm, job.rates, done.report.bytes_read,
                                        done.report.bytes_written - done.report.bytes_shared);
         const Phase phase{trace, "commit"};
         // From here on, the output may be in place.
+        signals->shield();
         patience.set_end(fmt::format("; if {} exists, it is complete", options.output), exit_after_commit);
         published = job.target.format->is_one_file ? partial.commit_file(std::string{job.target.format->file_name})
                                                    : partial.commit();
@@ -297,15 +293,20 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, Patience& patie
 void run_reshard(const ReshardOptions& options, Output& out) {
     if (options.clean) return is_first_rank() ? clean(options.output, out) : void();
     if (!options.hold_name.empty() && options.hold.empty()) throw usage_error("--hold-name: requires --hold SECONDS");
+    check_is_no_held_name(options.output);
+    check_outside(options.output, {{"--trace", options.trace}, {"--log", options.log}});
     in_ranks([&](const mpi::Comm& comm) {
         Layout layout;
+        std::optional<StopSignals> signals;
+        if (!options.dry_run) signals.emplace();
         const Exit exit = with_patience(comm, options.patience, [&](Patience& patience) {
             mpi::all_or_none(comm, [&] { open_job_log(options.log); });
-            const Exit status = reshard(comm, options, patience, out, layout);
+            const Exit status = reshard(comm, options, signals ? &*signals : nullptr, patience, out, layout);
             out.finish();
             return status;
         });
-        if (exit == Exit::success && !options.hold.empty() && !options.dry_run) hold_output(comm, options, layout, out);
+        if (exit == Exit::success && !options.hold.empty() && !options.dry_run)
+            hold_output(comm, options, layout, *signals, out);
         return exit;
     });
 }

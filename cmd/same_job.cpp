@@ -117,11 +117,40 @@ std::vector<Claim> claims_of_source(const mpi::Comm& comm, const ReadRecord& rec
     return claims;
 }
 
-std::vector<Claim> claims_of_job(const mpi::Comm& comm, const std::string& options, const ReadRecord& record,
-                                 const formats::Source& source, const formats::Conversion& conversion,
-                                 const Moves& moves) {
-    std::vector<Claim> claims{{"the options", options, {}}};
-    for (Claim& claim : claims_of_source(comm, record, source)) claims.push_back(std::move(claim));
+std::vector<Claim> claims_of_options(const ReshardOptions& options, const ReshardJob& job) {
+    const auto text = [](const std::string& value) { return value.empty() ? "not given" : fmt::format("'{}'", value); };
+    const auto size = [](std::optional<std::uint64_t> value) {
+        return value ? fmt::format("{} bytes", *value) : "not given";
+    };
+    const auto flag = [](bool given) { return given ? "given" : "not given"; };
+    return {{"OUT", text(options.output), {}},
+            {"the layout of OUT", to_string(job.target.layout), {}},
+            {"--format", std::string{formats::name(job.target.format)}, {}},
+            {"--dialect", text(job.target.dialect), {}},
+            {"--dtype", text(options.dtype), {}},
+            {"--drop", text(options.drop), {}},
+            {"--merge-adapter", text(options.merge_adapter), {}},
+            {"--memory", size(options.memory), {}},
+            {"--shard-size", size(options.shard_size), {}},
+            {"--hardware", text(options.hardware), {}},
+            {"--trace", text(options.trace), {}},
+            {"--threads", text(options.threads), {}},
+            {"--io-ranks", text(options.io_ranks), {}},
+            {"--patience", text(options.patience), {}},
+            {"--hold", text(options.hold), {}},
+            {"--hold-name", text(options.hold_name), {}},
+            {"--restart", flag(options.restart), {}},
+            {"--force", flag(options.force), {}},
+            {"--verify", flag(options.verify), {}},
+            {"--dry-run", flag(options.dry_run), {}},
+            {"--allow-missing", flag(options.allow_missing), {}},
+            {"--masters", flag(options.masters), {}},
+            {"--stages", flag(options.stages), {}}};
+}
+
+std::vector<Claim> claims_of_job(const mpi::Comm& comm, const ReadRecord& record, const formats::Source& source,
+                                 const formats::Conversion& conversion, const Moves& moves) {
+    std::vector<Claim> claims = claims_of_source(comm, record, source);
     claim_draft(conversion.draft, source.checkpoint.catalogue.directory, claims);
     claims.push_back(moves_of(conversion, moves));
     return claims;

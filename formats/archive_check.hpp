@@ -4,6 +4,7 @@
 #include "formats/checkpoint.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,8 @@ struct ArchiveCheck {
     std::vector<std::string> damaged;  ///< a line each: "FILE: tensor 'NAME': cause"
 };
 
-/// Reads every `shares`-th archive of `checkpoint`, from number `share` on, and compares its CRC-32s. To be called
-/// before the payloads are located. Formats without archives have nothing to check.
-ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares);
+/// Reads every `shares`-th archive of `checkpoint`, from number `share` on, and compares its CRC-32s, until `stops`
+/// says that it must end. To be called before the payloads are located. Formats without archives have nothing to check.
+ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares, const std::function<bool()>& stops);
 
 }  // namespace tpx::formats

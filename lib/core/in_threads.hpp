@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace tpx {
 
-/// Calls `work` with 0 up to `count` - 1, in this order, from up to `most` threads, this one among them. After an
+/// Calls `work` with 0 up to `count` - 1, in this order, from up to `most` threads, this one among them, and as many as
+/// the system allows. After an
 /// exception no more work begins. When all threads are done, rethrows the exception of the lowest number, so that it is
 /// the same in every run.
 template <class Work>
@@ -34,7 +36,10 @@ void in_threads(std::size_t count, std::size_t most, const Work& work) {
     };
     {
         std::vector<std::jthread> threads;
-        for (std::size_t t = 1; t < std::min(most, count); ++t) threads.emplace_back(run);
+        try {
+            for (std::size_t t = 1; t < std::min(most, count); ++t) threads.emplace_back(run);
+        } catch (const std::system_error&) {  // there are enough
+        }
         run();
     }
     if (error) std::rethrow_exception(error);

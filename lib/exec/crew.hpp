@@ -10,6 +10,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -20,8 +21,15 @@ template <class Job>
 class Crew {
 public:
     /// `work(worker, job)` is called on thread `worker`, from 0 on.
+    /// Throws Error where the system allows fewer threads.
     Crew(int workers, std::function<void(int, Job&)> work) : work_{std::move(work)} {
-        for (int k = 0; k < workers; ++k) threads_.emplace_back([this, k] { run(k); });
+        try {
+            for (int k = 0; k < workers; ++k) threads_.emplace_back([this, k] { run(k); });
+        } catch (const std::system_error& error) {
+            const std::size_t started = threads_.size();
+            stop();
+            throw failure("cannot start {} threads, only {}: {}", workers, started, error.code().message());
+        }
     }
     /// Waits for the jobs that have begun; forgets the others.
     ~Crew() { stop(); }

@@ -71,14 +71,17 @@ std::uint64_t FileWriter::write_directly(std::uint32_t file, std::uint64_t offse
     std::uint64_t done = 0;
     const std::shared_ptr<Fd> fd = files_.direct(file);
     if (fd == nullptr && refuses_direct(files_.path(file))) refused_direct_ = true;
+    bool failed = false;
     while (fd != nullptr && done < size) {
         const ssize_t put = ::pwrite(fd->get(), bytes.data() + done, std::min(size - done, most_direct),
                                      static_cast<off_t>(offset + done));
+        if (put < 0 && errno == EINTR) continue;
         if (put < 0 && done == 0 && (errno == EINVAL || errno == EOPNOTSUPP)) refused_direct_ = true;
+        failed = put < 0 && errno != EINVAL && errno != EOPNOTSUPP;
         if (put <= 0 || static_cast<std::uint64_t>(put) % alignment != 0) break;
         done += static_cast<std::uint64_t>(put);
     }
-    direct_works_ = done > 0;
+    direct_works_ = done > 0 || failed;  // a fault of the disk says nothing about direct writes
     return done;
 }
 

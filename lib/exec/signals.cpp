@@ -12,11 +12,12 @@
 namespace tpx {
 namespace {
 
-constexpr std::array<int, 3> stopping = {SIGTERM, SIGINT, SIGUSR1};
+constexpr std::array<int, 4> handled = {SIGTERM, SIGINT, SIGUSR1, SIGPIPE};
 
 // A handler has no other way to reach them.
 std::atomic<int> received{0};
-std::array<struct sigaction, stopping.size()> before;
+std::atomic<bool> shielded{false};
+std::array<struct sigaction, handled.size()> before;
 
 // When the first one came, in nanoseconds; launchers may send the same request twice in a row.
 std::atomic<std::int64_t> received_at{0};
@@ -32,7 +33,7 @@ extern "C" void remember(int signal) {
     int none = 0;
     if (received.compare_exchange_strong(none, signal)) {
         received_at = nanoseconds();
-    } else if (received_at != 0 && nanoseconds() - received_at > duplicate_signal_window) {
+    } else if (!shielded && received_at != 0 && nanoseconds() - received_at > duplicate_signal_window) {
         ::_exit(static_cast<int>(exit_of(signal)));
     }
 }
@@ -44,18 +45,24 @@ static_assert(std::atomic<int>::is_always_lock_free);
 StopSignals::StopSignals() {
     received = 0;
     received_at = 0;
+    shielded = false;
     struct sigaction action {};
     action.sa_handler = remember;
     // Interrupted reads and writes go on: they are short, and the flag is looked at between them.
     action.sa_flags = SA_RESTART;
-    for (std::size_t k = 0; k < stopping.size(); ++k) sigaction(stopping[k], &action, &before[k]);
+    for (std::size_t k = 0; k < handled.size(); ++k) {
+        if (handled[k] == SIGPIPE) action.sa_handler = SIG_IGN;
+        sigaction(handled[k], &action, &before[k]);
+    }
 }
 
 StopSignals::~StopSignals() {
-    for (std::size_t k = 0; k < stopping.size(); ++k) sigaction(stopping[k], &before[k], nullptr);
+    for (std::size_t k = 0; k < handled.size(); ++k) sigaction(handled[k], &before[k], nullptr);
 }
 
 const std::atomic<int>& StopSignals::signal() const { return received; }
+
+void StopSignals::shield() const { shielded = true; }
 
 Exit exit_of(int signal) { return signal == SIGINT ? Exit::interrupted : Exit::resumable; }
 

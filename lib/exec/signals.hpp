@@ -8,8 +8,8 @@
 namespace tpx {
 
 /// While it lives, the first SIGTERM, SIGINT or SIGUSR1 ends nothing but is remembered, so that work can stop where it
-/// may; a second one, after a tenth of a second, ends the process at once, with the exit status of exit_of(). At most
-/// one may live.
+/// may; a second one, after a tenth of a second, ends the process at once, with the exit status of exit_of(). SIGPIPE
+/// is ignored: what cannot be written is an error. At most one may live.
 class StopSignals {
 public:
     StopSignals();
@@ -19,6 +19,9 @@ public:
 
     /// The first signal that came, or 0. It may change at any time.
     const std::atomic<int>& signal() const;
+
+    /// From now on, no signal ends the process, whose exit status would not tell that the output is in place.
+    void shield() const;
 };
 
 /// How a run that `signal` stopped ends: interrupted by SIGINT, resumable by the others.

@@ -17,7 +17,7 @@ constexpr std::uint64_t page = 4096;
 
 Arena::Arena(std::uint64_t size) : size_{size} {
     void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw failure("no memory for {} bytes of buffers", size);
+    if (memory == MAP_FAILED) throw failure("no memory for {} bytes of buffers (see --memory)", size);
     begin_ = static_cast<std::byte*>(memory);
     // Fewer page faults at first use; without effect on systems that do not offer it.
     ::madvise(memory, size, MADV_HUGEPAGE);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # second_signal.sh TPX SLOW_WRITES: after a first signal, tpx waits for a running write; after a second one it exits at
-# once, with the exit status of the first.
+# once, with the exit status of the first. A signal during planning stops the run before anything is written, and a reader
+# of standard output that has gone is an error like any other.
 set -u
 tpx=$1 slow=$2
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -45,3 +46,32 @@ for try in "INT 130" "TERM 75" "USR1 75"; do
     [ ! -e out ] || fail "an output after two SIG$signal"
     "$tpx" reshard hf out --to tp=1 --format dcp --clean >said 2>err || fail "--clean fails"
 done
+
+# While it plans, and while --verify reads the checksums of archives, where each read takes a fifth of a second.
+head='{'
+for k in $(seq 0 29); do head="$head\"t$k\":{\"dtype\":\"F32\",\"shape\":[10],\"data_offsets\":[$((40 * k)),$((40 * k + 40))]},"; done
+head="${head%,}}"
+mkdir many
+{
+    printf "\\$(printf '%03o' $((${#head} % 256)))\\$(printf '%03o' $((${#head} / 256)))\0\0\0\0\0\0%s" "$head"
+    head -c 1200 /dev/zero
+} >many/model.safetensors
+"$tpx" reshard many archive --to tp=1 --format dcp >said 2>err || fail "no archive"
+for what in "hf" "archive --verify"; do
+    rm -f mark
+    # shellcheck disable=SC2086 # words
+    SLOW_WRITES_MARK=mark SLOW_READS_MS=200 LD_PRELOAD=$slow "$tpx" reshard $what out --to tp=1 --format dcp >said 2>err &
+    job=$!
+    for _ in $(seq 300); do [ -e mark ] && break; sleep 0.1; done
+    [ "$what" = hf ] || sleep 3
+    kill -USR1 "$job"
+    ends_within 50 || { kill -KILL "$job"; fail "SIGUSR1 does not end $what"; }
+    wait "$job"
+    code=$?
+    { [ $code -eq 75 ] && grep -q "stopped on request" err; } || fail "exit status $code after SIGUSR1 ($what)"
+    [ "$(echo out*)" = "out*" ] || fail "$(echo out*) is left of $what"
+done
+
+{ "$tpx" reshard hf out --to tp=1 --format dcp 2>err; echo $? >code; } | true
+{ [ "$(cat code)" -eq 4 ] && grep -q "standard output: Broken pipe; out is complete and in place" err; } || fail "exit status $(cat code) without a reader"
+"$tpx" verify hf out >said 2>err || fail "the output is not complete"
