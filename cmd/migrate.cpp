@@ -4,6 +4,7 @@
 #include "cmd/job_log.hpp"
 #include "cmd/migrate_forecast.hpp"
 #include "cmd/migrate_hold.hpp"
+#include "cmd/migrate_launch.hpp"
 #include "cmd/migrate_managed.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/migrate_run.hpp"
@@ -136,6 +137,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     const auto start = std::chrono::steady_clock::now();
     const Team team = team_of(comm, options);
     check_hold_names(comm, options, team);
+    check_launch(comm, options);
     Origin origin{.named = options.plan.stores};
     mpi::all_or_none(comm, [&] {
         origin.own = formats::store_of(options.plan.stores, team.hosts[team.host]);
@@ -165,6 +167,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report(job, {source, options.output}, &done, out);
     out.finish();
+    write_launch(comm, options, rank_places(job), options.output);
     hold_state(comm, options, team, formats::store_of(options.output, team.hosts[team.host]), rank_places(job),
                HeldState::written, out);
     return Exit::success;

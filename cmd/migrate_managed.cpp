@@ -6,6 +6,7 @@
 #include "cmd/managed_target.hpp"
 #include "cmd/migrate_files.hpp"
 #include "cmd/migrate_hold.hpp"
+#include "cmd/migrate_launch.hpp"
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/positive.hpp"
@@ -177,10 +178,12 @@ Exit end_without_change(const Managed& run, Output& out) {
     const CurrentRanks ranks = current_ranks(run);
     report_current(run.options.store, *run.survey.manifest, ranks, out);
     out.finish();
-    if (run.options.hold.empty() || run.options.dry_run) return Exit::success;
+    if ((run.options.hold.empty() && run.options.plan.launch.empty()) || run.options.dry_run) return Exit::success;
     if (!ranks.places)
-        throw mpi::AgreedError{failure(
-            "{}: cannot hold the state: some of its ranks have no device on these hosts; use --to", run.options.store)};
+        throw mpi::AgreedError{
+            failure("{}: cannot {} the state: some of its ranks have no device on these hosts; use --to",
+                    run.options.store, run.options.hold.empty() ? "launch" : "hold")};
+    write_launch(run.comm, run.options, *ranks.places, run.options.store + "/current");
     hold(run, *run.survey.manifest, *ranks.places, HeldState::unchanged, out);
     return Exit::success;
 }
@@ -225,6 +228,7 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     made.done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report(job.migration, places, &made.done, out, &made.manifest);
     out.finish();
+    write_launch(run.comm, run.options, rank_places(job.migration), places.state);
     hold(run, made.manifest, rank_places(job.migration), HeldState::written, out);
     return Exit::success;
 }
@@ -296,6 +300,7 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     MigrateRequest options = given;
     const Team team = team_of(comm, options);
     check_hold_names(comm, options, team);
+    check_launch(comm, options);
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     std::optional<NodeStore> store;
     std::vector<std::string> outdated;

@@ -74,6 +74,11 @@ void add_cluster_options(Command& command, MigrateRequest& options) {
     command.flag("--pin", &plan.pin, "Place the new ranks on hosts in order; do not optimize");
     command.flag("--emulate", &options.emulate, "Processes act for the hosts in turn, wherever they run")
         .details("Process k acts for the k-th host that is not lost, in turn. For trials on one machine.");
+    command.option("--launch", &plan.launch, "FILE", "Write a script that starts the ranks where their state is")
+        .file()
+        .details(
+            "As tpx plan --launch, for torchrun, srun and mpirun. Ranks also get TPX_STATE, the folder of their "
+            "state.");
 }
 
 }  // namespace

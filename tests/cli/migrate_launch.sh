@@ -118,4 +118,16 @@ grep -q '"env"' out && fail "ranks on a host that is not in --hosts"
 
 printf '[[hosts]]\nname = "host[0-2]"\ngpus = 2\ndevice_memory = "10 kB"\n' >small.toml
 refused 3 'none of .* layouts fits' 3 small.toml --to auto
+
+# A script for launchers, also of a run that has nothing to do, starts each rank beside its state.
+rm -rf s && mkdir bin || exit
+printf '#!/bin/sh\necho "$TPX_STATE $TPX_LAYOUT $CUDA_VISIBLE_DEVICES $*"\n' >bin/torchrun && chmod +x bin/torchrun || exit
+done_with '' 2 2x2 --import "$megatron" --to tp=2,pp=2 --launch launch.sh
+done_with '"written":false' 2 2x2 --json --launch again.sh
+cmp launch.sh again.sh || fail "another script if nothing has to move"
+for node in 0 1; do
+    said=$(PATH=$PWD/bin:$PATH TPX_HOST=host$node sh launch.sh torchrun -- train.py)
+    [[ $said == "$PWD/s/host$node/current tp=2,pp=2 0,1 --nnodes=2 --node-rank=$node --nproc-per-node=2 "*" train.py" ]] || fail "'$said'"
+done
+refused 1 'nowhere' 2 2x2 --to tp=4 --launch nowhere/launch.sh
 echo ok

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Starts the ranks of @LAYOUT@ where tpx plan placed them, @RANKS@ on @HOSTS@ hosts:
+# Starts the ranks of @LAYOUT@ where tpx placed them, @RANKS@ on @HOSTS@ hosts:
 #     sh FILE torchrun [OPTIONS] -- SCRIPT [ARGS]    on every host
 #     sh FILE srun     [OPTIONS] -- PROGRAM [ARGS]   once, in the Slurm job
 #     sh FILE mpirun   [OPTIONS] -- PROGRAM [ARGS]   once, with Open MPI
 # OPTIONS are options of the launcher. FILE must have the same path on all hosts.
 # Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and CUDA_VISIBLE_DEVICES.
 # LOCAL_RANK is the position of the rank's device in CUDA_VISIBLE_DEVICES: cuda:$LOCAL_RANK is the right device.
+# TPX_LAYOUT is the layout, and TPX_STATE the folder of the rank's state on its host, if tpx has put it there.
 # Settings: MASTER_ADDR (default: the host of rank 0), MASTER_PORT (29500), and TPX_HOST, the name of this host in the
 # table below (default: SLURMD_NODENAME, or the output of hostname).
 set -eu
@@ -13,7 +14,7 @@ ranks=@RANKS@
 nodes=@NODES@
 master=@MASTER@
 
-# HOST FIRST-RANK RANKS DEVICES, a line for each block of consecutive ranks. Blocks of one host are nodes of their own to
+# HOST FIRST-RANK RANKS DEVICES STATE, a line for each block of consecutive ranks. Blocks of one host are nodes of their own to
 # torchrun, and LOCAL_RANK counts the ranks of a block.
 table() {
     cat <<'END'
@@ -26,10 +27,10 @@ fail() {
     exit 2
 }
 
-# find_host name|short|rank VALUE: sets node, host, first, count and devices to the table's line for VALUE.
+# find_host name|short|rank VALUE: sets node, host, first, count, devices and state to the table's line for VALUE.
 find_host() {
     node=0
-    while read -r host first count devices; do
+    while read -r host first count devices state; do
         case $1 in
             name) if [ "$host" = "$2" ]; then return 0; fi ;;
             short) if [ "${host%%.*}" = "${2%%.*}" ]; then return 0; fi ;;
@@ -42,10 +43,10 @@ END
     return 1
 }
 
-# find_line N: sets node, host, first, count and devices to line N of the table, counted from 0.
+# find_line N: sets node, host, first, count, devices and state to line N of the table, counted from 0.
 find_line() {
     node=0
-    while read -r host first count devices; do
+    while read -r host first count devices state; do
         if [ "$node" -eq "$1" ]; then return 0; fi
         node=$((node + 1))
     done <<END
@@ -92,6 +93,12 @@ order_devices() {
     export CUDA_VISIBLE_DEVICES="$ordered"
 }
 
+# Exports what a trainer needs to find its state.
+export_state() {
+    export TPX_LAYOUT='@LAYOUT@'
+    if [ -n "$state" ]; then export TPX_STATE="$state"; fi
+}
+
 # Opens a file with the host of each rank as descriptor 9. The file itself is removed, so that nothing remains.
 open_host_list() {
     list=$(mktemp)
@@ -116,6 +123,7 @@ start_rank() {
         fail "started rank $1 of $3 as local rank $2; expected rank $1 of $ranks as local rank $local on $host"
     fi
     order_devices
+    export_state
     export RANK="$1" WORLD_SIZE="$ranks" LOCAL_RANK="$(($1 - first))" LOCAL_WORLD_SIZE="$count"
     shift 3
     exec "$@"
@@ -124,6 +132,7 @@ start_rank() {
 # start_torchrun OPTIONS...: starts the block that find_host found, of this host.
 start_torchrun() {
     order_devices
+    export_state
     exec torchrun --nnodes="$nodes" --node-rank="$node" --nproc-per-node="$count" --master-addr="$MASTER_ADDR" \
         --master-port="$MASTER_PORT" "$@"
 }

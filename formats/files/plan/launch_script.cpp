@@ -20,8 +20,18 @@ void require_plain_name(const std::string& name) {
                     name};
 }
 
-// One line for each host: its name, first rank, number of ranks, and devices in the order of the ranks.
-std::string table(std::span<const Host> hosts, const Placement& placement) {
+/// The folder of a host's state, behind a blank; nothing if it is not known.
+std::string state_column(std::span<const std::filesystem::path> states, std::uint32_t host) {
+    if (states.empty()) return "";
+    const std::string folder = std::filesystem::absolute(states[host]).string();
+    if (folder.find('\n') != folder.npos) throw usage_error("{}: launch scripts cannot contain line feeds", folder);
+    return " " + folder;
+}
+
+// One line for each block of ranks: its host, first rank, number of ranks, devices in the order of the ranks, and the
+// folder of their state.
+std::string table(std::span<const Host> hosts, const Placement& placement,
+                  std::span<const std::filesystem::path> states) {
     const std::vector<std::int32_t> firsts = first_devices(hosts);
     std::vector<bool> has_ranks(hosts.size(), false);
     std::string text;
@@ -31,7 +41,7 @@ std::string table(std::span<const Host> hosts, const Placement& placement) {
         text += fmt::format("{} {} {} ", hosts[block.host].name, block.begin, block.end - block.begin);
         for (std::int32_t rank = block.begin; rank < block.end; ++rank)
             text += fmt::format("{}{}", rank > block.begin ? "," : "", placement.devices[rank] - firsts[block.host]);
-        text += '\n';
+        text += state_column(states, block.host) + '\n';
     }
     for (std::size_t h = 0; h < hosts.size(); ++h) {
         if (has_ranks[h] || hosts[h].lost) continue;
@@ -43,7 +53,8 @@ std::string table(std::span<const Host> hosts, const Placement& placement) {
 
 }  // namespace
 
-std::string launch_script(std::span<const Host> hosts, const Placement& placement, std::string_view layout) {
+std::string launch_script(std::span<const Host> hosts, const Placement& placement, std::string_view layout,
+                          std::span<const std::filesystem::path> states) {
     const std::size_t nodes = placement.blocks.size();
     std::set<std::uint32_t> used;
     for (const Block& block : placement.blocks) used.insert(block.host);
@@ -53,7 +64,7 @@ std::string launch_script(std::span<const Host> hosts, const Placement& placemen
         {"@NODES@", fmt::format("{}", nodes)},
         {"@HOSTS@", fmt::format("{}", used.size())},
         {"@MASTER@", hosts[placement.blocks.front().host].name},
-        {"@TABLE@\n", table(hosts, placement)},
+        {"@TABLE@\n", table(hosts, placement, states)},
     };
     std::string text{launch_template()};
     for (const auto& [key, value] : values) {

@@ -32,6 +32,17 @@ TEST_CASE("a launch script has a line for each block of a host") {
     CHECK(text.find("\nranks=3\nnodes=3\nmaster=host0\n") != text.npos);
 }
 
+TEST_CASE("a launch script tells each rank the folder of its state") {
+    const std::vector<Host> hosts = uniform_hosts(2, 1);
+    const Placement placement{.devices = {1, 0},
+                              .blocks = {{.begin = 0, .end = 1, .host = 1}, {.begin = 1, .end = 2, .host = 0}}};
+    const std::vector<std::filesystem::path> states{"/local/a b", "/local/c"};
+    const std::string text = formats::launch_script(hosts, placement, "dp=2", states);
+    CHECK(text.find("\nhost1 0 1 0 /local/c\nhost0 1 1 0 /local/a b\nEND\n") != text.npos);
+    const std::vector<std::filesystem::path> broken{"/local/a\nb", "/local/c"};
+    CHECK_THROWS_AS(formats::launch_script(hosts, placement, "dp=2", broken), Error);
+}
+
 TEST_CASE("host names that a shell or launcher would misread are refused") {
     const Placement placement{.devices = {0}, .blocks = {{.begin = 0, .end = 1, .host = 0}}};
     for (const char* name : {"a b", "a;b", "-n", "a:2", "$(id)", "END\nid", ""}) {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/migrate_launch.hpp"
+
+#include "formats/files/plan/launch_script.hpp"
+#include "formats/files/stores.hpp"
+#include "lib/core/write_file.hpp"
+#include "lib/exec/publish.hpp"
+
+#include <algorithm>
+
+namespace tpx::cli {
+namespace {
+
+/// The ranks in blocks of consecutive ones on one host.
+Placement placement_of(const RankPlaces& places) {
+    const std::vector<std::int32_t> firsts = first_devices(places.hosts);
+    Placement placement;
+    for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank) {
+        const std::uint32_t host = places.host_of_rank[rank];
+        const auto number = static_cast<std::int32_t>(rank);
+        placement.devices.push_back(firsts[host] + places.device_of_rank[rank]);
+        if (placement.blocks.empty() || placement.blocks.back().host != host)
+            placement.blocks.push_back({.begin = number, .host = host});
+        placement.blocks.back().end = number + 1;
+    }
+    return placement;
+}
+
+}  // namespace
+
+void check_launch(const mpi::Comm& comm, const MigrateRequest& options) {
+    if (options.plan.launch.empty()) return;
+    mpi::all_or_none(comm, [&] {
+        if (!options.export_to.empty()) throw usage_error("--launch cannot be used with --export");
+        if (comm.rank() == 0 && !options.dry_run) check_writable(options.plan.launch);
+    });
+}
+
+void write_launch(const mpi::Comm& comm, const MigrateRequest& options, const RankPlaces& places,
+                  const std::string& pattern) {
+    if (options.plan.launch.empty()) return;
+    try {
+        mpi::all_or_none(comm, [&] {
+            if (comm.rank() != 0) return;
+            std::vector<std::filesystem::path> states;
+            for (const Host& host : places.hosts) states.push_back(formats::store_of(pattern, host));
+            write_file(options.plan.launch,
+                       formats::launch_script(places.hosts, placement_of(places), to_string(places.layout), states));
+        });
+    } catch (const mpi::AgreedError& error) {
+        throw mpi::AgreedError{
+            Error{exit_after_commit, "{}; the state in {} is complete and in place", error.what(), pattern}};
+    }
+}
+
+}  // namespace tpx::cli
