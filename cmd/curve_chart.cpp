@@ -2,6 +2,7 @@
 #include "cmd/curve_chart.hpp"
 
 #include "cmd/html_page.hpp"
+#include "lib/core/counted.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -60,7 +61,10 @@ std::string style() {
 }  // namespace
 
 std::string plan_or_reason(const CurvePoint& point) {
-    if (point.best) return to_string(point.best->plan);
+    if (point.fastest)
+        return to_string(point.fastest->plan) +
+               (point.used < point.gpus ? fmt::format(" on {}", counted(static_cast<std::uint64_t>(point.used), "GPU"))
+                                        : "");
     if (point.is_possible) return "no plan fits into memory";
     return fmt::format("no plan uses exactly {} GPU{}", point.gpus, point.gpus == 1 ? "" : "s");
 }
@@ -91,7 +95,7 @@ std::string curve_html(const Job& job, std::span<const CurvePoint> curve) {
     for (const CurvePoint& point : curve)
         data["points"].push_back({{"gpus", point.gpus},
                                   {"plan", plan_or_reason(point)},
-                                  {"seconds", point.best ? point.best->time.total() : 0},
+                                  {"seconds", point.fastest ? point.fastest->time.total() : 0},
                                   {"throughput", point.throughput},
                                   {"slope", point.slope}});
     const HtmlPage page{

@@ -158,7 +158,7 @@ void predict_best(const Subject& subject, const Allocation& allocation, const Pr
         out.result("{:>10} {:>20} {:>12.4g} {:>10}  {}\n", format_seconds(judged.time.total()),
                    range_text(subject.range(judged, allocation)), judged.throughput(job.batch),
                    format_bytes(judged.memory.total()), to_string(judged.plan));
-    out.note("{} plans fit", ranked.size());
+    out.note("{} fit{}", counted(ranked.size(), "plan"), ranked.size() == 1 ? "s" : "");
 }
 
 void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
@@ -179,10 +179,11 @@ void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
         ordered_json points = ordered_json::array();
         for (const CurvePoint& point : curve) {
             points.push_back({{"gpus", point.gpus},
-                              {"plan", point.best ? ordered_json(to_string(point.best->plan)) : nullptr},
+                              {"plan", point.fastest ? ordered_json(to_string(point.fastest->plan)) : nullptr},
+                              {"used", point.used},
                               {"throughput", point.throughput},
                               {"slope", point.slope}});
-            if (!point.best) points.back()["reason"] = plan_or_reason(point);
+            if (!point.fastest) points.back()["reason"] = plan_or_reason(point);
         }
         return out.object(
             "tpx.profile.curve/1",

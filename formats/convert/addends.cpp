@@ -70,7 +70,7 @@ std::vector<std::optional<std::uint32_t>> masters_of(const Reading& reading, std
 void add_to(Catalogue& catalogue, Piece& piece, DType stored, DType dtype, int addend) {
     const auto& coding = catalogue.files[piece.file].coding;
     if (coding && merged_weight(*coding)) throw failure("is changed by the adapter; write the merged model first");
-    if (piece.strides != row_major(sizes(piece.box)))
+    if (!is_row_major(sizes(piece.box), piece.strides))
         throw failure("is not stored row by row; write it with --format safetensors --dialect keep first");
     MergedWeight made;
     made.base = {piece.file, piece.offset, stored};

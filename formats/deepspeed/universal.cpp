@@ -31,13 +31,6 @@ std::vector<StateFile> list_states(const fs::path& zero) {
     return files;
 }
 
-bool is_row_major(const torch::StoredTensor& tensor) {
-    const Strides expected = row_major(tensor.shape);
-    for (int k = 0; k < tensor.shape.size(); ++k)
-        if (tensor.shape[k] > 1 && tensor.strides[k] != expected[k]) return false;
-    return true;
-}
-
 class UniversalReader {
 public:
     UniversalReader(Grid& grid, const fs::path& zero, Builder& builder) : grid_{grid}, zero_{zero}, builder_{builder} {}
@@ -82,7 +75,7 @@ private:
             add_scalar(name, role_of_state(file.state), file.path, stored);
             return true;
         }
-        if (volume(stored.shape) != volume(shape) || !is_row_major(stored) ||
+        if (volume(stored.shape) != volume(shape) || !is_row_major(stored.shape, stored.strides) ||
             (stored.shape != shape && stored.shape.size() > 1))
             throw failure("has shape {}, but {} in param_shapes", to_string(stored.shape), to_string(shape));
         const std::uint32_t tensor = builder_.tensor(name, role_of_state(file.state), stored.dtype, shape);

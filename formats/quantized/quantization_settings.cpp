@@ -69,8 +69,15 @@ QuantizationSettings quantization_settings(const std::string& config_json) {
                            [](unsigned char c) { return std::tolower(c); });
     settings.bits = number_of(quantization, {"bits", "w_bit"});
     settings.group_size = number_of(quantization, {"group_size", "q_group_size"});
-    for (const auto& group : member(quantization, "config_groups"))
-        if (!settings.block) settings.block = block_of(member(member(group, "weights"), "block_structure"));
+    std::vector<Json> symmetric{member(quantization, "sym")};
+    for (const auto& group : member(quantization, "config_groups")) {
+        const Json weights = member(group, "weights");
+        if (!settings.block) settings.block = block_of(member(weights, "block_structure"));
+        symmetric.push_back(member(weights, "symmetric"));
+    }
+    std::erase_if(symmetric, [](const Json& value) { return !value.is_boolean(); });
+    if (!symmetric.empty() && std::ranges::all_of(symmetric, [&](const Json& value) { return value == symmetric[0]; }))
+        settings.symmetric = symmetric[0].get<bool>();
     return settings;
 }
 

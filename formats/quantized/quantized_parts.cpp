@@ -188,6 +188,9 @@ private:
     /// Zeros of compressed-tensors: i8 of the scales' shape.
     void set_zeros(const Tensor& scales, QuantizedTensor& made) const {
         const Tensor* zeros = find(made.name + "_zero_point");
+        if (zeros == nullptr && !settings_.symmetric.value_or(true))
+            throw failure("its zeros '{}_zero_point' are missing; config.json says that it is not symmetric",
+                          made.name);
         if (zeros == nullptr) return;
         if (zeros->dtype != DType::i8 || zeros->shape != scales.shape)
             throw failure("'{}' is {} {}, expected i8 {}", zeros->name, name(zeros->dtype), to_string(zeros->shape),
@@ -198,7 +201,8 @@ private:
 
     /// The shape that is stored beside packed codes.
     Shape shape_of_packed(QuantizedTensor& made) const {
-        if (find(made.name + "_zero_point") != nullptr || find(made.name + "_g_idx") != nullptr)
+        if (find(made.name + "_zero_point") != nullptr || !settings_.symmetric.value_or(true) ||
+            find(made.name + "_g_idx") != nullptr)
             throw failure("packed zero points and orders of activation are not dequantized");
         const Tensor* stored = find(made.name + "_shape");
         if (stored == nullptr) throw failure("'{}_shape' is missing", made.name);

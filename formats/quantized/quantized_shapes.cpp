@@ -195,7 +195,7 @@ void shape_packed_words(const Tensor& codes, const Tensor& scales, const Tensor*
                       to_string(expected), scaled.rows, scaled.block_rows);
     if (scales.dtype != DType::f16 && scales.dtype != DType::bf16 && scales.dtype != DType::f32)
         throw failure("'{}' is {}, expected f16, bf16 or f32", scales.name, name(scales.dtype));
-    if (zeros == nullptr && settings.method == "awq")
+    if (zeros == nullptr && (awq || !settings.symmetric.value_or(false)))
         throw failure("its zeros '{}.qzeros' are missing", codes.name.substr(0, codes.name.rfind('.')));
     if (zeros != nullptr && (zeros->dtype != DType::i32 || zeros->shape != words))
         throw failure("'{}' is {} {}, expected i32 {}", zeros->name, name(zeros->dtype), to_string(zeros->shape),

@@ -66,6 +66,13 @@ Strides row_major(const Shape& shape) {
     return strides;
 }
 
+bool is_row_major(const Shape& shape, const Strides& strides) {
+    const Strides expected = row_major(shape);
+    for (int k = 0; k < shape.size(); ++k)
+        if (shape[k] > 1 && strides[k] != expected[k]) return false;
+    return true;
+}
+
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
 
 std::string to_string(const Box& box) {

@@ -79,6 +79,9 @@ bool contains(const Box& outer, const Box& inner);
 /// Element strides of a C-order (row-major) array of `shape`.
 Strides row_major(const Shape& shape);
 
+/// Whether elements with these strides lie in C order without gaps; strides of axes of one element or none are free.
+bool is_row_major(const Shape& shape, const Strides& strides);
+
 /// "[4, 36]" and "[0:2, 4:8]", for messages.
 std::string to_string(const Shape& shape);
 std::string to_string(const Box& box);

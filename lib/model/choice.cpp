@@ -115,7 +115,9 @@ std::vector<CurvePoint> sensitivity_curve(const Job& job, int first, int last, i
     if (first < 1 || last < first || last > 4096 || per_host < 1)
         throw Error{Exit::usage, "a curve runs from 1 to at most 4096 GPUs, not {} to {}", first, last};
     std::vector<CurvePoint> curve;
+    std::optional<Judged> fastest;
     double most = 0;
+    int used = 0;
     for (int gpus = first; gpus <= last; ++gpus) {
         CurvePoint point;
         point.gpus = gpus;
@@ -123,9 +125,12 @@ std::vector<CurvePoint> sensitivity_curve(const Job& job, int first, int last, i
         point.is_possible = !plans.empty() || !possible_plans(job, gpus, std::min(gpus, per_host)).empty();
         if (!plans.empty()) {
             point.best = plans.front();
-            most = std::max(most, plans.front().throughput(job.batch));
+            const double own = point.best->throughput(job.batch);
+            if (!fastest || own > most) most = own, fastest = point.best, used = gpus;
         }
         point.throughput = most;
+        point.fastest = fastest;
+        point.used = used;
         curve.push_back(point);
     }
     for (std::size_t i = 0; i + 1 < curve.size(); ++i) curve[i].slope = curve[i + 1].throughput - curve[i].throughput;

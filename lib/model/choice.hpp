@@ -55,10 +55,12 @@ std::vector<Judged> best_plans(const Job& job, const Allocation& allocation);
 /// One point of a sensitivity curve.
 struct CurvePoint {
     int gpus = 0;
-    std::optional<Judged> best;  ///< with exactly so many GPUs; nothing: no plan is possible or fits
-    bool is_possible = false;    ///< a plan is possible, whether it fits into memory or not
-    double throughput = 0;       ///< samples per second with at most so many
-    double slope = 0;            ///< by how much that grows with the next GPU
+    std::optional<Judged> best;     ///< with exactly so many GPUs; nothing: no plan is possible or fits
+    bool is_possible = false;       ///< a plan is possible, whether it fits into memory or not
+    double throughput = 0;          ///< samples per second with at most so many
+    std::optional<Judged> fastest;  ///< the plan that reaches it
+    int used = 0;                   ///< with so many GPUs
+    double slope = 0;               ///< by how much the throughput grows with the next GPU
 };
 
 /// The best throughput with `first` up to `last` GPUs, hosts of `per_host` filled in order.

@@ -100,13 +100,40 @@ constexpr std::array<const char*, 3> time_quantities{"seconds", "rate", "tokens_
 
 // Whether a cell for a time or rate says that nothing ran, as tables of experiments do for lack of memory.
 bool is_no_time(std::string text) {
-    constexpr std::array<std::string_view, 12> words{"",     "oom",  "out of memory", "-",      "n/a",   "na",
-                                                     "none", "null", "fail",          "failed", "error", "timeout"};
+    constexpr std::array<std::string_view, 28> words{"",
+                                                     "-",
+                                                     "/",
+                                                     "n/a",
+                                                     "na",
+                                                     "nan",
+                                                     "none",
+                                                     "null",
+                                                     "x",
+                                                     "?",
+                                                     "fail",
+                                                     "failed",
+                                                     "error",
+                                                     "timeout",
+                                                     "killed",
+                                                     "crash",
+                                                     "crashed",
+                                                     "dnf",
+                                                     "skipped",
+                                                     "did not run",
+                                                     "oom",
+                                                     "cuda oom",
+                                                     "out of memory",
+                                                     "outofmemory",
+                                                     "outofmemoryerror",
+                                                     "cuda out of memory",
+                                                     "inf",
+                                                     "infinity"};
     double value = 1;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool is_number = code == std::errc{} && end == text.data() + text.size();
-    if (is_number) return value == 0;
+    if (is_number && std::isfinite(value)) return value == 0;
     std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (text.starts_with("oom ") || text.starts_with("oom(")) return true;  // "OOM (80GB)"
     return std::ranges::count(words, text) > 0;
 }
 

@@ -131,10 +131,11 @@ std::shared_ptr<PlanTable> parse_plan_table(const Table& table) {
     return plans;
 }
 
-// The model that a file of plans is about: "bert.csv", or "placements-bert.csv".
+// The model that a file is about: "bert.csv", "placements-bert.csv", or "bert.model.toml".
 std::string model_of(const std::filesystem::path& file) {
-    constexpr std::string_view prefix = "placements-";
-    const std::string stem = file.stem().string();
+    constexpr std::string_view prefix = "placements-", suffix = ".model";
+    std::string stem = file.stem().string();
+    if (stem.ends_with(suffix)) stem.resize(stem.size() - suffix.size());
     return stem.starts_with(prefix) ? stem.substr(prefix.size()) : stem;
 }
 

@@ -118,6 +118,11 @@ TEST_CASE("a sensitivity curve never falls, and its slopes are its differences")
     }
     CHECK_FALSE(curve[6].best);  // 7 GPUs
     CHECK(curve[6].throughput == curve[5].throughput);
+    for (const CurvePoint& point : curve) {
+        REQUIRE(point.fastest);
+        CHECK(point.fastest->throughput(job.batch) == point.throughput);
+        CHECK(point.used <= point.gpus);
+    }
     CHECK_THROWS_AS(sensitivity_curve(job, 0, 4, 8), Error);
     CHECK_THROWS_AS(sensitivity_curve(job, 5, 4, 8), Error);
 }
