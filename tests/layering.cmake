@@ -1,17 +1,18 @@
 # cmake -DROOT=DIR -P layering.cmake: fails when a source in DIR does not include its own header first, or an #include
 # runs against the arrows cmd -> formats -> lib and, inside lib, cluster -> model -> change -> layout -> state
 # -> core, change -> solve, exec -> change and check -> core, or names a library that its folder may not know. Inside
-# formats, encodings and settings are at the bottom, then state and files; the folder of a checkpoint format includes no
-# other one, and no other folder includes it: only registry.cpp does. quantized, adapters, convert and rules follow each
-# other. Also fails when a folder of formats has no line here.
+# formats, encodings and settings include no other subfolder; state and files include only those two, and values also
+# state. In the order quantized, adapters, convert, rules, a folder may include only earlier ones. The folder of a checkpoint
+# format includes no other one, and is included by registry.cpp and the files in `format_users` alone. Also fails when a
+# folder of formats has no line here.
 cmake_minimum_required(VERSION 3.25)
 
 # What the folder of every checkpoint format may include besides itself.
 string(CONCAT of_format "formats/checkpoint.hpp formats/companions.hpp formats/driver.hpp formats/folder_files.hpp "
   "formats/recognise.hpp formats/source.hpp formats/encodings formats/settings formats/state lib/core lib/state lib/layout")
 
-# Folder, then the folders that it may include besides itself. A folder inside another one has a line of its own if it
-# may include less, before the line of the other one.
+# Folder, then the folders that it may include besides itself. A subfolder that may include less than its parent has its
+# own line, before the parent's.
 set(arrows
   "lib/core|"
   "lib/state|lib/core"
@@ -27,7 +28,8 @@ set(arrows
   "formats/encodings/safetensors|formats/encodings/file_blocks.hpp lib/core"
   "formats/encodings/torch|lib/core"
   "formats/encodings/zarr|formats/checkpoint.hpp formats/companions.hpp formats/encodings/torch lib/core"
-  "formats/encodings|lib/core lib/layout"
+  "formats/encodings/held|lib/core lib/layout"
+  "formats/encodings|lib/core"
   "formats/settings|lib/core lib/state lib/layout lib/model"
   "formats/files|formats/checkpoint.hpp formats/encodings formats/settings lib/core lib/state lib/layout lib/change lib/check lib/model lib/cluster"
   "formats/state|formats/checkpoint.hpp formats/driver.hpp formats/source.hpp formats/encodings formats/settings lib/core lib/state lib/layout lib/model"
@@ -45,6 +47,11 @@ set(arrows
   "formats/torch|${of_format}"
   "formats|lib/core lib/state lib/layout lib/change lib/check lib/model lib/cluster"
   "cmd|formats lib/core lib/state lib/layout lib/change lib/check lib/exec lib/model lib/cluster")
+
+# Folders of checkpoint formats, and files outside them that may include their headers: held state is always DCP, and a
+# checkpoint in HDF5 may take its model from a file that an option names.
+set(format_folders "^formats/(dcp|deepspeed|gguf|hdf5|megatron|safetensors|torch)/")
+set(format_users formats/registry.cpp cmd/hold_state.cpp cmd/reading.cpp)
 
 # Header of a library, as a regular expression, then the folders that may include it.
 set(libraries
@@ -75,6 +82,13 @@ function(check_include file folder allowed header angled)
       endif()
     endforeach()
     return()
+  endif()
+  if("${header}" MATCHES "${format_folders}" AND NOT file IN_LIST format_users)
+    string(FIND "${header}" "${folder}/" at)
+    if(NOT at EQUAL 0 OR folder STREQUAL "formats")
+      set(faults "${faults}\n${file}: \"${header}\" is for its own folder and registry.cpp" PARENT_SCOPE)
+      return()
+    endif()
   endif()
   foreach(target ${folder} ${allowed} generated)
     string(FIND "${header}" "${target}/" at)
