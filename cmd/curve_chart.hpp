@@ -8,8 +8,8 @@
 
 namespace tpx::cli {
 
-/// The plan that reaches the throughput of `point`, "dp=8" or "dp=8 on 8 GPUs" of more, or why there is none: "no plan
-/// uses exactly 7 GPUs", "no plan fits into memory".
+/// The fastest plan with at most `point.gpus` GPUs, for example "dp=8", or "dp=8 on 8 GPUs" if it leaves GPUs idle;
+/// otherwise why there is none: "no plan uses exactly 7 GPUs", "no plan fits into memory".
 std::string plan_or_reason(const CurvePoint& point);
 
 /// A drawing, SVG that stands alone, of the throughput over the GPUs: the most that can be had as a line of steps, and

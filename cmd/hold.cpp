@@ -172,12 +172,12 @@ void hold(const HoldOptions& given, Output& out) {
     timeout_of(options);
     std::optional<NewSocket> socket;
     check_alone_on_host();
+    std::optional<StopSignals> signals;  // so that an end removes the socket
+    if (!options.dry_run && !options.empty) signals.emplace();
     if (!options.dry_run) socket.emplace(options.name);
     if (Fd other; options.dry_run && connect_to(keeper_socket(options.name), other) == Contact::connected)
         throw name_is_taken(options.name);
     if (options.empty) return start_keeper(options, *socket, nullptr, {}, out);
-    std::optional<StopSignals> signals;  // so that an end removes the socket
-    if (!options.dry_run) signals.emplace();
     ReadRecord record;
     options.checkpoint = path_without_links(given.checkpoint);
     const HoldJob job = prepare_hold(options);
@@ -186,7 +186,9 @@ void hold(const HoldOptions& given, Output& out) {
     options.checkpoint = given.checkpoint;
     for (const std::string& note : job.job.conversion.notes) out.note("{}", note);
     if (options.dry_run) return report(options, &job, {}, 0, out);
+    check_not_stopped(*signals);
     HeldFiles held = read_into_memory(job, options, record, *signals, out);
+    check_not_stopped(*signals);
     signals.reset();
     start_keeper(options, *socket, &job, std::move(held), out);
 }

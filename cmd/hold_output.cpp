@@ -50,9 +50,10 @@ Hosts hosts_of(const mpi::Comm& comm) {
     return hosts;
 }
 
-/// What `child` prints until it closes `from`. After a signal it is asked to end first.
+/// The output of `child` until it closes its end of the pipe. After a signal, sends SIGTERM to `child` once.
 std::string output_of(pid_t child, const Fd& from, const StopSignals& signals) {
-    constexpr int interval = 100;  // milliseconds
+    constexpr int interval =
+        20;  // milliseconds; a launcher may signal `child` as well, which then counts as the same signal
     std::array<char, 4096> buffer{};
     std::string said;
     for (bool stops = false;;) {
@@ -138,8 +139,8 @@ void start_hold(const HeldOutput& output, const ReadOptions& reading, const Stop
 
 namespace {
 
-/// Throws Error if what --hold would read does not fit into this host's memory. Other faults of it are those of the job
-/// itself, or show when the output is held.
+/// Throws Error if the held state would not fit into this host's memory. Ignores other errors, which the run itself
+/// reports.
 void check_hold_fits(const ReshardOptions& options, const Layout& layout, const std::vector<int>& ranks) {
     HoldOptions hold;
     static_cast<ReadOptions&>(hold) = options;

@@ -24,7 +24,7 @@ struct HeldOutput {
 void check_hold(const std::string& name, const std::string& seconds);
 
 /// Runs `tpx hold` in a process that is no rank of this job; the keeper that it starts outlives both. Throws Error if
-/// the state cannot be held, also because of one of `signals`.
+/// the state cannot be held, or if a signal of `signals` arrives.
 void start_hold(const HeldOutput& output, const ReadOptions& reading, const StopSignals& signals);
 
 /// The name of held state that is the last part of `path`. Throws Error if it cannot be one.

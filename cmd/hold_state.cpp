@@ -64,7 +64,7 @@ HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, cons
         files.push_back(make_memory_file("tpx-" + file.path.filename().string(), file.size));
     std::optional<Progress> progress;
     ExecOptions exec;
-    exec.threads = positive(options.threads, "--threads", exec.threads, most_threads);
+    exec.threads = positive(options.threads, "--threads", exec.threads, max_threads);
     exec.memory_files = &files;
     exec.cancelled = &signals.signal();
     exec.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view slowest) {

@@ -26,11 +26,20 @@ bool is_in_name(char c) {
            c == '-';
 }
 
+bool is_name(const std::string& name) {
+    return !name.empty() && name.size() <= longest_name && name.front() != '.' && name.front() != '-' &&
+           std::ranges::all_of(name, is_in_name);
+}
+
 Error not_held(const std::string& name) {
     std::vector<std::string> names = keeper_names();
     std::erase_if(names, [](const std::string& other) {
-        Fd connection;
-        return connect_to(keeper_socket(other), connection) != Contact::connected;
+        try {
+            Fd connection;
+            return connect_to(keeper_socket(other), connection) != Contact::connected;
+        } catch (const Error&) {
+            return true;
+        }
     });
     return failure("{}{}: no keeper has this name on this host{}", held_prefix, name,
                    names.empty() ? "" : fmt::format("; keepers: {}", fmt::join(names, ", ")));
@@ -45,8 +54,7 @@ std::map<std::string, std::pair<KeeperClient, std::filesystem::path>>& readings(
 }  // namespace
 
 std::filesystem::path keeper_socket(const std::string& name) {
-    if (name.empty() || name.size() > longest_name || name.front() == '.' || name.front() == '-' ||
-        !std::ranges::all_of(name, is_in_name))
+    if (!is_name(name))
         throw usage_error(
             "'{}' cannot name held state; use at most {} letters, digits, '.', '_' and '-', and begin with a letter, "
             "a digit or '_'",
@@ -57,7 +65,8 @@ std::filesystem::path keeper_socket(const std::string& name) {
 std::vector<std::string> keeper_names() {
     std::vector<std::string> names;
     for (const std::string& file : list_directory(socket_folder()))
-        if (file.ends_with(ending)) names.push_back(file.substr(0, file.size() - ending.size()));
+        if (file.ends_with(ending) && is_name(file.substr(0, file.size() - ending.size())))
+            names.push_back(file.substr(0, file.size() - ending.size()));
     return names;
 }
 
@@ -104,8 +113,9 @@ bool is_held(const std::filesystem::path& path) { return path.string().starts_wi
 void check_is_no_held_name(const std::string& output) {
     if (is_held(output))
         throw usage_error(
-            "'{}' is a name of held state; write to a folder, with --hold SECONDS, or make a folder of this name as "
-            "./{}",
+            "'{}' names held state and cannot be an output; write to a folder and add --hold SECONDS, or use ./{} for "
+            "a "
+            "folder of this name",
             output, output);
 }
 

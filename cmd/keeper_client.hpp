@@ -47,7 +47,8 @@ private:
 /// Whether `path` is "hold:NAME", and no file has that name.
 bool is_held(const std::filesystem::path& path);
 
-/// Throws Error (usage) if `output` is "hold:NAME": state is left in memory by --hold, beside an output on disk.
+/// Throws Error (usage) if `output` is "hold:NAME": only --hold leaves state in memory, in addition to an output on
+/// disk.
 void check_is_no_held_name(const std::string& output);
 
 /// For "hold:NAME", the path of the keeper's manifest, which stays valid until this process ends; otherwise `path`.

@@ -89,14 +89,14 @@ MetadataSize metadata_of(const formats::Conversion& conversion, const Moves& mov
     size.tensors = conversion.draft.tensors.size();
     size.pieces = conversion.draft.pieces.size();
     size.bytes = moves.size() * of_move + size.pieces * (of_payload + of_record) + size.tensors * sizeof(Tensor);
-    size.pieces += conversion.source_pieces.size();
+    size.pieces += conversion.source_pieces.size();  // for messages: these are counted among what is taken already
     return size;
 }
 
 ExecOptions limits_within(const mpi::Comm& comm, std::uint64_t memory, const MetadataSize& metadata) {
     if (memory < least_memory)
-        throw mpi::AgreedError{usage_error("--memory {}: is too small; at least {} are needed", limit_text(memory),
-                                           limit_text(least_memory))};
+        throw mpi::AgreedError{
+            usage_error("--memory {} is too small; use at least {}", limit_text(memory), limit_text(least_memory))};
     const Taken mine = taken();
     std::uint64_t needed = std::max(mine.most, mine.now + metadata.bytes + least_buffers);
     mpi::all_max(comm, {&needed, 1});

@@ -137,7 +137,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     const auto start = std::chrono::steady_clock::now();
     const Team team = team_of(comm, options);
     check_hold_names(comm, options, team);
-    check_launch(comm, options);
+    check_launch(comm, options, team.hosts, options.output);
     Origin origin{.named = options.plan.stores};
     mpi::all_or_none(comm, [&] {
         origin.own = formats::store_of(options.plan.stores, team.hosts[team.host]);

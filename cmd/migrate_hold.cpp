@@ -85,6 +85,7 @@ void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team
         if (places.host_of_rank[rank] == team.host) held.ranks.push_back(static_cast<int>(rank));
     bool is_held = false;
     const StopSignals signals;
+    signals.shield();  // the state is in place
     try {
         mpi::all_or_none(comm, [&] {
             if (held.ranks.empty() || !team.is_first(comm.rank())) return;

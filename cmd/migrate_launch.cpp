@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate_launch.hpp"
 
+#include "cmd/output_file.hpp"
 #include "formats/files/plan/launch_script.hpp"
 #include "formats/files/stores.hpp"
 #include "lib/core/write_file.hpp"
@@ -26,13 +27,26 @@ Placement placement_of(const RankPlaces& places) {
     return placement;
 }
 
+/// The folder of each host.
+std::vector<std::filesystem::path> folders_of(std::span<const Host> hosts, const std::string& pattern) {
+    std::vector<std::filesystem::path> folders;
+    for (const Host& host : hosts) folders.push_back(formats::store_of(pattern, host));
+    return folders;
+}
+
 }  // namespace
 
-void check_launch(const mpi::Comm& comm, const MigrateRequest& options) {
+void check_launch(const mpi::Comm& comm, const MigrateRequest& options, std::span<const Host> hosts,
+                  const std::string& pattern) {
     if (options.plan.launch.empty()) return;
     mpi::all_or_none(comm, [&] {
         if (!options.export_to.empty()) throw usage_error("--launch cannot be used with --export");
-        if (comm.rank() == 0 && !options.dry_run) check_writable(options.plan.launch);
+        if (comm.rank() != 0) return;
+        const std::vector<std::filesystem::path> folders = folders_of(hosts, pattern);
+        formats::check_launch_names(hosts, folders);
+        for (const std::filesystem::path& folder : folders)
+            check_outside(folder.string(), {{"--launch", options.plan.launch}});
+        if (!options.dry_run) check_writable(options.plan.launch);
     });
 }
 
@@ -42,10 +56,9 @@ void write_launch(const mpi::Comm& comm, const MigrateRequest& options, const Ra
     try {
         mpi::all_or_none(comm, [&] {
             if (comm.rank() != 0) return;
-            std::vector<std::filesystem::path> states;
-            for (const Host& host : places.hosts) states.push_back(formats::store_of(pattern, host));
-            write_file(options.plan.launch,
-                       formats::launch_script(places.hosts, placement_of(places), to_string(places.layout), states));
+            const std::string script = formats::launch_script(
+                places.hosts, placement_of(places), to_string(places.layout), folders_of(places.hosts, pattern));
+            write_file(options.plan.launch, script);
         });
     } catch (const mpi::AgreedError& error) {
         throw mpi::AgreedError{

@@ -8,13 +8,14 @@
 
 namespace tpx::cli {
 
-/// Throws an mpi::AgreedError if the file of --launch cannot be written, or is in the way of stores or outputs.
-/// Collective.
-void check_launch(const mpi::Comm& comm, const MigrateRequest& options);
+/// Throws an mpi::AgreedError if the script of --launch could not be written: if its file is inside the folder of a
+/// host in `pattern`, or has a name or folder of a host that a script cannot contain. Collective.
+void check_launch(const mpi::Comm& comm, const MigrateRequest& options, std::span<const Host> hosts,
+                  const std::string& pattern);
 
-/// Writes the script of --launch, if it is given: it starts the ranks where `places` puts them, and tells them their
-/// state in `pattern`, the folder on each host. The state is in place: throws an mpi::AgreedError with the status
-/// exit_after_commit. Collective.
+/// Writes the script of --launch, if given. It starts each rank on its host and device of `places` and sets TPX_STATE
+/// to the rank's folder in `pattern`. Throws an mpi::AgreedError with exit_after_commit if it cannot be written.
+/// Collective.
 void write_launch(const mpi::Comm& comm, const MigrateRequest& options, const RankPlaces& places,
                   const std::string& pattern);
 

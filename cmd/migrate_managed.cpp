@@ -300,7 +300,7 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     MigrateRequest options = given;
     const Team team = team_of(comm, options);
     check_hold_names(comm, options, team);
-    check_launch(comm, options);
+    check_launch(comm, options, team.hosts, options.store);
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     std::optional<NodeStore> store;
     std::vector<std::string> outdated;

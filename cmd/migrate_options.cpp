@@ -74,11 +74,9 @@ void add_cluster_options(Command& command, MigrateRequest& options) {
     command.flag("--pin", &plan.pin, "Place the new ranks on hosts in order; do not optimize");
     command.flag("--emulate", &options.emulate, "Processes act for the hosts in turn, wherever they run")
         .details("Process k acts for the k-th host that is not lost, in turn. For trials on one machine.");
-    command.option("--launch", &plan.launch, "FILE", "Write a script that starts the ranks where their state is")
+    command.option("--launch", &plan.launch, "FILE", "Write a script that starts each rank on the host of its state")
         .file()
-        .details(
-            "As tpx plan --launch, for torchrun, srun and mpirun. Ranks also get TPX_STATE, the folder of their "
-            "state.");
+        .details("Like tpx plan --launch. Each rank also gets TPX_STATE, the folder of its state.");
 }
 
 }  // namespace

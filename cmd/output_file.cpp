@@ -75,8 +75,8 @@ void check_outside(const std::string& folder, std::initializer_list<OutputFile> 
         if (output.file.empty() || folder.empty()) continue;
         const fs::path inside = plain(output.file).lexically_relative(plain(folder));
         if (!inside.empty() && *inside.begin() != "..")
-            throw usage_error("{} {}: is inside the output {}; choose another place", output.option, output.file,
-                              folder);
+            throw usage_error("{} {}: is inside {}, which is replaced as a whole; choose a path outside it",
+                              output.option, output.file, folder);
     }
 }
 

@@ -20,7 +20,7 @@ struct OutputFile {
     const std::string& file;
 };
 
-/// Throws Error (usage) if one of `outputs` has its place in `folder`, which is to be replaced as a whole.
+/// Throws Error (usage) if one of `outputs` is inside `folder`, which is replaced as a whole.
 void check_outside(const std::string& folder, std::initializer_list<OutputFile> outputs);
 
 /// Throws Error (usage) when one of `outputs` is a file that was read since `record` began, whatever it is called, or

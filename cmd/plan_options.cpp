@@ -154,7 +154,7 @@ void add_plan_results(Command& command, PlanOptions& options) {
         .file()
         .details(
             "sh FILE torchrun|srun|mpirun [OPTIONS] -- PROGRAM starts each rank on its host and device. It sets "
-            "CUDA_VISIBLE_DEVICES, LOCAL_RANK and the other variables of torchrun.");
+            "CUDA_VISIBLE_DEVICES, TPX_LAYOUT, LOCAL_RANK and the other variables of torchrun.");
     command
         .option("--rank-map", &options.rank_map, "FILE",
                 "Write the host and device of each new rank, for --ranks-on of the next change")

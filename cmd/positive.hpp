@@ -9,6 +9,6 @@ namespace tpx::cli {
 /// The number from 1 to `most` that `text` is, `otherwise` where it is empty. Throws Error (usage) that names `option`.
 int positive(const std::string& text, const char* option, int otherwise, int most = std::numeric_limits<int>::max());
 
-constexpr int most_threads = 1024;  ///< of one process
+constexpr int max_threads = 1024;  ///< upper limit of --threads, per process
 
 }  // namespace tpx::cli

@@ -81,7 +81,7 @@ Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::
 
 namespace {
 
-/// A process that is alone uses all cores; others share them.
+/// A single process uses all cores; several processes share them.
 int usual_threads(const mpi::Comm& comm, const LimitOptions& options) {
     constexpr int most = 32;
     const int cores = comm.size() == 1 ? static_cast<int>(std::thread::hardware_concurrency()) : 1;
@@ -93,7 +93,7 @@ int usual_threads(const mpi::Comm& comm, const LimitOptions& options) {
 void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec) {
     int io_ranks = comm.size();
     mpi::all_or_none(comm, [&] {
-        exec.threads = positive(options.threads, "--threads", usual_threads(comm, options), most_threads);
+        exec.threads = positive(options.threads, "--threads", usual_threads(comm, options), max_threads);
         io_ranks = positive(options.io_ranks, "--io-ranks", io_ranks);
     });
     exec.takes_part = is_among_first(comm, io_ranks);

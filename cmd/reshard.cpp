@@ -58,9 +58,7 @@ std::vector<SourceFile> draft_files(const Draft& draft, const std::filesystem::p
 
 /// Throws an mpi::AgreedError if a rank was asked to stop. Collective.
 void check_not_stopped(const mpi::Comm& comm, const StopSignals& signals) {
-    mpi::all_or_none(comm, [&] {
-        if (const int signal = signals.signal(); signal != 0) throw Error{exit_of(signal), "stopped on request"};
-    });
+    mpi::all_or_none(comm, [&] { check_not_stopped(signals); });
 }
 
 /// What this process may use, and what stops it; `signals` may be null.
@@ -149,8 +147,8 @@ void after_commit(const mpi::Comm& comm, const std::string& output, Body&& body)
         throw mpi::AgreedError{Error{exit_after_commit, "{}; {} is complete and in place", fault, output}};
 }
 
-/// What the output is made of and by which program, the same on all ranks. Options are left out: those that matter show
-/// in what is written, of which `claims` are.
+/// What the output is made of and by which program, the same on all ranks. Options are left out: those that matter
+/// change what is written, which `claims` describe.
 std::uint64_t request_digest(const mpi::Comm& comm, std::span<const Claim> claims, const ReadRecord& record,
                              const std::filesystem::path& source) {
     Fingerprint print;
@@ -187,6 +185,7 @@ ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, cons
     const ExecOptions exec = limits_of(comm, options, job, signals);
     in_path(options.checkpoint,
             [&] { check_copies(comm, job.conversion, job.opened.source.checkpoint.catalogue, exec); });
+    if (signals != nullptr) check_not_stopped(comm, *signals);
     return job;
 }
 
@@ -236,8 +235,8 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, const StopSigna
     mpi::all_or_none(comm, [&] { options.checkpoint = path_without_links(given.checkpoint); });
     ReshardJob job = agreed_job(comm, options, signals, record, trace);
     layout = job.target.layout;
-    if (!options.hold.empty()) check_hold(comm, options, layout);
     const ExecOptions limits = limits_of(comm, options, job, signals);
+    if (!options.hold.empty()) check_hold(comm, options, layout);
     mpi::all_or_none(comm, [&] {
         if (!options.hardware.empty()) job.rates = formats::read_hosts(options.hardware);
     });

@@ -39,9 +39,9 @@ Json reshard_json(const ReshardJob& job, const ReshardOptions& options, const st
               {"bytes", bytes_of(draft)},
               {"written", done.has_value()},
               {"notes", job.conversion.notes}};
-    // The state is held when this has been printed: the exit status tells whether it is.
-    if (!options.hold.empty()) json["hold"] = fmt::format("{}{}", held_prefix, held_output_name(options));
     if (!done) return json;
+    // Printed before the state is held; the exit status says whether holding succeeded.
+    if (!options.hold.empty()) json["hold"] = fmt::format("{}{}", held_prefix, held_output_name(options));
     json["notes"] = done->said;
     for (const std::string& note : job.conversion.notes) json["notes"].push_back(note);
     json["durable"] = done->durable;

@@ -12,7 +12,7 @@
 
 namespace tpx::cli {
 
-/// The options, which must be the same on all ranks, as `job` understands them.
+/// One claim per option; all ranks must have the same values. `job` has those of options that have a default.
 std::vector<Claim> claims_of_options(const ReshardOptions& options, const ReshardJob& job);
 
 /// What all ranks must have in common before any of them writes, besides the options: the files that were read, what

@@ -57,7 +57,7 @@ class Keeper:
 
 class Held:
     """State of a rank: `tensors` maps (name, first index in the whole tensor) to shards, `shapes` names to shapes of whole tensors,
-    `objects` names to bytes of torch.save. The keeper has it too until load(), state_dict() or taken() returns."""
+    `objects` names to bytes of torch.save. The keeper keeps its copy until load(), state_dict() or taken() returns."""
 
     def __init__(self, document, memory, keeper):
         self.document, self.keeper, self.tensors, self.shapes, self.objects = document, keeper, {}, {}, {}
@@ -70,7 +70,7 @@ class Held:
             self.objects[one["name"]] = memory[one["offset"] : one["offset"] + one["length"]]
 
     def taken(self):
-        """Has the keeper free its state. What is mapped stays valid, also after the keeper's end."""
+        """Tells the keeper to free this state. Mapped tensors stay valid, also after the keeper has ended."""
         if self.keeper:
             self.keeper.request({"op": "done"}, may_end=True)
         self.keeper = None
@@ -153,7 +153,7 @@ def free_memory():
 
 def memory_file(opened, keeper, name, size):
     """A file that has all its memory. Other ranks of this host take theirs at the same time, so what is free is asked at each step."""
-    opened.callback(os.close, file := os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    opened.callback(os.close, file := os.memfd_create("tpx-" + name.replace(" ", "-"), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
     for begin in range(0, size, STEP):
         if size - begin > (free := free_memory()):
             raise keeper.error(f"{name}: {size:,} bytes do not fit into memory, of which {free + begin:,} are free")

@@ -40,12 +40,12 @@ std::vector<Archive> archives_of(const Checkpoint& checkpoint) {
     return all;
 }
 
-using Stops = std::function<bool()>;
+using IsCancelled = std::function<bool()>;
 
-void check_archive(const torch::FileRange& range, const Stops& stops) {
+void check_archive(const torch::FileRange& range, const IsCancelled& is_cancelled) {
     const torch::Zip zip{range};
     for (const torch::ZipEntry& entry : zip.entries()) {
-        if (stops()) return;
+        if (is_cancelled()) return;
         zip.check_crc(entry);
     }
 }
@@ -59,11 +59,11 @@ void add_damage(ArchiveCheck& result, const std::filesystem::path& path, std::st
 }
 
 /// Each file of torch.save is one archive; a legacy stream has no CRCs.
-ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares, const Stops& stops) {
+ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares, const IsCancelled& is_cancelled) {
     ArchiveCheck result;
     const std::size_t count = checkpoint.catalogue.files.size();
     for (std::size_t f = count * share / shares; f < count * (share + 1) / shares; ++f) {
-        if (stops()) break;
+        if (is_cancelled()) break;
         if (checkpoint.catalogue.files[f].coding) continue;  // a part of another file
         const std::filesystem::path path = checkpoint.catalogue.path(static_cast<std::uint32_t>(f));
         const Fd fd = open_file(path, O_RDONLY);
@@ -72,7 +72,7 @@ ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares, co
         if (start != "PK") continue;
         ++result.archives;
         try {
-            check_archive({&fd, path, 0, checkpoint.catalogue.files[f].size}, stops);
+            check_archive({&fd, path, 0, checkpoint.catalogue.files[f].size}, is_cancelled);
         } catch (const Error& error) {
             add_damage(result, path, "", error);
         }
@@ -93,10 +93,11 @@ std::uint32_t crc_of(const Fd& fd, std::uint64_t offset, std::uint64_t length, c
     return zip_crc(linear, length);
 }
 
-void check_payloads(const Checkpoint& checkpoint, int share, int shares, const Stops& stops, ArchiveCheck& result) {
+void check_payloads(const Checkpoint& checkpoint, int share, int shares, const IsCancelled& is_cancelled,
+                    ArchiveCheck& result) {
     const Catalogue& catalogue = checkpoint.catalogue;
     for (std::size_t p = static_cast<std::size_t>(share); p < checkpoint.crcs.size(); p += std::size_t(shares)) {
-        if (stops()) return;
+        if (is_cancelled()) return;
         if (!checkpoint.crcs[p]) continue;
         const Piece& piece = catalogue.pieces[p];
         const Tensor& tensor = catalogue.tensors[piece.tensor];
@@ -112,29 +113,29 @@ void check_payloads(const Checkpoint& checkpoint, int share, int shares, const S
 
 }  // namespace
 
-ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares, const Stops& stops) {
+ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares, const IsCancelled& is_cancelled) {
     ArchiveCheck result;
     const auto& files = checkpoint.catalogue.files;
     const bool bin = !files.empty() && files[0].path.extension() == ".bin";
     if (checkpoint.format->values == ValuesIn::headers && !bin) return result;
     const ValuesIn values = checkpoint.format->values;
     if (bin || values == ValuesIn::one_file || values == ValuesIn::engine_files)
-        return check_files(checkpoint, share, shares, stops);
+        return check_files(checkpoint, share, shares, is_cancelled);
     const std::vector<Archive> all = archives_of(checkpoint);
     const std::size_t begin = all.size() * share / shares;
     const std::size_t end = all.size() * (share + 1) / shares;
     Fd fd;
-    for (std::size_t a = begin; a < end && !stops(); ++a) {
+    for (std::size_t a = begin; a < end && !is_cancelled(); ++a) {
         const std::filesystem::path path = checkpoint.catalogue.path(all[a].file);
         if (a == begin || all[a].file != all[a - 1].file) fd = open_file(path, O_RDONLY);
         try {
-            check_archive({&fd, path, all[a].offset, all[a].length}, stops);
+            check_archive({&fd, path, all[a].offset, all[a].length}, is_cancelled);
         } catch (const Error& error) {
             add_damage(result, path, all[a].owner + ": ", error);
         }
         ++result.archives;
     }
-    check_payloads(checkpoint, share, shares, stops, result);
+    check_payloads(checkpoint, share, shares, is_cancelled, result);
     return result;
 }
 

@@ -17,8 +17,10 @@ struct ArchiveCheck {
     std::vector<std::string> damaged;  ///< a line each: "FILE: tensor 'NAME': cause"
 };
 
-/// Reads every `shares`-th archive of `checkpoint`, from number `share` on, and compares its CRC-32s, until `stops`
-/// says that it must end. To be called before the payloads are located. Formats without archives have nothing to check.
-ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares, const std::function<bool()>& stops);
+/// Checks the CRC-32s of part `share` of `shares` of the archives of `checkpoint`. Returns early, with an incomplete
+/// result, once `is_cancelled` returns true. To be called before the payloads are located. Formats without archives
+/// have nothing to check.
+ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares,
+                            const std::function<bool()>& is_cancelled);
 
 }  // namespace tpx::formats

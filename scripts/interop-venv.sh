@@ -16,8 +16,8 @@ python3 -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' || {
     exit 1
 }
 
-# With --no-deps pip complains of what was left out on purpose; what it says is shown only when it fails. Python compiles
-# the few modules that the tests import when they do.
+# What pip says of packages that --no-deps leaves out is shown only when it fails. Without --no-compile it would compile
+# thousands of modules that no test imports.
 fetch() {
     "$venv/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check "$@" >"$venv/log" 2>&1 || {
         cat "$venv/log"

@@ -18,9 +18,9 @@ struct QuantizationSettings {
     std::optional<Index> bits;                     ///< of a code
     std::optional<Index> group_size;               ///< elements that share a scale; none: all of them
     std::optional<std::pair<Index, Index>> block;  ///< weight_block_size or block_structure: rows and columns
-    std::optional<bool> symmetric;                 ///< whether codes need no zeros; none: not said, or not of all
-    std::optional<DType> dtype;                    ///< of the model
-    std::optional<DType> asked;                    ///< by the user, for values
+    std::optional<bool> symmetric;  ///< whether codes have no zero points; unset: not recorded, or groups differ
+    std::optional<DType> dtype;     ///< of the model
+    std::optional<DType> asked;     ///< by the user, for values
 };
 
 /// Reads `config_json`, which may be empty.

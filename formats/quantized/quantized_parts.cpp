@@ -189,8 +189,7 @@ private:
     void set_zeros(const Tensor& scales, QuantizedTensor& made) const {
         const Tensor* zeros = find(made.name + "_zero_point");
         if (zeros == nullptr && !settings_.symmetric.value_or(true))
-            throw failure("its zeros '{}_zero_point' are missing; config.json says that it is not symmetric",
-                          made.name);
+            throw failure("'{}_zero_point' is missing, but config.json declares asymmetric weights", made.name);
         if (zeros == nullptr) return;
         if (zeros->dtype != DType::i8 || zeros->shape != scales.shape)
             throw failure("'{}' is {} {}, expected i8 {}", zeros->name, name(zeros->dtype), to_string(zeros->shape),

@@ -12,10 +12,9 @@
 
 namespace tpx {
 
-/// Calls `work` with 0 up to `count` - 1, in this order, from up to `most` threads, this one among them, and as many as
-/// the system allows. After an
-/// exception no more work begins. When all threads are done, rethrows the exception of the lowest number, so that it is
-/// the same in every run.
+/// Calls `work` with 0 to `count` - 1, in this order, from at most `most` threads, this one among them, or from fewer
+/// if the system allows no more. After an exception no more work begins. When all threads are done, rethrows the
+/// exception of the lowest number, so that it is the same in every run.
 template <class Work>
 void in_threads(std::size_t count, std::size_t most, const Work& work) {
     std::atomic<std::size_t> next{0};
@@ -38,7 +37,7 @@ void in_threads(std::size_t count, std::size_t most, const Work& work) {
         std::vector<std::jthread> threads;
         try {
             for (std::size_t t = 1; t < std::min(most, count); ++t) threads.emplace_back(run);
-        } catch (const std::system_error&) {  // there are enough
+        } catch (const std::system_error&) {  // fewer threads do the work
         }
         run();
     }

@@ -21,7 +21,7 @@ template <class Job>
 class Crew {
 public:
     /// `work(worker, job)` is called on thread `worker`, from 0 on.
-    /// Throws Error where the system allows fewer threads.
+    /// Throws Error if the system cannot start that many threads.
     Crew(int workers, std::function<void(int, Job&)> work) : work_{std::move(work)} {
         try {
             for (int k = 0; k < workers; ++k) threads_.emplace_back([this, k] { run(k); });

@@ -64,6 +64,10 @@ const std::atomic<int>& StopSignals::signal() const { return received; }
 
 void StopSignals::shield() const { shielded = true; }
 
+void check_not_stopped(const StopSignals& signals) {
+    if (const int signal = signals.signal(); signal != 0) throw Error{exit_of(signal), "stopped on request"};
+}
+
 Exit exit_of(int signal) { return signal == SIGINT ? Exit::interrupted : Exit::resumable; }
 
 }  // namespace tpx

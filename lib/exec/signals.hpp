@@ -20,9 +20,13 @@ public:
     /// The first signal that came, or 0. It may change at any time.
     const std::atomic<int>& signal() const;
 
-    /// From now on, no signal ends the process, whose exit status would not tell that the output is in place.
+    /// From now on no signal ends the process: its exit status would hide that the output is in place. signal() still
+    /// records the first one.
     void shield() const;
 };
+
+/// Throws Error if a signal asked for an end.
+void check_not_stopped(const StopSignals& signals);
 
 /// How a run that `signal` stopped ends: interrupted by SIGINT, resumable by the others.
 Exit exit_of(int signal);

@@ -17,7 +17,7 @@ bool is_of_quantized_weights(std::string_view name);
 /// LoRA adapter and quantized weights must first be combined into the weights that the model uses.
 std::string_view why_beyond_rules(std::string_view name);
 
-/// The tensors that no rule matches because they are parts outside the language model, which each rank has whole.
+/// Tensors that no rule matches because they lie outside the language model; every rank stores them whole.
 std::vector<const Tensor*> outer_tensors(const Reading& reading, std::span<const Tensor> tensors);
 
 }  // namespace tpx

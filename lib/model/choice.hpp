@@ -58,8 +58,8 @@ struct CurvePoint {
     std::optional<Judged> best;     ///< with exactly so many GPUs; nothing: no plan is possible or fits
     bool is_possible = false;       ///< a plan is possible, whether it fits into memory or not
     double throughput = 0;          ///< samples per second with at most so many
-    std::optional<Judged> fastest;  ///< the plan that reaches it
-    int used = 0;                   ///< with so many GPUs
+    std::optional<Judged> fastest;  ///< plan with at most `gpus` GPUs
+    int used = 0;                   ///< GPUs that `fastest` uses
     double slope = 0;               ///< by how much the throughput grows with the next GPU
 };
 

@@ -121,6 +121,7 @@ refused 3 'none of .* layouts fits' 3 small.toml --to auto
 
 # A script for launchers, also of a run that has nothing to do, starts each rank beside its state.
 rm -rf s && mkdir bin || exit
+# shellcheck disable=SC2016 # of the script
 printf '#!/bin/sh\necho "$TPX_STATE $TPX_LAYOUT $CUDA_VISIBLE_DEVICES $*"\n' >bin/torchrun && chmod +x bin/torchrun || exit
 done_with '' 2 2x2 --import "$megatron" --to tp=2,pp=2 --launch launch.sh
 done_with '"written":false' 2 2x2 --json --launch again.sh
@@ -130,4 +131,8 @@ for node in 0 1; do
     [[ $said == "$PWD/s/host$node/current tp=2,pp=2 0,1 --nnodes=2 --node-rank=$node --nproc-per-node=2 "*" train.py" ]] || fail "'$said'"
 done
 refused 1 'nowhere' 2 2x2 --to tp=4 --launch nowhere/launch.sh
+refused 2 'is inside s/host0, which is replaced as a whole' 2 2x2 --to tp=4 --launch s/host0/launch.sh
+refused 2 'launch cannot be used with --export' 2 2x2 --export out --launch launch.sh
+mpirun -n 2 "$tpx" migrate 's/{host}/current' 'hold:{host}' --emulate --hosts 2x2 --to tp=4 >out 2>err && fail "held state as an output"
+grep -q "names held state and cannot be an output" err || fail "no reason for which held state is no output"
 echo ok

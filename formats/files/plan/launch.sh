@@ -6,7 +6,7 @@
 # OPTIONS are options of the launcher. FILE must have the same path on all hosts.
 # Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and CUDA_VISIBLE_DEVICES.
 # LOCAL_RANK is the position of the rank's device in CUDA_VISIBLE_DEVICES: cuda:$LOCAL_RANK is the right device.
-# TPX_LAYOUT is the layout, and TPX_STATE the folder of the rank's state on its host, if tpx has put it there.
+# TPX_LAYOUT is the layout. TPX_STATE, set only by tpx migrate, is the folder of the rank's state on its host.
 # Settings: MASTER_ADDR (default: the host of rank 0), MASTER_PORT (29500), and TPX_HOST, the name of this host in the
 # table below (default: SLURMD_NODENAME, or the output of hostname).
 set -eu
@@ -96,7 +96,7 @@ order_devices() {
 # Exports what a trainer needs to find its state.
 export_state() {
     export TPX_LAYOUT='@LAYOUT@'
-    if [ -n "$state" ]; then export TPX_STATE="$state"; fi
+    if [ -n "$state" ]; then export TPX_STATE="$state"; else unset TPX_STATE; fi
 }
 
 # Opens a file with the host of each rank as descriptor 9. The file itself is removed, so that nothing remains.

@@ -20,7 +20,7 @@ void require_plain_name(const std::string& name) {
                     name};
 }
 
-/// The folder of a host's state, behind a blank; nothing if it is not known.
+/// A space and the folder of the host's state; empty if unknown.
 std::string state_column(std::span<const std::filesystem::path> states, std::uint32_t host) {
     if (states.empty()) return "";
     const std::string folder = std::filesystem::absolute(states[host]).string();
@@ -52,6 +52,14 @@ std::string table(std::span<const Host> hosts, const Placement& placement,
 }
 
 }  // namespace
+
+void check_launch_names(std::span<const Host> hosts, std::span<const std::filesystem::path> states) {
+    for (std::uint32_t h = 0; h < hosts.size(); ++h) {
+        if (hosts[h].lost) continue;
+        require_plain_name(hosts[h].name);
+        state_column(states, h);
+    }
+}
 
 std::string launch_script(std::span<const Host> hosts, const Placement& placement, std::string_view layout,
                           std::span<const std::filesystem::path> states) {
