@@ -55,11 +55,26 @@ std::string NodeStore::current() const {
     return target.filename();
 }
 
+std::string NodeStore::linked_state() const {
+    std::error_code error;
+    const fs::path target = fs::read_symlink(folder_ / "current", error);
+    return !error && target.parent_path() == "states" ? target.filename().string() : std::string{};
+}
+
 void NodeStore::make_current(const std::string& state) const {
+    const fs::path link = folder_ / "current";
+    std::error_code error;
+    if (fs::read_symlink(link, error).empty() && path_is_directory(link)) {  // may contain data, so it is not removed
+        std::size_t number = 1;
+        const auto aside = [&] { return staging(fmt::format("replaced-current-{}", number)); };
+        while (entry_exists(aside())) ++number;
+        rename_entry(link, aside());
+        sync_folder(folder_ / "staging");
+    }
     const fs::path fresh = folder_ / "current.new";
     if (entry_exists(fresh) && ::unlink(fresh.c_str()) != 0) throw system_failure(fresh, errno);
     if (::symlink(("states/" + state).c_str(), fresh.c_str()) != 0) throw system_failure(fresh, errno);
-    rename_entry(fresh, folder_ / "current");
+    rename_entry(fresh, link);
     sync_folder(folder_);
 }
 
@@ -92,7 +107,8 @@ void NodeStore::take_in(const std::string& change, const std::string& state) con
 }
 
 void NodeStore::remove_state(const std::string& state) const {
-    if (state == current()) throw failure("{}: is the current state", this->state(state).string());
+    if (!entry_exists(this->state(state))) return;
+    if (state == linked_state()) throw failure("{}: is the current state", this->state(state).string());
     remove_synced(this->state(state));
 }
 

@@ -34,6 +34,10 @@ public:
 
     /// The name of the current state; empty if there is none.
     std::string current() const;
+    /// The name of the state that `current` links to, even if this state is missing; empty if `current` is no such
+    /// link.
+    std::string linked_state() const;
+    /// Makes a state current. A folder that is in place of the link moves to staging.
     void make_current(const std::string& state) const;
 
     /// The manifest of a state.

@@ -72,7 +72,7 @@ void roll_back(const mpi::Comm& comm, const Team& team, const NodeStore& store, 
 void apply(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
     try {
         on_members(comm, team, change.members, [&] {
-            if (store.current() != change.record.state) store.make_current(change.record.state);
+            if (store.linked_state() != change.record.state) store.make_current(change.record.state);
             store.remove_prepared();
         });
     } catch (const mpi::AgreedError& error) {
