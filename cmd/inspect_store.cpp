@@ -93,10 +93,16 @@ bool belongs_to(const formats::Manifest& manifest, const SeenStore& store) {
            std::ranges::find(manifest.hosts, store.host, &formats::ManifestHost::name) != manifest.hosts.end();
 }
 
+/// What is wrong with a store; empty: nothing.
+std::string fault_of(const SeenStore& store) {
+    const StoreSummary& summary = store.summary;
+    return summary.record_fault.empty() ? summary.fault : summary.record_fault;
+}
+
 /// Whether a job can start from the newest state on all of these hosts.
 bool is_ready(const std::vector<SeenStore>& stores, const formats::Manifest* newest) {
     return newest != nullptr && std::ranges::all_of(stores, [&](const SeenStore& store) {
-               if (!store.unfinished.empty()) return false;
+               if (!store.unfinished.empty() || !store.summary.record_fault.empty()) return false;
                return !belongs_to(*newest, store) ||
                       (store.seen && store.manifest && formats::to_text(*store.manifest) == formats::to_text(*newest));
            });
@@ -105,7 +111,7 @@ bool is_ready(const std::vector<SeenStore>& stores, const formats::Manifest* new
 std::string what_is_in(const SeenStore& store, const formats::Manifest* newest) {
     if (!store.seen) return "not seen: no process runs on this host";
     const StoreSummary& summary = store.summary;
-    std::string text = !summary.fault.empty()    ? summary.fault
+    std::string text = !fault_of(store).empty()  ? fault_of(store)
                        : summary.current.empty() ? "no current state"
                                                  : summary.current;
     if (newest != nullptr && store.manifest && store.manifest->epoch < newest->epoch) text += " (outdated)";
@@ -130,7 +136,7 @@ Json store_json(const SeenStore& store) {
             {"seen", store.seen},
             {"current", summary.current.empty() ? Json(nullptr) : Json(summary.current)},
             {"epoch", store.manifest ? Json(store.manifest->epoch) : Json(nullptr)},
-            {"fault", summary.fault.empty() ? Json(nullptr) : Json(summary.fault)},
+            {"fault", fault_of(store).empty() ? Json(nullptr) : Json(fault_of(store))},
             {"states", summary.states},
             {"staging", summary.stagings},
             {"prepared", record_json(summary.prepared)},

@@ -172,7 +172,16 @@ void hold(const Managed& run, const formats::Manifest& manifest, const RankPlace
     hold_state(run.comm, run.options, run.team, run.store.state(state_name(manifest)), places, state, out);
 }
 
+/// Removes damaged records, which a change would have replaced, of hosts that rejoin.
+void remove_damaged_records(const Managed& run) {
+    mpi::all_or_none(run.comm, [&] {
+        if (run.host.rank() == 0 && !run.options.rejoin.empty() && !run.options.dry_run)
+            run.store.remove_damaged_records();
+    });
+}
+
 Exit end_without_change(const Managed& run, Output& out) {
+    remove_damaged_records(run);
     if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
     const CurrentRanks ranks = current_ranks(run);
     report_current(run.options.store, *run.survey.manifest, ranks, out);

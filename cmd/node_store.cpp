@@ -32,6 +32,12 @@ void remove_synced(const fs::path& path) {
     sync_folder(path.parent_path());
 }
 
+void remove_file(const fs::path& file) {
+    if (!entry_exists(file)) return;
+    if (::unlink(file.c_str()) != 0) throw system_failure(file, errno);
+    sync_folder(file.parent_path());
+}
+
 }  // namespace
 
 Fd NodeStore::create_and_lock() const {
@@ -88,11 +94,16 @@ void NodeStore::write(const formats::SwitchRecord& record) const {
     write_file(folder_ / (is_prepared ? "prepared" : "decision"), formats::to_text(record));
 }
 
-void NodeStore::remove_prepared() const {
-    const fs::path file = folder_ / "prepared";
-    if (!entry_exists(file)) return;
-    if (::unlink(file.c_str()) != 0) throw system_failure(file, errno);
-    sync_folder(folder_);
+void NodeStore::remove_prepared() const { remove_file(folder_ / "prepared"); }
+
+void NodeStore::remove_damaged_records() const {
+    for (const char* name : {"prepared", "decision"}) {
+        try {
+            formats::read_record(folder_ / name);
+        } catch (const Error&) {
+            remove_file(folder_ / name);
+        }
+    }
 }
 
 std::vector<std::string> NodeStore::states() const { return list_directory(folder_ / "states"); }

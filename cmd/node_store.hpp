@@ -48,6 +48,8 @@ public:
     /// Writes a record, which replaces an earlier one of its kind.
     void write(const formats::SwitchRecord& record) const;
     void remove_prepared() const;
+    /// Removes the records that cannot be read.
+    void remove_damaged_records() const;
 
     /// The names of all states, and of all entries in staging, sorted.
     std::vector<std::string> states() const;

@@ -54,8 +54,12 @@ StoreSummary summary_of(const NodeStore& store) {
     if (!path_exists(store.folder())) return summary;
     summary.states = store.states();
     summary.stagings = store.stagings();
-    summary.prepared = store.prepared();
-    summary.decision = store.decision();
+    try {
+        summary.prepared = store.prepared();
+        summary.decision = store.decision();
+    } catch (const Error& error) {
+        summary.record_fault = error.what();
+    }
     try {
         summary.current = store.current();
         if (summary.current.empty()) return summary;
@@ -83,6 +87,7 @@ std::string to_text(const StoreSummary& summary) {
                 {"digest", summary.digest},
                 {"prepared", packed_record(summary.prepared)},
                 {"decision", packed_record(summary.decision)},
+                {"record_fault", summary.record_fault},
                 {"states", summary.states},
                 {"stagings", summary.stagings}}
         .dump();
@@ -99,6 +104,7 @@ StoreSummary parse_summary(const std::string& text) {
             json.at("digest"),
             record_of(json.at("prepared")),
             record_of(json.at("decision")),
+            json.at("record_fault"),
             json.at("states").get<std::vector<std::string>>(),
             json.at("stagings").get<std::vector<std::string>>()};
 }
@@ -125,9 +131,20 @@ std::vector<StoreSummary> gather_summaries(const mpi::Comm& comm, const Team& te
     return hosts;
 }
 
+void require_records(const Team& team, const std::vector<StoreSummary>& hosts,
+                     const std::vector<std::string>& outdated) {
+    for (std::size_t h = 0; h < hosts.size(); ++h) {
+        const std::string& name = team.hosts[h].name;
+        if (hosts[h].record_fault.empty() || std::ranges::find(outdated, name) != outdated.end()) continue;
+        throw mpi::AgreedError{Error{Exit::no, "host '{}': {}; pass --rejoin {} to treat its store as empty", name,
+                                     hosts[h].record_fault, name}};
+    }
+}
+
 StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                           const std::vector<std::string>& outdated) {
     StoreSurvey survey{.hosts = gather_summaries(comm, team, store)};
+    require_records(team, survey.hosts, outdated);
     survey.has_current.resize(survey.hosts.size());
     const auto has_state = [&](std::size_t h) {
         return !survey.hosts[h].current.empty() && survey.hosts[h].fault.empty();

@@ -30,4 +30,21 @@ for damage in 'rm -r s/host1/states/j-7-1' 'rm s/host1/current && mkdir s/host1/
     ready 0 2x2 2
 done
 [ -e s/host1/staging/replaced-current-1/mine ] || fail "a folder in place of the link is lost"
+
+# A record that cannot be read stops everything until its host rejoins; the other hosts are still shown.
+for record in prepared decision; do
+    start --to fsdp=4
+    echo '{' >"s/host1/$record"
+    for args in '' '--to fsdp=2' --dry-run; do
+        # shellcheck disable=SC2086
+        refused 3 "host 'host1': .*/$record: is damaged: not a JSON object; pass --rejoin host1" 2 2x2 $args
+    done
+    ready 3 2x2 2
+    { grep -q '^host0      j-7-1$' out && grep -q "^host1 .*/$record: is damaged" out; } || fail "inspect does not show both hosts"
+    done_with '' 2 2x2 --rejoin host1
+    ready 0 2x2 2
+    echo '{' >"s/host1/$record"
+    done_with 'sent' 2 2x2 --rejoin host1 --to fsdp=2 --import "$dcp" --iteration 7
+    ready 0 2x2 2
+done
 echo ok
