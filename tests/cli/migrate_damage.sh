@@ -35,10 +35,7 @@ done
 for record in prepared decision; do
     start --to fsdp=4
     echo '{' >"s/host1/$record"
-    for args in '' '--to fsdp=2' --dry-run; do
-        # shellcheck disable=SC2086
-        refused 3 "host 'host1': .*/$record: is damaged: not a JSON object; pass --rejoin host1" 2 2x2 $args
-    done
+    refused 3 "host 'host1': .*/$record: is damaged: not a JSON object; pass --rejoin host1" 2 2x2 --to fsdp=2
     ready 3 2x2 2
     { grep -q '^host0      j-7-1$' out && grep -q "^host1 .*/$record: is damaged" out; } || fail "inspect does not show both hosts"
     done_with '' 2 2x2 --rejoin host1
@@ -47,4 +44,19 @@ for record in prepared decision; do
     done_with 'sent' 2 2x2 --rejoin host1 --to fsdp=2 --import "$dcp" --iteration 7
     ready 0 2x2 2
 done
+
+# host1 comes back outdated, and host0 has lost the newer state: the older one does not become current, and is not pruned.
+rm -rf s
+done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --job k --replicas 2
+mv s k
+mpirun -n 1 "$tpx" migrate --store 'k/{host}' --emulate --hosts 2x2 --lost host1 --to fsdp=2 >out 2>err || fail "no change"
+for damage in 'printf x | dd of=s/host0/current/manifest.json bs=1 seek=100 conv=notrunc' 'rm -r s/host0/states/k-7-2' \
+    'rm s/host0/current' 'ln -sfn states/k-7-1 s/host0/current' 'rm s/host0/current s/host0/decision'; do
+    rm -rf s && cp -a k s && eval "$damage" 2>err || exit
+    refused 3 "host 'host0': its store was switched to k-7-2 (epoch 2), but .*k-7-1 (epoch 1) on host 'host.'; .*--rejoin host0" 2 2x2 \
+        --to fsdp=2 --prune
+done
+rm -rf s && cp -a k s && rm s/host0/current
+done_with 'epoch 3' 2 2x2 --to fsdp=2 --rejoin host0
+whole "$dcp" host0 host1
 echo ok

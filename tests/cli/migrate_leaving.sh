@@ -44,7 +44,7 @@ for case in "$dcp|7|fsdp=8|fsdp=4" "$megatron|10|pp=4|tp=2,pp=2"; do
     done_with 'nothing to do' 4 4x2 --leaving host0 --within 90s --to "$second"
     # The leaving host is taken away after the state was saved.
     for host in host1 host2 host3; do
-        rm -rf "s/$host/states/"*-3 && ln -sfn "states/$(basename "s/$host/states/"*-2)" "s/$host/current" || exit
+        rm -rf "s/$host/states/"*-3 && ln -sfn "states/$(basename "s/$host/states/"*-2)" "s/$host/current" && rm "s/$host/decision" || exit
     done
     rm -rf s/host0
     done_with 'epoch [34]' 3 4x2 --lost host0 --to "$second"
