@@ -56,6 +56,23 @@ for damage in 'printf x | dd of=s/host0/current/manifest.json bs=1 seek=100 conv
     refused 3 "host 'host0': its store was switched to k-7-2 (epoch 2), but .*k-7-1 (epoch 1) on host 'host.'; .*--rejoin host0" 2 2x2 \
         --to fsdp=2 --prune
 done
+# tpx inspect reports it, too, and different states of one epoch, missing and shortened files, and hosts that --hosts lacks.
+ready 3 2x2 2
+grep -q '^not ready: restore the hosts' out || fail "inspect does not say what to do"
+rm -rf s && cp -a k s
+mpirun -n 1 "$tpx" migrate --store 's/{host}' --emulate --hosts 2x2 --lost host0 --import "$dcp" --iteration 6 --to fsdp=1 >out 2>err || fail "no import"
+ready 3 2x2 2
+{ grep -q '^host1 .*(another state of the same epoch)' out && grep -q '^not ready: restore' out; } || fail "inspect is silent about split stores"
+start --to fsdp=4
+shard=$(find s/host1/current/ -name '*.distcp' | head -n 1)
+truncate -s 100 "$shard" && ready 3 2x2 1
+grep -q "^host1      j-7-1; .*has 100 bytes, its manifest says" out || fail "inspect is silent about a shortened file"
+rm "$shard" && ready 3 2x2 1
+"$tpx" inspect --store s/host1 >out 2>err && fail "inspect is silent about a missing file"
+"$tpx" inspect --store s/host0 >out 2>err || fail "a complete store"
+ready 3 1x2 1
+grep -q '^not ready: the state is also on host1, which --hosts lacks' out || fail "inspect is silent about host1"
+
 rm -rf s && cp -a k s && rm s/host0/current
 done_with 'epoch 3' 2 2x2 --to fsdp=2 --rejoin host0
 whole "$dcp" host0 host1
