@@ -2,6 +2,7 @@
 #include "cmd/managed_target.hpp"
 
 #include "cmd/migrate_files.hpp"
+#include "cmd/migrate_ranks.hpp"
 #include "cmd/migrate_run.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/room_check.hpp"
@@ -107,6 +108,23 @@ void complete_staging(const HostRun& run, const std::vector<bool>& members, cons
     });
 }
 
+/// Adds the ranks to the hosts, whose numbers in the manifest are `numbers`, and their devices unless these are 0, 1,
+/// ...
+void add_ranks(formats::Manifest& manifest, const Migration& migration, const std::vector<std::uint32_t>& numbers) {
+    const RankPlaces places = rank_places(migration);
+    for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank) {
+        formats::ManifestHost& host = manifest.hosts[numbers[places.host_of_rank[rank]]];
+        host.ranks.push_back(static_cast<int>(rank));
+        host.devices.push_back(places.device_of_rank[rank]);
+    }
+    for (formats::ManifestHost& host : manifest.hosts) {
+        bool is_usual = true;
+        for (std::size_t k = 0; k < host.devices.size(); ++k)
+            is_usual = is_usual && host.devices[k] == static_cast<int>(k);
+        if (is_usual) host.devices.clear();
+    }
+}
+
 }  // namespace
 
 formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, const std::string& request) {
@@ -124,11 +142,9 @@ formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, cons
     for (std::size_t h = 0; h < run.team.hosts.size(); ++h) {
         if (!remains(run.team.hosts[h])) continue;
         numbers[h] = static_cast<std::uint32_t>(manifest.hosts.size());
-        manifest.hosts.push_back({run.team.hosts[h].name, {}});
+        manifest.hosts.push_back({run.team.hosts[h].name, {}, {}});
     }
-    const std::vector<std::uint32_t> hosts = hosts_of_ranks(migration);
-    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
-        manifest.hosts[numbers[hosts[rank]]].ranks.push_back(static_cast<int>(rank));
+    add_ranks(manifest, migration, numbers);
     for (const Tensor& tensor : draft.tensors) manifest.tensors.push_back(tensor.name);
     const auto tensors = tensors_of_files(draft);
     for (std::size_t f = 0; f < draft.files.size(); ++f) {
