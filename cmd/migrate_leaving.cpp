@@ -96,7 +96,7 @@ void save(Managed& run, const MigrateRequest& options, const ManagedJob& job, co
     request.add("save what only leaving hosts have");
     request.add(options.leaving);
     request.add(run.survey.manifest->request);
-    const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey};
+    const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey, nullptr, run.stop};
     const ManagedDone done = write_to_stores(
         saving, job, manifest_to_be(saving, job, fmt::format("{:016x}", request.value())), record, patience);
     run.survey = survey_stores(run.comm, run.team, run.store, {});

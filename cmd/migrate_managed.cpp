@@ -63,7 +63,7 @@ StoreCheck check_current(const Managed& run) {
     int threads = 1;
     mpi::all_or_none(run.comm, [&] { threads = positive(limits.threads, "--threads", limits.usual_threads); });
     return check_state(run.comm, run.host, run.team, run.store, run.survey, threads, run.pace,
-                       run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely);
+                       run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
 }
 
 void prune(const Managed& run, const std::vector<bool>& hosts) {
@@ -101,6 +101,7 @@ CurrentRanks current_ranks(const Managed& run) {
 
 void hold(const Managed& run, const formats::Manifest& manifest, const RankPlaces& places, HeldState state,
           Output& out) {
+    if (run.stop != nullptr) run.stop->reset();  // hold_state() notices signals on its own
     hold_state(run.comm, run.options, run.team, run.store.state(state_name(manifest)), places, state, out);
 }
 
@@ -248,6 +249,8 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     std::optional<NodeStore> store;
     std::vector<std::string> outdated;
     std::optional<Pace> pace;
+    std::optional<StopSignals> stop;
+    if (!options.dry_run) stop.emplace();
     Fd lock;
     mpi::all_or_none(comm, [&] {
         if (const auto rate = rate_of_process(options, host)) pace.emplace(*rate);
@@ -260,8 +263,8 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     });
     if (!options.dry_run)
         if (const std::string note = recover_switch(comm, team, *store, outdated); !note.empty()) out.note("{}", note);
-    Managed run{
-        comm, host, options, team, *store, survey_stores(comm, team, *store, outdated), pace ? &*pace : nullptr};
+    Managed run{comm, host, options, team, *store, survey_stores(comm, team, *store, outdated), pace ? &*pace : nullptr,
+                &stop};
     for (std::size_t h = 0; h < team.hosts.size(); ++h)
         if (!run.survey.hosts[h].fault.empty())
             out.note("host '{}': its current state is not used: {}", team.hosts[h].name, run.survey.hosts[h].fault);
