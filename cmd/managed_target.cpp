@@ -131,7 +131,7 @@ void prune_before(const Managed& run, const ManagedJob& job, const std::string& 
     const bool from_fallback = job.is_import && run.options.import_from.empty();
     if (!run.options.prune || from_fallback || run.host.rank() != 0 || !run.survey.has_current[run.team.host]) return;
     for (const std::string& state : run.store.states())
-        if (state != state_name(*run.survey.manifest)) run.store.remove_state(state);
+        if (state != state_name(*run.survey.manifest)) run.store.remove_unused_state(state);
     for (const std::string& name : run.store.stagings())
         if (!name.starts_with(change)) run.store.remove_staging(name);
 }

@@ -10,6 +10,7 @@
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/positive.hpp"
+#include "cmd/store_locks.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/driver.hpp"
 #include "formats/files/plan/host_names.hpp"
@@ -71,7 +72,7 @@ void prune(const Managed& run, const std::vector<bool>& hosts) {
         if (run.host.rank() != 0 || !hosts[run.team.host]) return;
         const std::string current = run.store.current();
         for (const std::string& state : run.store.states())
-            if (state != current) run.store.remove_state(state);
+            if (state != current) run.store.remove_unused_state(state);
         for (const std::string& name : run.store.stagings()) run.store.remove_staging(name);
     });
 }
@@ -251,7 +252,6 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     std::optional<Pace> pace;
     std::optional<StopSignals> stop;
     if (!options.dry_run) stop.emplace();
-    Fd lock;
     mpi::all_or_none(comm, [&] {
         if (const auto rate = rate_of_process(options, host)) pace.emplace(*rate);
         outdated = rejoining_hosts(options, team);
@@ -259,12 +259,19 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
         if (!options.decision_dir.empty() && !path_is_directory(options.decision_dir))
             throw failure("{}: is not a folder that all hosts share (--decision-dir)", options.decision_dir);
         store.emplace(fs::absolute(formats::store_of(options.store, team.hosts[team.host])));
-        if (host.rank() == 0 && !options.dry_run) lock = store->create_and_lock();
     });
-    if (!options.dry_run)
+    StoreLock lock;
+    if (!options.dry_run) lock = lock_store(comm, host, *store, options);
+    if (lock.is_held)
         if (const std::string note = recover_switch(comm, team, *store, outdated); !note.empty()) out.note("{}", note);
     Managed run{comm, host, options, team, *store, survey_stores(comm, team, *store, outdated), pace ? &*pace : nullptr,
                 &stop};
+    Fd used;
+    if (only_reads(options) && !options.dry_run) {
+        if (!lock.is_held) out.note("{}: another tpx migrate is changing the stores", options.store);
+        used = use_current(run);
+        lock = {};
+    }
     for (std::size_t h = 0; h < team.hosts.size(); ++h)
         if (!run.survey.hosts[h].fault.empty())
             out.note("host '{}': its current state is not used: {}", team.hosts[h].name, run.survey.hosts[h].fault);

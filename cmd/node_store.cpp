@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -44,9 +47,25 @@ Fd NodeStore::create_and_lock() const {
     make_directories(folder_ / "states");
     make_directories(folder_ / "staging");
     sync_folder(folder_);
+    // Readers lock a store only for a moment, unless they end a switch that was interrupted.
+    constexpr std::chrono::milliseconds patience{2000}, pause{50};
+    for (std::chrono::milliseconds waited{0}; waited < patience; waited += pause) {
+        if (Fd lock = try_to_lock()) return lock;
+        std::this_thread::sleep_for(pause);
+    }
+    throw failure("{}: another tpx migrate is changing this store; wait for it or stop it", folder_.string());
+}
+
+Fd NodeStore::try_to_lock() const {
+    if (!path_is_directory(folder_)) return Fd{};
     Fd lock = open_file(folder_, O_RDONLY | O_DIRECTORY);
-    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        throw failure("{}: another tpx migrate is changing this store; wait for it or stop it", folder_.string());
+    return ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK ? Fd{} : std::move(lock);
+}
+
+Fd NodeStore::use_state(const std::string& state) const {
+    Fd lock = open_file(this->state(state), O_RDONLY | O_DIRECTORY);
+    if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        throw failure("{}: another tpx migrate is removing this state; try again", this->state(state).string());
     return lock;
 }
 
@@ -121,6 +140,13 @@ void NodeStore::remove_state(const std::string& state) const {
     if (!entry_exists(this->state(state))) return;
     if (state == linked_state()) throw failure("{}: is the current state", this->state(state).string());
     remove_synced(this->state(state));
+}
+
+bool NodeStore::remove_unused_state(const std::string& state) const {
+    const Fd lock = open_file(this->state(state), O_RDONLY | O_DIRECTORY);
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+    remove_state(state);
+    return true;
 }
 
 void NodeStore::remove_staging(const std::string& name) const { remove_synced(staging(name)); }

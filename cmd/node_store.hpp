@@ -29,8 +29,12 @@ public:
     std::filesystem::path staging(const std::string& change) const { return folder_ / "staging" / change; }
 
     /// Creates missing folders, and locks the store until the result is destroyed. Throws Error if another run has
-    /// locked the store.
+    /// locked the store for longer than a reader needs.
     Fd create_and_lock() const;
+    /// Locks the store until the result is destroyed; empty if another run has locked it, or if there is no store.
+    Fd try_to_lock() const;
+    /// Keeps remove_unused_state() from removing a state until the result is destroyed.
+    Fd use_state(const std::string& state) const;
 
     /// The name of the current state; empty if there is none.
     std::string current() const;
@@ -59,6 +63,8 @@ public:
     void take_in(const std::string& change, const std::string& state) const;
     /// Removes a state that is not current, if it exists.
     void remove_state(const std::string& state) const;
+    /// The same, unless another run uses the state: then the result is false.
+    bool remove_unused_state(const std::string& state) const;
     /// Removes an entry of staging; `name` is one that stagings() returns.
     void remove_staging(const std::string& name) const;
 
