@@ -57,6 +57,12 @@ refused 2 'data other.toml: has seed=1, consumed=0, but the state in the stores 
 done_with 'epoch 3' 2 2x2 --to fsdp=4 --data first.toml
 done_with 'epoch 4' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=2 --data other.toml
 
+# A wrong path of stores: nothing is created there, and the message names no other option.
+mpirun -n 2 "$tpx" migrate --store 'typo/{host}' --emulate --hosts 2x2 --to fsdp=2 >out 2>err
+{ [ $? -eq 1 ] && grep -q 'typo/{host}: no host has a store; use --import CKPT first' err && [ ! -e typo ]; } || fail "stores that do not exist"
+mpirun -n 2 "$tpx" migrate --store plain --emulate --hosts 2x2 --to fsdp=2 >out 2>err
+{ [ $? -eq 2 ] && grep -q "tpx: 'plain' has no {host}" err; } || fail "a path without {host}"
+
 refused 2 'job: requires --import' 2 2x2 --to fsdp=4 --job j
 refused 2 'iteration: requires --import or --fallback' 2 2x2 --to fsdp=4 --iteration 7
 echo ok
