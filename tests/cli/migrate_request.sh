@@ -48,9 +48,9 @@ done
 has "$devices"
 
 # The data position belongs to the iteration: only an import brings another one.
-position() { printf 'samples = %s\nglobal_batch = 16\nseed = %s\nvirtual_nodes = 4\nconsumed = %s\n' "$@" >"$data"; }
-data=first.toml position 1000 7 160
-data=other.toml position 1000 1 0
+position() { printf 'samples = %s\nglobal_batch = 16\nseed = %s\nvirtual_nodes = 4\nconsumed = %s\n' "${@:2}" >"$1"; }
+position first.toml 1000 7 160
+position other.toml 1000 1 0
 done_with 'epoch 2' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=2 --data first.toml
 refused 2 'data other.toml: has seed=1, consumed=0, but the state in the stores has seed=7, consumed=160; omit --data' 2 2x2 \
     --to fsdp=4 --data other.toml
