@@ -5,6 +5,7 @@
 #include "cmd/ranks.hpp"
 #include "cmd/store_json.hpp"
 #include "cmd/store_survey.hpp"
+#include "formats/files/plan/host_names.hpp"
 #include "formats/files/plan/hosts_file.hpp"
 #include "formats/files/stores.hpp"
 #include "lib/core/counted.hpp"
@@ -30,12 +31,41 @@ struct SeenStore {
     StoreSummary summary;
     std::optional<formats::Manifest> manifest;  ///< of its current state
     std::string unfinished;                     ///< the new state of an unfinished switch; empty: none
+    std::string bad_files;                      ///< which files of its current state are not complete; empty: none
 };
+
+/// Which files that `state` should have on its host number `number` are missing or have another size; empty: none.
+std::string bad_files_of(const NodeStore& store, const formats::Manifest& manifest, std::uint32_t number) {
+    std::size_t count = 0;
+    std::string first;
+    for (const formats::ManifestFile& file : manifest.files) {
+        if (!std::ranges::binary_search(file.hosts, number)) continue;
+        try {
+            formats::require_size(store.state(state_name(manifest)) / file.path, file.size);
+        } catch (const Error& error) {
+            if (count++ == 0) first = error.what();
+        }
+    }
+    return count < 2 ? first : fmt::format("{} (and {} more)", first, counted(count - 1, "file"));
+}
+
+/// The same for the host `host` or, if its name is unknown, for the host of the manifest whose files are in the store.
+std::string bad_files_of(const NodeStore& store, const formats::Manifest& manifest, const std::string& host) {
+    std::string found;
+    for (std::uint32_t number = 0; number < manifest.hosts.size(); ++number) {
+        if (!host.empty() && manifest.hosts[number].name != host) continue;
+        const std::string bad = bad_files_of(store, manifest, number);
+        if (bad.empty()) return bad;
+        if (found.empty()) found = bad;
+    }
+    return found;
+}
 
 SeenStore see(const std::string& host, const NodeStore& store) {
     SeenStore seen{.host = host, .seen = true, .summary = summary_of(store)};
     if (!seen.summary.current.empty() && seen.summary.fault.empty())
         seen.manifest = store.manifest(seen.summary.current);
+    if (seen.manifest) seen.bad_files = bad_files_of(store, *seen.manifest, host);
     const auto& prepared = seen.summary.prepared;
     if (prepared && prepared->epoch >= seen.summary.epoch) seen.unfinished = prepared->state;
     return seen;
@@ -52,7 +82,7 @@ bool looks_into(const InspectStoreOptions& options, const Host& host, std::size_
 /// The stores of --hosts. Only rank 0 gets all of them. Collective.
 std::vector<SeenStore> see_hosts(const mpi::Comm& comm, const InspectStoreOptions& options) {
     std::vector<SeenStore> stores;
-    std::string mine;  // "NUMBER SUMMARY" and the manifest of each store, each followed by a NUL
+    std::string mine;  // "NUMBER SUMMARY", the manifest and the bad files of each store, each followed by a NUL
     mpi::all_or_none(comm, [&] {
         const std::vector<Host> hosts = formats::read_hosts(options.hosts);
         for (std::size_t h = 0; h < hosts.size(); ++h) {
@@ -61,7 +91,7 @@ std::vector<SeenStore> see_hosts(const mpi::Comm& comm, const InspectStoreOption
             if (!looks_into(options, hosts[h], h, comm.rank(), comm.size())) continue;
             const SeenStore seen = see(hosts[h].name, store);
             mine += fmt::format("{} {}", h, to_text(seen.summary)) + '\0' +
-                    (seen.manifest ? formats::to_text(*seen.manifest) : "") + '\0';
+                    (seen.manifest ? formats::to_text(*seen.manifest) : "") + '\0' + seen.bad_files + '\0';
         }
     });
     for (const std::string& list : mpi::gather(comm, mine)) {
@@ -70,6 +100,8 @@ std::vector<SeenStore> see_hosts(const mpi::Comm& comm, const InspectStoreOption
             const std::string manifest{list.c_str() + at + summary.size() + 1};
             at += summary.size() + manifest.size() + 2;
             SeenStore& store = stores[std::stoull(summary)];
+            store.bad_files = list.c_str() + at;
+            at += store.bad_files.size() + 1;
             store.seen = true;
             store.summary = parse_summary(summary.substr(summary.find(' ') + 1));
             if (!manifest.empty()) store.manifest = formats::parse_manifest(manifest, store.host);
@@ -93,22 +125,60 @@ bool belongs_to(const formats::Manifest& manifest, const SeenStore& store) {
            std::ranges::find(manifest.hosts, store.host, &formats::ManifestHost::name) != manifest.hosts.end();
 }
 
-/// Whether a job can start from the newest state on all of these hosts.
-bool is_ready(const std::vector<SeenStore>& stores, const formats::Manifest* newest) {
-    return newest != nullptr && std::ranges::all_of(stores, [&](const SeenStore& store) {
-               if (!store.unfinished.empty()) return false;
-               return !belongs_to(*newest, store) ||
-                      (store.seen && store.manifest && formats::to_text(*store.manifest) == formats::to_text(*newest));
-           });
+/// What is wrong with a store; empty: nothing.
+std::string fault_of(const SeenStore& store) {
+    const StoreSummary& summary = store.summary;
+    if (!summary.record_fault.empty()) return summary.record_fault;
+    return summary.fault.empty() ? store.bad_files : summary.fault;
+}
+
+/// Whether a store has another state than `newest` of the same epoch.
+bool has_other(const SeenStore& store, const formats::Manifest& newest) {
+    return store.manifest && store.manifest->epoch == newest.epoch &&
+           formats::to_text(*store.manifest) != formats::to_text(newest);
+}
+
+/// Whether `store`, one of `stores`, does not prevent a job from starting from the newest state.
+bool is_ready(const SeenStore& store, const formats::Manifest& newest) {
+    if (!store.unfinished.empty() || !store.summary.record_fault.empty() || has_other(store, newest) ||
+        lacks_last_state(store.summary, newest))
+        return false;
+    return !belongs_to(newest, store) ||
+           (store.seen && store.manifest && store.manifest->epoch == newest.epoch && store.bad_files.empty());
+}
+
+/// The hosts of `newest` that are not among the hosts of `stores`.
+std::vector<std::string> hosts_not_given(const std::vector<SeenStore>& stores, const formats::Manifest& newest) {
+    std::vector<std::string> names;
+    if (stores.size() == 1 && stores[0].host.empty()) return names;
+    for (const formats::ManifestHost& host : newest.hosts)
+        if (std::ranges::find(stores, host.name, &SeenStore::host) == stores.end()) names.push_back(host.name);
+    return names;
+}
+
+/// Why a job cannot start from the newest state on all of these hosts, and what to do; empty: it can.
+std::string why_not_ready(const std::vector<SeenStore>& stores, const formats::Manifest* newest) {
+    if (newest == nullptr) return "no store has a usable current state";
+    const auto any = [&](auto&& is) { return std::ranges::any_of(stores, is); };
+    if (const auto names = hosts_not_given(stores, *newest); !names.empty())
+        return fmt::format("the state is also on {}, which --hosts lacks", formats::fold_host_names(names));
+    if (any([&](const SeenStore& store) { return !store.seen && belongs_to(*newest, store); }))
+        return "start a process on each host";
+    if (any([](const SeenStore& store) { return !store.unfinished.empty(); }))
+        return "run tpx migrate --store with --hosts to end the unfinished switch";
+    if (any([&](const SeenStore& store) { return !is_ready(store, *newest); }))
+        return "restore the hosts with tpx migrate --store and --rejoin or --lost";
+    return {};
 }
 
 std::string what_is_in(const SeenStore& store, const formats::Manifest* newest) {
     if (!store.seen) return "not seen: no process runs on this host";
     const StoreSummary& summary = store.summary;
-    std::string text = !summary.fault.empty()    ? summary.fault
-                       : summary.current.empty() ? "no current state"
-                                                 : summary.current;
+    const bool is_usable = summary.record_fault.empty() && summary.fault.empty();
+    std::string text = !is_usable ? fault_of(store) : summary.current.empty() ? "no current state" : summary.current;
     if (newest != nullptr && store.manifest && store.manifest->epoch < newest->epoch) text += " (outdated)";
+    if (newest != nullptr && has_other(store, *newest)) text += " (another state of the same epoch)";
+    if (is_usable && !store.bad_files.empty()) text += "; " + store.bad_files;
     std::vector<std::string> old;
     for (const std::string& state : summary.states)
         if (state != summary.current && state != store.unfinished) old.push_back(state);
@@ -130,18 +200,19 @@ Json store_json(const SeenStore& store) {
             {"seen", store.seen},
             {"current", summary.current.empty() ? Json(nullptr) : Json(summary.current)},
             {"epoch", store.manifest ? Json(store.manifest->epoch) : Json(nullptr)},
-            {"fault", summary.fault.empty() ? Json(nullptr) : Json(summary.fault)},
+            {"fault", fault_of(store).empty() ? Json(nullptr) : Json(fault_of(store))},
             {"states", summary.states},
             {"staging", summary.stagings},
             {"prepared", record_json(summary.prepared)},
             {"decision", record_json(summary.decision)}};
 }
 
-void print(const InspectStoreOptions& options, const std::vector<SeenStore>& stores, bool ready, Output& out) {
+void print(const InspectStoreOptions& options, const std::vector<SeenStore>& stores, const std::string& obstacle,
+           Output& out) {
     const formats::Manifest* newest = newest_of(stores);
     if (out.json()) {
         Json json{{"store", options.store},
-                  {"ready", ready},
+                  {"ready", obstacle.empty()},
                   {"current", newest != nullptr ? state_json(*newest) : Json(nullptr)},
                   {"hosts", Json::array()}};
         for (const SeenStore& store : stores) json["hosts"].push_back(store_json(store));
@@ -157,18 +228,17 @@ void print(const InspectStoreOptions& options, const std::vector<SeenStore>& sto
             newest->replicas);
     for (const SeenStore& store : stores)
         out.result("{:<10} {}\n", store.host.empty() ? "store" : printable(store.host), what_is_in(store, newest));
-    if (!ready && newest != nullptr)
-        out.result("not ready: run tpx migrate --store with --hosts to end an unfinished switch or restore hosts\n");
+    if (!obstacle.empty()) out.result("not ready: {}\n", obstacle);
 }
 
 }  // namespace
 
 void inspect_store(const InspectStoreOptions& options, Output& out) {
     const auto show = [&](const std::vector<SeenStore>& stores) {
-        const bool ready = is_ready(stores, newest_of(stores));
-        print(options, stores, ready, out);
+        const std::string obstacle = why_not_ready(stores, newest_of(stores));
+        print(options, stores, obstacle, out);
         out.finish();
-        return ready ? Exit::success : Exit::no;
+        return obstacle.empty() ? Exit::success : Exit::no;
     };
     if (!options.hosts.empty()) {
         in_ranks([&](const mpi::Comm& comm) {

@@ -41,13 +41,17 @@ std::int64_t iteration_of(const Managed& run, const std::string& path, const Mig
     return recorded ? *recorded : static_cast<std::int64_t>(*given);
 }
 
-/// The name of the job: from --job, from the stores, or derived from the model, in this order.
-std::string job_of(const Managed& run, const std::string& model) {
+/// The name of the job whose checkpoint is at `path`: from --job, from the stores, or derived from the model, in this
+/// order.
+std::string job_of(const Managed& run, const std::string& path, const std::string& model) {
     const std::string& given = run.options.job;
     const auto& current = run.survey.manifest;
     if (current && !given.empty() && given != current->job)
         throw failure("{}: contains job '{}', not '{}'; use another --store, or remove the stores", run.options.store,
                       current->job, given);
+    if (current && current->model != model && path == run.options.fallback)
+        throw failure("{}: its tensors have other names or shapes than those of job '{}' in {}; use another --fallback",
+                      path, current->job, run.options.store);
     if (current && given.empty() && current->model != model)
         throw failure(
             "{}: contains job '{}', whose tensors have other names or shapes; use another --store, or pass "
@@ -97,11 +101,23 @@ std::string hosts_of_state_not_given(const Managed& run) {
                : fmt::format("; the state is also on {}, which --hosts lacks", formats::fold_host_names(names));
 }
 
+/// "36 tensors", "1 other file" or "36 tensors and 5 other files", which contain no tensor data.
+std::string count_lost(const StoreCheck& check) {
+    const auto files = static_cast<std::size_t>(
+        std::ranges::count_if(check.lost_tensors, [](const auto& lost) { return lost.first.empty(); }));
+    const std::size_t tensors = check.lost_tensors.size() - files;
+    if (files == 0) return counted(tensors, "tensor");
+    if (tensors == 0) return counted(files, "file");
+    return fmt::format("{} and {}", counted(tensors, "tensor"), counted(files, "other file"));
+}
+
 Error nothing_intact(const Managed& run, const StoreCheck& check) {
     std::string names;
     constexpr std::size_t most = 5;
-    for (std::size_t k = 0; k < std::min(most, check.lost_tensors.size()); ++k) {
-        const auto& [tensor, file] = check.lost_tensors[k];
+    auto lost = check.lost_tensors;
+    std::ranges::stable_partition(lost, [](const auto& each) { return !each.first.empty(); });
+    for (std::size_t k = 0; k < std::min(most, lost.size()); ++k) {
+        const auto& [tensor, file] = lost[k];
         names +=
             fmt::format("{}{}", k == 0 ? "" : ", ", tensor.empty() ? file : fmt::format("'{}' ({})", tensor, file));
     }
@@ -110,7 +126,7 @@ Error nothing_intact(const Managed& run, const StoreCheck& check) {
                  "{}: no host has an intact copy of {}: {}{}; pass --fallback CKPT with a checkpoint of iteration {} "
                  "on shared storage, or --import one",
                  run.options.store,
-                 counted(check.lost_tensors.size(), "tensor"),
+                 count_lost(check),
                  names,
                  hosts_of_state_not_given(run),
                  run.survey.manifest->iteration};
@@ -131,7 +147,7 @@ ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purp
     mpi::all_or_none(run.comm, [&] {
         job.model = model_of(job.migration);
         job.iteration = iteration_of(run, path, job.migration);
-        job.job = job_of(run, job.model);
+        job.job = job_of(run, path, job.model);
         if (run.survey.manifest) job.model = run.survey.manifest->model;
     });
     return job;
@@ -150,8 +166,8 @@ ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose
                                          "pass it to --import",
                                          lost.what(), run.options.fallback, job.iteration, current.iteration,
                                          job.iteration}};
-        out.note("no usable copy of {} in the stores: all state is read from {}",
-                 counted(check.lost_tensors.size(), "tensor"), run.options.fallback);
+        out.note("no usable copy of {} in the stores: all state is read from {}", count_lost(check),
+                 run.options.fallback);
         return job;
     }
     std::vector<fs::path> own;

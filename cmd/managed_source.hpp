@@ -4,8 +4,11 @@
 #include "cmd/migrate.hpp"
 #include "cmd/output.hpp"
 #include "cmd/store_check.hpp"
+#include "lib/exec/signals.hpp"
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 // The source of tpx migrate --store: the managed stores, or a checkpoint that is imported.
@@ -19,7 +22,11 @@ struct Managed {
     const Team& team;
     const NodeStore& store;
     StoreSurvey survey;
-    Pace* pace = nullptr;  ///< limits the rates of --export; null: no limit
+    Pace* pace = nullptr;                        ///< limits the rates of --export; null: no limit
+    std::optional<StopSignals>* stop = nullptr;  ///< what asks this run to stop; null or empty: nothing is noticed
+
+    /// The signal that asks to stop, for ExecOptions::cancelled; null if none is noticed.
+    const std::atomic<int>* signal() const { return stop != nullptr && *stop ? &(*stop)->signal() : nullptr; }
 };
 
 /// A planned migration, and the job and iteration of the state that it moves.

@@ -2,6 +2,7 @@
 #include "cmd/managed_target.hpp"
 
 #include "cmd/migrate_files.hpp"
+#include "cmd/migrate_ranks.hpp"
 #include "cmd/migrate_run.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/room_check.hpp"
@@ -54,13 +55,13 @@ Naming naming_of(const Managed& run, const fs::path& output, std::uint64_t reque
 }
 
 /// Throws Error if the store of this host has too little room for its files of the new state, which `manifest`
-/// describes, and for what it receives.
-void check_room_in_store(const NodeStore& store, const HostPart& part, const formats::Manifest& manifest) {
+/// describes, and for what it receives. With `prune`, other states have been removed already.
+void check_room_in_store(const NodeStore& store, const HostPart& part, const formats::Manifest& manifest, bool prune) {
     std::vector<FileEntry> files = part.draft.files;
     files.push_back({formats::manifest_name, formats::to_text(manifest).size()});
     check_room(store.folder(), bytes_on_disk(store.folder(), files, part.inbox.size()),
                store.staging(manifest.change).parent_path(), manifest.change,
-               "; remove earlier states with tpx migrate --prune, or free other space");
+               prune ? "" : "; remove earlier states with tpx migrate --prune, or free other space");
 }
 
 /// Throws an mpi::AgreedError if `output` has too little room for the files of all hosts and for what they receive.
@@ -107,6 +108,34 @@ void complete_staging(const HostRun& run, const std::vector<bool>& members, cons
     });
 }
 
+/// Adds the ranks to the hosts, whose numbers in the manifest are `numbers`, and their devices unless these are 0, 1,
+/// ...
+void add_ranks(formats::Manifest& manifest, const Migration& migration, const std::vector<std::uint32_t>& numbers) {
+    const RankPlaces places = rank_places(migration);
+    for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank) {
+        formats::ManifestHost& host = manifest.hosts[numbers[places.host_of_rank[rank]]];
+        host.ranks.push_back(static_cast<int>(rank));
+        host.devices.push_back(places.device_of_rank[rank]);
+    }
+    for (formats::ManifestHost& host : manifest.hosts) {
+        bool is_usual = true;
+        for (std::size_t k = 0; k < host.devices.size(); ++k)
+            is_usual = is_usual && host.devices[k] == static_cast<int>(k);
+        if (is_usual) host.devices.clear();
+    }
+}
+
+/// With --prune, removes on hosts that have the current state all others, and what other changes left in staging,
+/// before room is needed. Not if the state is read from --fallback: then the current one has lost data.
+void prune_before(const Managed& run, const ManagedJob& job, const std::string& change) {
+    const bool from_fallback = job.is_import && run.options.import_from.empty();
+    if (!run.options.prune || from_fallback || run.host.rank() != 0 || !run.survey.has_current[run.team.host]) return;
+    for (const std::string& state : run.store.states())
+        if (state != state_name(*run.survey.manifest)) run.store.remove_unused_state(state);
+    for (const std::string& name : run.store.stagings())
+        if (!name.starts_with(change)) run.store.remove_staging(name);
+}
+
 }  // namespace
 
 formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, const std::string& request) {
@@ -124,11 +153,9 @@ formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, cons
     for (std::size_t h = 0; h < run.team.hosts.size(); ++h) {
         if (!remains(run.team.hosts[h])) continue;
         numbers[h] = static_cast<std::uint32_t>(manifest.hosts.size());
-        manifest.hosts.push_back({run.team.hosts[h].name, {}});
+        manifest.hosts.push_back({run.team.hosts[h].name, {}, {}});
     }
-    const std::vector<std::uint32_t> hosts = hosts_of_ranks(migration);
-    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
-        manifest.hosts[numbers[hosts[rank]]].ranks.push_back(static_cast<int>(rank));
+    add_ranks(manifest, migration, numbers);
     for (const Tensor& tensor : draft.tensors) manifest.tensors.push_back(tensor.name);
     const auto tensors = tensors_of_files(draft);
     for (std::size_t f = 0; f < draft.files.size(); ++f) {
@@ -145,7 +172,6 @@ formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, cons
 
 ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const formats::Manifest& planned,
                             const ReadRecord& record, Patience& patience) {
-    const StopSignals signals;
     const std::vector<bool> members = members_of(run.team, planned);
     ExecOptions exec = limits_of(run.comm, run.options, job.migration);
     const std::uint64_t request = agreed_request(run.comm, job.migration, planned.change, record, run.host.rank() == 0);
@@ -155,15 +181,17 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
     std::optional<PartialDirectory> partial;
     const fs::path output = run.store.staging(planned.change);
     mpi::all_or_none(run.comm, [&] {
+        prune_before(run, job, planned.change);
         // An earlier run may have completed this folder without completing those of the other hosts.
         if (run.host.rank() == 0) run.store.remove_staging(planned.change);
         limit_modes(record, job.migration.origin.own, output);
         part.emplace(part_of_host(job.migration, run.team.host, {}));
-        if (run.host.rank() == 0 && members[run.team.host]) check_room_in_store(run.store, *part, planned);
+        if (run.host.rank() == 0 && members[run.team.host])
+            check_room_in_store(run.store, *part, planned, run.options.prune);
     });
     together(run.comm, [&] { partial.emplace(run.host, naming_of(run, output, request, part->draft)); });
     patience.set_end("; the stores are as they were; run the same command to continue");
-    exec.cancelled = &signals.signal();
+    exec.cancelled = run.signal();
     exec.journal = JournalPlace{partial->path(), request, partial->attempt()};
     const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
     FileCrcs crcs{part->draft};
@@ -187,7 +215,6 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
 
 MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint64_t request, const ReadRecord& record,
                             Patience& patience) {
-    const StopSignals signals;
     const fs::path output = run.options.export_to;
     ExecOptions exec = limits_of(run.comm, run.options, job.migration);
     std::optional<HostPart> part;
@@ -202,7 +229,7 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
     naming.restart = true;  // each host writes its files without a journal
     PartialDirectory partial{run.comm, std::move(naming)};
     patience.set_end(fmt::format("; {} is unfinished", partial.path().string()));
-    exec.cancelled = &signals.signal();
+    exec.cancelled = run.signal();
     const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
     const Made made = make_files(host_run, partial.path(), record, exec);
     together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });

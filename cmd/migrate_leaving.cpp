@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 namespace tpx::cli {
 namespace {
@@ -64,20 +65,24 @@ void spare_leaving_hosts(StoreCheck& check, const std::vector<bool>& leaving) {
 
 /// Files that only leaving hosts have count as lost; the state is then read from --fallback.
 void give_up(StoreCheck& check, const formats::Manifest& manifest, const std::vector<bool>& leaving) {
+    std::set<std::uint32_t> named;
     for (const formats::ManifestFile& file : manifest.files) {
         const auto stored = std::ranges::find(check.files, file.path, &StoredFile::path);
         if (stored == check.files.end() || !is_only_on(*stored, leaving)) continue;
         check.files.erase(stored);
         for (std::uint32_t tensor : file.tensors)
-            check.lost_tensors.emplace_back(manifest.tensors[tensor], file.path.string());
+            if (named.insert(tensor).second)
+                check.lost_tensors.emplace_back(manifest.tensors[tensor], file.path.string());
         if (file.tensors.empty()) check.lost_tensors.emplace_back("", file.path.string());
     }
 }
 
 [[noreturn]] void refuse_late(const Managed& run, const LeavingPlan& plan, Output& out) {
-    if (out.json())
+    if (out.json()) {
         out.object("tpx.migrate/1",
                    {{"stores", run.options.store}, {"written", false}, {"leaving", leaving_json(plan)}});
+        set_json_errors(false);  // standard output contains one document
+    }
     throw mpi::AgreedError{Error{
         Exit::no,
         "{}: {}; pass --fallback CKPT with a checkpoint of iteration {} on shared storage, or omit --within to change "
@@ -91,7 +96,7 @@ void save(Managed& run, const MigrateRequest& options, const ManagedJob& job, co
     request.add("save what only leaving hosts have");
     request.add(options.leaving);
     request.add(run.survey.manifest->request);
-    const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey};
+    const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey, nullptr, run.stop};
     const ManagedDone done = write_to_stores(
         saving, job, manifest_to_be(saving, job, fmt::format("{:016x}", request.value())), record, patience);
     run.survey = survey_stores(run.comm, run.team, run.store, {});

@@ -2,6 +2,7 @@
 #include "cmd/migrate_managed.hpp"
 
 #include "cmd/managed_dry_run.hpp"
+#include "cmd/managed_request.hpp"
 #include "cmd/managed_source.hpp"
 #include "cmd/managed_target.hpp"
 #include "cmd/migrate_files.hpp"
@@ -10,6 +11,7 @@
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/positive.hpp"
+#include "cmd/store_locks.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/driver.hpp"
 #include "formats/files/plan/host_names.hpp"
@@ -29,31 +31,6 @@ namespace tpx::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Whether the options request a change, not only the end of an interrupted switch or pruning.
-bool asks_for_change(const MigrateRequest& options) {
-    const std::string* given[] = {&options.plan.to,   &options.plan.format, &options.plan.dialect, &options.replicas,
-                                  &options.plan.lost, &options.leaving,     &options.rejoin,       &options.plan.batch,
-                                  &options.data,      &options.assignment};
-    return std::ranges::any_of(given, [](const std::string* text) { return !text->empty(); });
-}
-
-void check_managed_options(const MigrateRequest& options) {
-    if (!options.import_from.empty() && !options.export_to.empty())
-        throw Error{Exit::usage, "--import and --export exclude each other"};
-    if (!options.import_from.empty() && !options.fallback.empty())
-        throw Error{Exit::usage, "--import and --fallback exclude each other"};
-    for (const auto& [name, given] :
-         {std::pair{"--replicas", &options.replicas}, std::pair{"--assignment", &options.assignment}})
-        if (!options.export_to.empty() && !given->empty())
-            throw Error{Exit::usage, "--export and {} exclude each other", name};
-    seconds_within(options);
-    if (!options.background_rate.empty() && options.export_to.empty())
-        throw usage_error("--background-rate: requires --export");
-    constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    if (options.job.find_first_not_of(allowed) != options.job.npos || options.job.starts_with('.'))
-        throw Error{Exit::usage, "--job: '{}' must consist of letters, digits, '.', '_' and '-'", options.job};
-}
 
 /// The rate of --background-rate for each of the processes on this host; nothing if it is not given.
 std::optional<double> rate_of_process(const MigrateRequest& options, const mpi::Comm& host) {
@@ -83,56 +60,12 @@ void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
                           after > 0 ? fmt::format("vn={}", after) : "no virtual nodes", before);
 }
 
-/// The user's request as text, without the state that the change starts from.
-std::string request_text(const MigrateRequest& options, const Team& team) {
-    std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", options.plan.to, options.plan.format,
-                                   options.plan.dialect, options.replicas, options.job, options.import_from,
-                                   options.plan.lost, options.leaving, options.plan.batch);
-    if (options.position) text += fmt::format("|{}", to_json(*options.position).dump());
-    if (options.assigned) {
-        text += fmt::format("|assignment of {}", options.assigned->batch);
-        for (const formats::AssignedDevices& devices : options.assigned->devices)
-            text += fmt::format(", {} {} with {} of {}", devices.count, devices.type, devices.local_batch,
-                                devices.node_batch);
-        for (const Host& host : team.hosts) text += fmt::format("|{} of type '{}'", host.name, host.device_type);
-    }
-    for (const Host& host : team.hosts) text += fmt::format("|{}:{}", host.name, free_devices(host));
-    return text;
-}
-
-std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
-
-std::string digest_of_request(const MigrateRequest& options, const Team& team) {
-    Fingerprint print;
-    print.add(request_text(options, team));
-    return hex(print.value());
-}
-
-std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Team& team) {
-    if (options.rejoin.empty()) return {};
-    std::vector<std::string> names = formats::expand_host_names(options.rejoin);
-    for (const std::string& name : names)
-        if (std::ranges::find(team.hosts, name, &Host::name) == team.hosts.end())
-            throw Error{Exit::usage, "--rejoin: no host is called '{}'", name};
-    return names;
-}
-
-/// Whether the current state is already the requested one, and all its files are intact.
-bool is_done(const Managed& run, const StoreCheck& check, const std::string& request) {
-    const formats::Manifest& current = *run.survey.manifest;
-    if (current.request != request || !check.notes.empty() || !check.lost_tensors.empty()) return false;
-    return std::ranges::all_of(current.hosts, [&](const formats::ManifestHost& host) {
-        const auto here = std::ranges::find(run.team.hosts, host.name, &Host::name);
-        return here != run.team.hosts.end() && run.survey.has_current[here - run.team.hosts.begin()];
-    });
-}
-
 StoreCheck check_current(const Managed& run) {
     const LimitOptions& limits = run.options.limits;
     int threads = 1;
     mpi::all_or_none(run.comm, [&] { threads = positive(limits.threads, "--threads", limits.usual_threads); });
     return check_state(run.comm, run.host, run.team, run.store, run.survey, threads, run.pace,
-                       run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely);
+                       run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
 }
 
 void prune(const Managed& run, const std::vector<bool>& hosts) {
@@ -140,7 +73,7 @@ void prune(const Managed& run, const std::vector<bool>& hosts) {
         if (run.host.rank() != 0 || !hosts[run.team.host]) return;
         const std::string current = run.store.current();
         for (const std::string& state : run.store.states())
-            if (state != current) run.store.remove_state(state);
+            if (state != current) run.store.remove_unused_state(state);
         for (const std::string& name : run.store.stagings()) run.store.remove_staging(name);
     });
 }
@@ -170,10 +103,20 @@ CurrentRanks current_ranks(const Managed& run) {
 
 void hold(const Managed& run, const formats::Manifest& manifest, const RankPlaces& places, HeldState state,
           Output& out) {
+    if (run.stop != nullptr) run.stop->reset();  // hold_state() notices signals on its own
     hold_state(run.comm, run.options, run.team, run.store.state(state_name(manifest)), places, state, out);
 }
 
+/// Removes damaged records, which a change would have replaced, of hosts that rejoin.
+void remove_damaged_records(const Managed& run) {
+    mpi::all_or_none(run.comm, [&] {
+        if (run.host.rank() == 0 && !run.options.rejoin.empty() && !run.options.dry_run)
+            run.store.remove_damaged_records();
+    });
+}
+
 Exit end_without_change(const Managed& run, Output& out) {
+    remove_damaged_records(run);
     if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
     const CurrentRanks ranks = current_ranks(run);
     report_current(run.options.store, *run.survey.manifest, ranks, out);
@@ -240,11 +183,16 @@ bool is_current(const Managed& run, const StoreCheck& check, const std::string& 
     return is_done(run, check, request);
 }
 
-Exit import_state(const Managed& run, Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
+Exit import_state(const Managed& run, MigrateRequest& options, Patience& patience, Output& out,
+                  std::chrono::steady_clock::time_point start) {
+    keep_replicas(run, options, out);
     ReadRecord record;
     ManagedJob job = plan_import(run, run.options.import_from, Purpose::stores, record);
     const std::string request =
-        hex(agreed_request(run.comm, job.migration, request_text(run.options, run.team), record, run.host.rank() == 0));
+        hex(agreed_request(run.comm, job.migration,
+                           request_text(run.options, run.team, to_string(job.migration.target.layout),
+                                        std::string{formats::name(job.migration.target.format)}),
+                           record, run.host.rank() == 0));
     if (run.survey.manifest && run.survey.manifest->request == request &&
         is_current(run, check_current(run), request, out))
         return end_without_change(run, out);
@@ -268,6 +216,8 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     const bool exports = !options.export_to.empty();
     if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
     if (!exports && !asks_for_change(options)) return end_without_change(run, out);
+    if (!exports) keep_replicas(run, options, out);
+    if (options.position) check_position_stays(run, current_position(run));
     ReadRecord record;
     StoreCheck check = check_current(run);
     const Purpose purpose = exports ? Purpose::shared : Purpose::stores;
@@ -279,7 +229,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
         mpi::broadcast(run.comm, layout);  // other ranks may not have planned
         options.plan.to = layout;          // so that the request names the layout
     }
-    const std::string request = digest_of_request(options, run.team);
+    const std::string request = digest_of_request(run);
     if (is_current(run, check, request, out) && !exports) return end_without_change(run, out);
     for (const std::string& note : check.notes) out.note("{}", note);
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
@@ -305,7 +255,8 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     std::optional<NodeStore> store;
     std::vector<std::string> outdated;
     std::optional<Pace> pace;
-    Fd lock;
+    std::optional<StopSignals> stop;
+    if (!options.dry_run) stop.emplace();
     mpi::all_or_none(comm, [&] {
         if (const auto rate = rate_of_process(options, host)) pace.emplace(*rate);
         outdated = rejoining_hosts(options, team);
@@ -313,17 +264,24 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
         if (!options.decision_dir.empty() && !path_is_directory(options.decision_dir))
             throw failure("{}: is not a folder that all hosts share (--decision-dir)", options.decision_dir);
         store.emplace(fs::absolute(formats::store_of(options.store, team.hosts[team.host])));
-        if (host.rank() == 0 && !options.dry_run) lock = store->create_and_lock();
     });
-    if (!options.dry_run)
+    StoreLock lock;
+    if (!options.dry_run) lock = lock_store(comm, host, *store, options);
+    if (lock.is_held)
         if (const std::string note = recover_switch(comm, team, *store, outdated); !note.empty()) out.note("{}", note);
-    Managed run{
-        comm, host, options, team, *store, survey_stores(comm, team, *store, outdated), pace ? &*pace : nullptr};
+    Managed run{comm, host, options, team, *store, survey_stores(comm, team, *store, outdated), pace ? &*pace : nullptr,
+                &stop};
+    Fd used;
+    if (only_reads(options) && !options.dry_run) {
+        if (!lock.is_held) out.note("{}: another tpx migrate is changing the stores", options.store);
+        used = use_current(run);
+        lock = {};
+    }
     for (std::size_t h = 0; h < team.hosts.size(); ++h)
         if (!run.survey.hosts[h].fault.empty())
             out.note("host '{}': its current state is not used: {}", team.hosts[h].name, run.survey.hosts[h].fault);
     return options.import_from.empty() ? move_state(run, options, patience, out, start)
-                                       : import_state(run, patience, out, start);
+                                       : import_state(run, options, patience, out, start);
 }
 
 }  // namespace tpx::cli

@@ -31,7 +31,7 @@ void add_store_options(Command& command, MigrateRequest& options) {
         .standard("the job in the stores, or a digest of the tensors");
     command.option("--iteration", &options.iteration, "N", "Iteration of CKPT, if it does not record its own");
     command.option("--replicas", &options.replicas, "N", "Number of hosts that keep each file")
-        .standard("1")
+        .standard("as in the stores, or 1")
         .details(
             "With 2, the state survives the loss of any one host. The files of a host have their copies on one other "
             "host, of another switch group if possible, so that most pairs of hosts can be lost, too.");

@@ -34,6 +34,18 @@ std::vector<std::int32_t> free_devices_of(const Host& host) {
     return devices;
 }
 
+/// The devices of the ranks of `recorded` on `host`; `are_recorded` becomes false if they are not those in the
+/// manifest, because one of these is lost.
+std::vector<std::int32_t> devices_of(const formats::ManifestHost& recorded, const Host& host, bool& are_recorded) {
+    std::vector<std::int32_t> devices = recorded.devices;
+    if (devices.empty())
+        for (std::int32_t k = 0; k < std::ssize(recorded.ranks); ++k) devices.push_back(k);
+    if (std::ranges::none_of(devices, [&](int device) { return device >= host.gpus || is_lost(host, device); }))
+        return devices;
+    are_recorded = false;
+    return free_devices_of(host);
+}
+
 }  // namespace
 
 RankPlaces rank_places(const Migration& job) {
@@ -56,7 +68,7 @@ std::optional<RankPlaces> rank_places(const formats::Manifest& manifest, std::sp
     for (const formats::ManifestHost& host : manifest.hosts) {
         const auto here = std::ranges::find(hosts, host.name, &Host::name);
         if (here == hosts.end()) return std::nullopt;
-        const std::vector<std::int32_t> devices = free_devices_of(*here);
+        const std::vector<std::int32_t> devices = devices_of(host, *here, places.are_recorded);
         if (devices.size() < host.ranks.size()) return std::nullopt;
         for (std::size_t k = 0; k < host.ranks.size(); ++k) {
             const auto rank = static_cast<std::size_t>(host.ranks[k]);
@@ -72,13 +84,19 @@ std::optional<RankPlaces> rank_places(const formats::Manifest& manifest, std::sp
 Json ranks_json(const RankPlaces& places, const std::string& pattern) {
     Json ranks = Json::array();
     std::vector<int> local_ranks(places.hosts.size()), local_sizes(places.hosts.size());
-    for (std::uint32_t host : places.host_of_rank) ++local_sizes[host];
+    std::vector<std::string> devices(places.hosts.size());
+    for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank) {
+        std::string& list = devices[places.host_of_rank[rank]];
+        list += fmt::format("{}{}", list.empty() ? "" : ",", places.device_of_rank[rank]);
+        ++local_sizes[places.host_of_rank[rank]];
+    }
     for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank) {
         const std::uint32_t host = places.host_of_rank[rank];
         const int number = static_cast<int>(rank);
         Json environment =
             environment_of(places.layout, number, local_ranks[host]++, static_cast<std::size_t>(local_sizes[host]),
                            formats::store_of(pattern, places.hosts[host]).string());
+        environment["CUDA_VISIBLE_DEVICES"] = devices[host];  // so that cuda:$LOCAL_RANK is the device of the rank
         if (places.layout.vn > 0) formats::add_share(environment, places.layout, places.batch, number);
         ranks.push_back({{"rank", rank},
                          {"host", places.hosts[host].name},

@@ -21,13 +21,15 @@ struct RankPlaces {
     std::span<const Host> hosts;
     std::vector<std::uint32_t> host_of_rank;
     std::vector<std::int32_t> device_of_rank;  ///< counted within its host
+    bool are_recorded = true;                  ///< whether each device is the one for which the state was made
 };
 
 /// Where the new ranks of a migration run; `job` must outlive the result.
 RankPlaces rank_places(const Migration& job);
 
-/// Where the ranks of a state in managed stores run. The ranks of a host are on its devices in order, as they were when
-/// the state was made. Nothing if a host of the state is not among `hosts`, is lost, or has lost too many devices.
+/// Where the ranks of a state in managed stores run: on the devices for which the state was made or, if one of a host
+/// is lost, on the other devices of this host in order. Nothing if a host of the state is not among `hosts`, is lost,
+/// or has lost too many devices.
 std::optional<RankPlaces> rank_places(const formats::Manifest& manifest, std::span<const Host> hosts, Index batch);
 
 /// The ranks, each with its host, device and environment. `pattern` is the folder from which ranks load their state.

@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -32,15 +35,37 @@ void remove_synced(const fs::path& path) {
     sync_folder(path.parent_path());
 }
 
+void remove_file(const fs::path& file) {
+    if (!entry_exists(file)) return;
+    if (::unlink(file.c_str()) != 0) throw system_failure(file, errno);
+    sync_folder(file.parent_path());
+}
+
 }  // namespace
 
 Fd NodeStore::create_and_lock() const {
     make_directories(folder_ / "states");
     make_directories(folder_ / "staging");
     sync_folder(folder_);
+    // Readers lock a store only for a moment, unless they end a switch that was interrupted.
+    constexpr std::chrono::milliseconds patience{2000}, pause{50};
+    for (std::chrono::milliseconds waited{0}; waited < patience; waited += pause) {
+        if (Fd lock = try_to_lock()) return lock;
+        std::this_thread::sleep_for(pause);
+    }
+    throw failure("{}: another tpx migrate is changing this store; wait for it or stop it", folder_.string());
+}
+
+Fd NodeStore::try_to_lock() const {
+    if (!path_is_directory(folder_)) return Fd{};
     Fd lock = open_file(folder_, O_RDONLY | O_DIRECTORY);
-    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        throw failure("{}: another tpx migrate is changing this store; wait for it or stop it", folder_.string());
+    return ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK ? Fd{} : std::move(lock);
+}
+
+Fd NodeStore::use_state(const std::string& state) const {
+    Fd lock = open_file(this->state(state), O_RDONLY | O_DIRECTORY);
+    if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        throw failure("{}: another tpx migrate is removing this state; try again", this->state(state).string());
     return lock;
 }
 
@@ -55,11 +80,26 @@ std::string NodeStore::current() const {
     return target.filename();
 }
 
+std::string NodeStore::linked_state() const {
+    std::error_code error;
+    const fs::path target = fs::read_symlink(folder_ / "current", error);
+    return !error && target.parent_path() == "states" ? target.filename().string() : std::string{};
+}
+
 void NodeStore::make_current(const std::string& state) const {
+    const fs::path link = folder_ / "current";
+    std::error_code error;
+    if (fs::read_symlink(link, error).empty() && path_is_directory(link)) {  // may contain data, so it is not removed
+        std::size_t number = 1;
+        const auto aside = [&] { return staging(fmt::format("replaced-current-{}", number)); };
+        while (entry_exists(aside())) ++number;
+        rename_entry(link, aside());
+        sync_folder(folder_ / "staging");
+    }
     const fs::path fresh = folder_ / "current.new";
     if (entry_exists(fresh) && ::unlink(fresh.c_str()) != 0) throw system_failure(fresh, errno);
     if (::symlink(("states/" + state).c_str(), fresh.c_str()) != 0) throw system_failure(fresh, errno);
-    rename_entry(fresh, folder_ / "current");
+    rename_entry(fresh, link);
     sync_folder(folder_);
 }
 
@@ -73,11 +113,16 @@ void NodeStore::write(const formats::SwitchRecord& record) const {
     write_file(folder_ / (is_prepared ? "prepared" : "decision"), formats::to_text(record));
 }
 
-void NodeStore::remove_prepared() const {
-    const fs::path file = folder_ / "prepared";
-    if (!entry_exists(file)) return;
-    if (::unlink(file.c_str()) != 0) throw system_failure(file, errno);
-    sync_folder(folder_);
+void NodeStore::remove_prepared() const { remove_file(folder_ / "prepared"); }
+
+void NodeStore::remove_damaged_records() const {
+    for (const char* name : {"prepared", "decision"}) {
+        try {
+            formats::read_record(folder_ / name);
+        } catch (const Error&) {
+            remove_file(folder_ / name);
+        }
+    }
 }
 
 std::vector<std::string> NodeStore::states() const { return list_directory(folder_ / "states"); }
@@ -92,8 +137,16 @@ void NodeStore::take_in(const std::string& change, const std::string& state) con
 }
 
 void NodeStore::remove_state(const std::string& state) const {
-    if (state == current()) throw failure("{}: is the current state", this->state(state).string());
+    if (!entry_exists(this->state(state))) return;
+    if (state == linked_state()) throw failure("{}: is the current state", this->state(state).string());
     remove_synced(this->state(state));
+}
+
+bool NodeStore::remove_unused_state(const std::string& state) const {
+    const Fd lock = open_file(this->state(state), O_RDONLY | O_DIRECTORY);
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+    remove_state(state);
+    return true;
 }
 
 void NodeStore::remove_staging(const std::string& name) const { remove_synced(staging(name)); }

@@ -29,11 +29,19 @@ public:
     std::filesystem::path staging(const std::string& change) const { return folder_ / "staging" / change; }
 
     /// Creates missing folders, and locks the store until the result is destroyed. Throws Error if another run has
-    /// locked the store.
+    /// locked the store for longer than a reader needs.
     Fd create_and_lock() const;
+    /// Locks the store until the result is destroyed; empty if another run has locked it, or if there is no store.
+    Fd try_to_lock() const;
+    /// Keeps remove_unused_state() from removing a state until the result is destroyed.
+    Fd use_state(const std::string& state) const;
 
     /// The name of the current state; empty if there is none.
     std::string current() const;
+    /// The name of the state that `current` links to, even if this state is missing; empty if `current` is no such
+    /// link.
+    std::string linked_state() const;
+    /// Makes a state current. A folder that is in place of the link moves to staging.
     void make_current(const std::string& state) const;
 
     /// The manifest of a state.
@@ -44,6 +52,8 @@ public:
     /// Writes a record, which replaces an earlier one of its kind.
     void write(const formats::SwitchRecord& record) const;
     void remove_prepared() const;
+    /// Removes the records that cannot be read.
+    void remove_damaged_records() const;
 
     /// The names of all states, and of all entries in staging, sorted.
     std::vector<std::string> states() const;
@@ -53,6 +63,8 @@ public:
     void take_in(const std::string& change, const std::string& state) const;
     /// Removes a state that is not current, if it exists.
     void remove_state(const std::string& state) const;
+    /// The same, unless another run uses the state: then the result is false.
+    bool remove_unused_state(const std::string& state) const;
     /// Removes an entry of staging; `name` is one that stagings() returns.
     void remove_staging(const std::string& name) const;
 

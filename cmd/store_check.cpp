@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/in_threads.hpp"
 #include "lib/exec/pace.hpp"
+#include "lib/exec/signals.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -46,14 +47,20 @@ void compare(const std::filesystem::path& path, const formats::ManifestFile& fil
         throw failure("{}: its content does not match the checksum in the manifest", path.string());
 }
 
+void require_no_stop(const std::atomic<int>* signal) {
+    if (const int number = signal == nullptr ? 0 : signal->load(); number != 0)
+        throw Error{exit_of(number), "stopped on request while files were compared; the stores are as they were"};
+}
+
 /// What is wrong with the copies of this host that this rank reads: "NUMBER CAUSE", each followed by a NUL.
 std::string find_faults(const mpi::Comm& host, const Team& team, const NodeStore& store, const StoreSurvey& survey,
-                        int threads, Pace* pace, CheckFiles how) {
+                        int threads, Pace* pace, CheckFiles how, const std::atomic<int>* signal) {
     // Under a limit, one thread of each host reads all files, at the whole rate: files may be too few to share.
     std::optional<Pace> whole;
     if (pace != nullptr) whole.emplace(pace->rate() * host.size());
-    const auto pay = [&whole](std::uint64_t bytes) {
-        if (whole) whole->pay(bytes, 0, nullptr);
+    const auto pay = [&](std::uint64_t bytes) {
+        if (whole) whole->pay(bytes, 0, signal);
+        require_no_stop(signal);
     };
     const formats::Manifest& manifest = *survey.manifest;
     const std::vector<std::size_t> files = files_of_reader(manifest, hosts_in_team(team, survey), team.host,
@@ -64,9 +71,11 @@ std::string find_faults(const mpi::Comm& host, const Team& team, const NodeStore
         try {
             compare(store.state(state_name(manifest)) / file.path, file, how, pay);
         } catch (const Error& error) {
+            require_no_stop(signal);
             causes[k] = error.what();
         }
     });
+    require_no_stop(signal);
     std::string list;
     for (std::size_t k = 0; k < files.size(); ++k)
         if (!causes[k].empty()) list += fmt::format("{} {}", files[k], causes[k]) + '\0';
@@ -94,9 +103,10 @@ Faults gather_faults(const mpi::Comm& comm, const Team& team, const std::string&
 }  // namespace
 
 StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
-                       const StoreSurvey& survey, int threads, Pace* pace, CheckFiles how) {
+                       const StoreSurvey& survey, int threads, Pace* pace, CheckFiles how,
+                       const std::atomic<int>* signal) {
     std::string mine;
-    mpi::all_or_none(comm, [&] { mine = find_faults(host, team, store, survey, threads, pace, how); });
+    mpi::all_or_none(comm, [&] { mine = find_faults(host, team, store, survey, threads, pace, how, signal); });
     StoreCheck check;
     const Faults faults = gather_faults(comm, team, mine, check.notes);
     const formats::Manifest& manifest = *survey.manifest;

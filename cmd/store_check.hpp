@@ -3,6 +3,7 @@
 
 #include "cmd/store_survey.hpp"
 
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +24,10 @@ enum class CheckFiles {
 };
 
 /// Compares all files of the current state with the manifest. Each rank reads with `threads` threads; if `pace` is not
-/// null, it limits the rate, and one thread of each host reads. Collective.
+/// null, it limits the rate, and one thread of each host reads. Throws an mpi::AgreedError if the number at `signal`,
+/// which may be null, is that of a signal. Collective.
 StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
                        const StoreSurvey& survey, int threads, Pace* pace = nullptr,
-                       CheckFiles how = CheckFiles::completely);
+                       CheckFiles how = CheckFiles::completely, const std::atomic<int>* signal = nullptr);
 
 }  // namespace tpx::cli

@@ -17,8 +17,10 @@ inline nlohmann::ordered_json state_json(const formats::Manifest& manifest) {
                                 {"format", manifest.format},
                                 {"replicas", manifest.replicas},
                                 {"hosts", nlohmann::ordered_json::array()}};
-    for (const formats::ManifestHost& host : manifest.hosts)
+    for (const formats::ManifestHost& host : manifest.hosts) {
         json["hosts"].push_back({{"name", host.name}, {"ranks", host.ranks}});
+        if (!host.devices.empty()) json["hosts"].back()["devices"] = host.devices;
+    }
     return json;
 }
 

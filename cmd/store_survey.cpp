@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
+#include <tuple>
 
 namespace tpx::cli {
 namespace {
@@ -47,15 +49,68 @@ std::optional<formats::SwitchRecord> record_of(const Json& json) {
                 a.epoch, a.iteration, first, b.iteration, second, second)};
 }
 
+/// The epoch in the name of a state; 0 if it has none.
+std::uint64_t epoch_of_name(const std::string& state) {
+    std::uint64_t epoch = 0;
+    const std::size_t at = state.rfind('-');
+    if (at == state.npos) return 0;
+    const char* end = state.data() + state.size();
+    const auto [last, code] = std::from_chars(state.data() + at + 1, end, epoch);
+    return code == std::errc{} && last == end ? epoch : 0;
+}
+
+/// Finds the newest state that the store was switched to: what `current` links to, or what the decision names, unless
+/// this switch is unfinished. If neither is there, it may be any of the states.
+void find_last_state(StoreSummary& summary, const NodeStore& store) {
+    const auto take = [&summary](const std::string& state, std::uint64_t epoch) {
+        if (epoch <= summary.last_epoch) return;
+        summary.last_state = state;
+        summary.last_epoch = epoch;
+    };
+    const std::string linked = store.linked_state();
+    take(linked, epoch_of_name(linked));
+    const auto& [prepared, decision] = std::tie(summary.prepared, summary.decision);
+    if (decision && decision->says == formats::SwitchRecord::Says::commit && !(prepared && prepared->is_of(*decision)))
+        take(decision->state, decision->epoch);
+    if (summary.last_epoch > 0) return;
+    for (const std::string& state : summary.states)
+        if (!prepared || prepared->state != state) take(state, epoch_of_name(state));
+}
+
+/// Refuses to take an older state for the current one because host number `h` has lost a newer one.
+[[noreturn]] void refuse_lost_state(const Team& team, const StoreSummary& newest, std::size_t first, std::size_t h,
+                                    const StoreSummary& summary) {
+    const std::string& name = team.hosts[h].name;
+    const std::string now =
+        summary.current.empty() ? "it has no current state" : fmt::format("its current state is {}", summary.current);
+    throw mpi::AgreedError{Error{
+        Exit::no,
+        "host '{}': its store was switched to {} (epoch {}), but {}; the newest usable state is {} (epoch {}) on host "
+        "'{}'; restore the store, or pass --rejoin {} to treat it as empty",
+        name, summary.last_state, summary.last_epoch, summary.fault.empty() ? now : summary.fault, newest.current,
+        newest.epoch, team.hosts[first].name, name}};
+}
+
 }  // namespace
+
+bool lacks_last_state(const StoreSummary& summary, const formats::Manifest& newest) {
+    if (summary.last_epoch != newest.epoch) return summary.last_epoch > newest.epoch;
+    const bool is_usable = !summary.current.empty() && summary.fault.empty();
+    return !is_usable && summary.last_state != state_name(newest);
+}
 
 StoreSummary summary_of(const NodeStore& store) {
     StoreSummary summary;
     if (!path_exists(store.folder())) return summary;
     summary.states = store.states();
     summary.stagings = store.stagings();
-    summary.prepared = store.prepared();
-    summary.decision = store.decision();
+    try {
+        summary.prepared = store.prepared();
+        summary.decision = store.decision();
+    } catch (const Error& error) {
+        summary.record_fault = error.what();
+    }
+    find_last_state(summary, store);
     try {
         summary.current = store.current();
         if (summary.current.empty()) return summary;
@@ -83,6 +138,9 @@ std::string to_text(const StoreSummary& summary) {
                 {"digest", summary.digest},
                 {"prepared", packed_record(summary.prepared)},
                 {"decision", packed_record(summary.decision)},
+                {"last_state", summary.last_state},
+                {"last_epoch", summary.last_epoch},
+                {"record_fault", summary.record_fault},
                 {"states", summary.states},
                 {"stagings", summary.stagings}}
         .dump();
@@ -99,6 +157,9 @@ StoreSummary parse_summary(const std::string& text) {
             json.at("digest"),
             record_of(json.at("prepared")),
             record_of(json.at("decision")),
+            json.at("last_state"),
+            json.at("last_epoch"),
+            json.at("record_fault"),
             json.at("states").get<std::vector<std::string>>(),
             json.at("stagings").get<std::vector<std::string>>()};
 }
@@ -125,9 +186,20 @@ std::vector<StoreSummary> gather_summaries(const mpi::Comm& comm, const Team& te
     return hosts;
 }
 
+void require_records(const Team& team, const std::vector<StoreSummary>& hosts,
+                     const std::vector<std::string>& outdated) {
+    for (std::size_t h = 0; h < hosts.size(); ++h) {
+        const std::string& name = team.hosts[h].name;
+        if (hosts[h].record_fault.empty() || std::ranges::find(outdated, name) != outdated.end()) continue;
+        throw mpi::AgreedError{Error{Exit::no, "host '{}': {}; pass --rejoin {} to treat its store as empty", name,
+                                     hosts[h].record_fault, name}};
+    }
+}
+
 StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                           const std::vector<std::string>& outdated) {
     StoreSurvey survey{.hosts = gather_summaries(comm, team, store)};
+    require_records(team, survey.hosts, outdated);
     survey.has_current.resize(survey.hosts.size());
     const auto has_state = [&](std::size_t h) {
         return !survey.hosts[h].current.empty() && survey.hosts[h].fault.empty();
@@ -156,6 +228,9 @@ StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeSto
     });
     mpi::broadcast(comm, text, team.rank_of_host[*newest]);
     survey.manifest = formats::parse_manifest(text, store.state(first.current) / formats::manifest_name);
+    for (std::size_t h = 0; h < survey.hosts.size(); ++h)
+        if (!rejoins(h) && lacks_last_state(survey.hosts[h], *survey.manifest))
+            refuse_lost_state(team, first, *newest, h, survey.hosts[h]);
     return survey;
 }
 

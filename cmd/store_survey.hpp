@@ -25,12 +25,19 @@ struct StoreSummary {
     std::string digest;  ///< of its manifest
     std::optional<formats::SwitchRecord> prepared;
     std::optional<formats::SwitchRecord> decision;
+    std::string last_state;  ///< the newest state that the store was switched to, usable or not; empty: none
+    std::uint64_t last_epoch = 0;
+    std::string record_fault;           ///< why a record of a switch cannot be read; empty: both can
     std::vector<std::string> states;    ///< all that are there
     std::vector<std::string> stagings;  ///< names of what unfinished changes left in staging
 };
 
 /// The summary of a store. A missing folder is an empty store.
 StoreSummary summary_of(const NodeStore& store);
+
+/// Whether the store was switched to a state that its current state is not, and that is not older than `newest`, the
+/// newest current state of all hosts.
+bool lacks_last_state(const StoreSummary& summary, const formats::Manifest& newest);
 
 /// A summary as text, and back.
 std::string to_text(const StoreSummary& summary);
@@ -49,9 +56,14 @@ struct StoreSurvey {
 /// Gathers the summaries of all stores. Collective.
 std::vector<StoreSummary> gather_summaries(const mpi::Comm& comm, const Team& team, const NodeStore& store);
 
+/// Throws an mpi::AgreedError (no) if a record of a switch cannot be read on a host that `outdated` does not name: the
+/// store may have been switched to any state.
+void require_records(const Team& team, const std::vector<StoreSummary>& hosts,
+                     const std::vector<std::string>& outdated);
+
 /// Finds the current state of all stores. `outdated` names hosts whose stores count as empty, unless their state is the
-/// newest of the other hosts. Throws an mpi::AgreedError if stores have states of different jobs, iterations or epochs.
-/// Collective.
+/// newest of the other hosts. Throws an mpi::AgreedError if stores have states of different jobs, iterations or epochs,
+/// or (no) if a host has lost a newer state than the others have. Collective.
 StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                           const std::vector<std::string>& outdated);
 

@@ -72,7 +72,7 @@ void roll_back(const mpi::Comm& comm, const Team& team, const NodeStore& store, 
 void apply(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
     try {
         on_members(comm, team, change.members, [&] {
-            if (store.current() != change.record.state) store.make_current(change.record.state);
+            if (store.linked_state() != change.record.state) store.make_current(change.record.state);
             store.remove_prepared();
         });
     } catch (const mpi::AgreedError& error) {
@@ -120,6 +120,33 @@ std::optional<Switch> unfinished_switch(const Team& team, const std::vector<Stor
     return found;
 }
 
+/// Ends the switch `change` that was interrupted, if there is one. Returns a note, which is empty if there is none.
+std::string end_switch(const mpi::Comm& comm, const Team& team, const NodeStore& store,
+                       const std::vector<StoreSummary>& hosts, const std::optional<Switch>& change) {
+    if (!change) return {};
+    std::string shared;
+    mpi::all_or_none(comm, [&] {
+        const SwitchRecord& record = change->record;
+        if (comm.rank() != 0 || record.decision_dir.empty()) return;
+        if (!path_is_directory(record.decision_dir))
+            throw failure("{}: has the decision on an unfinished change, and is missing", record.decision_dir);
+        if (path_is_file(shared_decision(record)))
+            shared = formats::to_text(*formats::read_record(shared_decision(record)));
+    });
+    mpi::broadcast(comm, shared);
+    std::optional<SwitchRecord> decision;
+    if (!shared.empty()) decision = formats::parse_record(shared, shared_decision(change->record));
+    if (!is_committed(*change, hosts, decision)) {
+        roll_back(comm, team, store, *change);
+        return fmt::format("an earlier change to {} had not been decided: it was rolled back", change->record.state);
+    }
+    const SwitchRecord commit = saying(change->record, Says::commit);
+    write_shared(comm, commit);
+    on_members(comm, team, change->members, [&] { store.write(commit); });
+    apply(comm, team, store, *change);
+    return fmt::format("an earlier change to {} had been decided: it was completed", change->record.state);
+}
+
 }  // namespace
 
 void switch_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
@@ -145,29 +172,8 @@ void switch_stores(const mpi::Comm& comm, const Team& team, const NodeStore& sto
 std::string recover_switch(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                            const std::vector<std::string>& outdated) {
     const std::vector<StoreSummary> hosts = gather_summaries(comm, team, store);
-    const std::optional<Switch> change = unfinished_switch(team, hosts, outdated);
-    if (!change) return {};
-    std::string shared;
-    mpi::all_or_none(comm, [&] {
-        const SwitchRecord& record = change->record;
-        if (comm.rank() != 0 || record.decision_dir.empty()) return;
-        if (!path_is_directory(record.decision_dir))
-            throw failure("{}: has the decision on an unfinished change, and is missing", record.decision_dir);
-        if (path_is_file(shared_decision(record)))
-            shared = formats::to_text(*formats::read_record(shared_decision(record)));
-    });
-    mpi::broadcast(comm, shared);
-    std::optional<SwitchRecord> decision;
-    if (!shared.empty()) decision = formats::parse_record(shared, shared_decision(change->record));
-    if (!is_committed(*change, hosts, decision)) {
-        roll_back(comm, team, store, *change);
-        return fmt::format("an earlier change to {} had not been decided: it was rolled back", change->record.state);
-    }
-    const SwitchRecord commit = saying(change->record, Says::commit);
-    write_shared(comm, commit);
-    on_members(comm, team, change->members, [&] { store.write(commit); });
-    apply(comm, team, store, *change);
-    return fmt::format("an earlier change to {} had been decided: it was completed", change->record.state);
+    require_records(team, hosts, outdated);
+    return end_switch(comm, team, store, hosts, unfinished_switch(team, hosts, outdated));
 }
 
 }  // namespace tpx::cli

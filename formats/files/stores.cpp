@@ -55,7 +55,8 @@ fs::path store_of(const std::string& pattern, const Host& host) {
     constexpr std::string_view place = "{host}";
     std::string path = pattern;
     std::size_t at = path.find(place);
-    if (at == path.npos) throw Error{Exit::usage, "--stores: '{}' has no {{host}} in it", pattern};
+    if (at == path.npos)
+        throw Error{Exit::usage, "'{}' has no {{host}} in it, which stands for the name of each host", pattern};
     for (; at != path.npos; at = path.find(place, at + host.name.size())) path.replace(at, place.size(), host.name);
     return path;
 }

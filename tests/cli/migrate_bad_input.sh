@@ -30,6 +30,11 @@ if mount -t tmpfs -o size=128k tmpfs s/host1 2>/dev/null; then
     whole "$dcp" host0 host1
     # The next state does not fit beside this one.
     unchanged 1 's/host1: not enough disk space ' 2 2x2 --to fsdp=3 --replicas 2
+    # --prune removes what is neither current nor needed before room is checked.
+    mkdir s/host1/states/j-1-0 && head -c 220000 /dev/urandom >s/host1/states/j-1-0/data || exit
+    unchanged 1 's/host1: not enough disk space .*--prune' 2 2x2 --to fsdp=3
+    done_with 'epoch 2' 2 2x2 --to fsdp=3 --prune
+    [ "$(ls s/host1/states)" = "$(ls s/host0/states)" ] || fail "--prune has left states"
     umount s/host1
     # The same for an export, and for plain folders.
     mkdir -p small && mount -t tmpfs -o size=128k tmpfs small || exit

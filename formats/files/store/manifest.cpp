@@ -51,6 +51,14 @@ void check_file(const Manifest& manifest, const ManifestFile& file) {
         throw failure("'{}' has a host or tensor that is not listed", file.path.string());
 }
 
+ManifestHost host_from_json(const Json& json) {
+    ManifestHost host{json.at("name"), json.at("ranks").get<std::vector<int>>(), {}};
+    if (json.contains("devices")) host.devices = json["devices"].get<std::vector<int>>();
+    if (!host.devices.empty() && host.devices.size() != host.ranks.size())
+        throw failure("host '{}' has {} ranks, but {} devices", host.name, host.ranks.size(), host.devices.size());
+    return host;
+}
+
 Manifest from_json(const Json& json) {
     Manifest manifest{.job = json.at("job"),
                       .iteration = json.at("iteration"),
@@ -63,8 +71,7 @@ Manifest from_json(const Json& json) {
                       .format = json.at("format"),
                       .replicas = json.at("replicas"),
                       .tensors = json.at("tensors").get<std::vector<std::string>>()};
-    for (const Json& host : json.at("hosts"))
-        manifest.hosts.push_back({host.at("name"), host.at("ranks").get<std::vector<int>>()});
+    for (const Json& host : json.at("hosts")) manifest.hosts.push_back(host_from_json(host));
     for (const Json& file : json.at("files")) {
         manifest.files.push_back({file.at("path").get<std::string>(), file.at("size"), hexadecimal(file.at("crc")),
                                   file.at("hosts").get<std::vector<std::uint32_t>>(),
@@ -86,8 +93,10 @@ std::string to_text(const Manifest& manifest) {
               {"plan", manifest.plan},         {"layout", manifest.layout},       {"format", manifest.format},
               {"replicas", manifest.replicas}, {"hosts", Json::array()},          {"tensors", manifest.tensors},
               {"files", Json::array()}};
-    for (const ManifestHost& host : manifest.hosts)
+    for (const ManifestHost& host : manifest.hosts) {
         json["hosts"].push_back({{"name", host.name}, {"ranks", host.ranks}});
+        if (!host.devices.empty()) json["hosts"].back()["devices"] = host.devices;
+    }
     for (const ManifestFile& file : manifest.files)
         json["files"].push_back({{"path", file.path.string()},
                                  {"size", file.size},

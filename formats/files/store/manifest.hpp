@@ -28,6 +28,7 @@ struct ManifestFile {
 struct ManifestHost {
     std::string name;
     std::vector<int> ranks;
+    std::vector<int> devices;  ///< of the ranks, in their order; empty: 0, 1, ...
 };
 
 /// What node-local stores contain of one state of a job, the same on every host that has the state.

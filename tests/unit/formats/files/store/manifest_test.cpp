@@ -21,7 +21,7 @@ Manifest example() {
             .layout = "tp=2",
             .format = "dcp",
             .replicas = 2,
-            .hosts = {{"h0", {0, 1}}, {"h1", {}}},
+            .hosts = {{"h0", {0, 1}, {2, 1}}, {"h1", {}}},
             .tensors = {"w", "b"},
             .files = {{"sub/x.distcp", 10, 0xfedcba9876543210, {0, 1}, {1}}, {"y", 0, 0, {0}, {}}}};
 }
@@ -37,6 +37,8 @@ TEST_CASE("a manifest is read as it was written") {
     CHECK(read.files[0].path == "sub/x.distcp");
     CHECK(read.files[0].crc == 0xfedcba9876543210);
     CHECK(read.hosts[0].ranks == std::vector<int>{0, 1});
+    CHECK(read.hosts[0].devices == std::vector<int>{2, 1});
+    CHECK(read.hosts[1].devices.empty());
 }
 
 TEST_CASE("every damaged byte of a manifest is found") {
