@@ -63,7 +63,7 @@ void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
 StoreCheck check_current(const Managed& run) {
     const LimitOptions& limits = run.options.limits;
     int threads = 1;
-    mpi::all_or_none(run.comm, [&] { threads = positive(limits.threads, "--threads", limits.usual_threads); });
+    mpi::all_or_none(run.comm, [&] { threads = positive(limits.threads, "--threads", limits.usual_threads, max_threads); });
     return check_state(run.comm, run.host, run.team, run.store, run.survey, threads, run.pace,
                        run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
 }
