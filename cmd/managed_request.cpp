@@ -89,8 +89,9 @@ void check_managed_options(const MigrateRequest& options) {
 
 std::string request_text(const MigrateRequest& options, const Team& team, const std::string& layout,
                          const std::string& format) {
-    std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}", layout, format, options.plan.dialect, options.replicas,
-                                   options.job, options.import_from, options.plan.batch);
+    std::string text =
+        fmt::format("{}|{}|{}|{}|{}|{}|{}", layout, format, options.plan.dialect,
+                    positive(options.replicas, "--replicas", 1), options.job, options.import_from, options.plan.batch);
     if (options.position) text += fmt::format("|{}", to_json(*options.position).dump());
     if (options.assigned) {
         text += fmt::format("|assignment of {}", options.assigned->batch);

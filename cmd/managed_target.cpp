@@ -125,15 +125,15 @@ void add_ranks(formats::Manifest& manifest, const Migration& migration, const st
     }
 }
 
-/// With --prune, removes on hosts that have the current state all others, and what other changes left in staging,
-/// before room is needed. Not if the state is read from --fallback: then the current one has lost data.
+/// With --prune, frees space before writing: on hosts that have the current state, removes earlier states, and what
+/// other changes left in staging. Not for a state that is read from a checkpoint: nobody has checked the current one
+/// then.
 void prune_before(const Managed& run, const ManagedJob& job, const std::string& change) {
-    const bool from_fallback = job.is_import && run.options.import_from.empty();
-    if (!run.options.prune || from_fallback || run.host.rank() != 0 || !run.survey.has_current[run.team.host]) return;
+    if (!run.options.prune || job.is_import || run.host.rank() != 0 || !run.survey.has_current[run.team.host]) return;
     for (const std::string& state : run.store.states())
-        if (state != state_name(*run.survey.manifest)) run.store.remove_unused_state(state);
+        if (epoch_of_name(state) < run.survey.manifest->epoch) run.store.remove_unused_state(state);
     for (const std::string& name : run.store.stagings())
-        if (!name.starts_with(change)) run.store.remove_staging(name);
+        if (!name.starts_with(change) && !name.starts_with(set_aside)) run.store.remove_staging(name);
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
 StoreCheck check_current(const Managed& run) {
     const LimitOptions& limits = run.options.limits;
     int threads = 1;
-    mpi::all_or_none(run.comm, [&] { threads = positive(limits.threads, "--threads", limits.usual_threads, max_threads); });
+    mpi::all_or_none(run.comm,
+                     [&] { threads = positive(limits.threads, "--threads", limits.usual_threads, max_threads); });
     return check_state(run.comm, run.host, run.team, run.store, run.survey, threads, run.pace,
                        run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
 }
@@ -73,8 +74,10 @@ void prune(const Managed& run, const std::vector<bool>& hosts) {
         if (run.host.rank() != 0 || !hosts[run.team.host]) return;
         const std::string current = run.store.current();
         for (const std::string& state : run.store.states())
-            if (state != current) run.store.remove_unused_state(state);
-        for (const std::string& name : run.store.stagings()) run.store.remove_staging(name);
+            if (state != current && epoch_of_name(state) <= epoch_of_name(current))
+                run.store.remove_unused_state(state);
+        for (const std::string& name : run.store.stagings())
+            if (!name.starts_with(set_aside)) run.store.remove_staging(name);
     });
 }
 

@@ -64,8 +64,13 @@ Fd NodeStore::try_to_lock() const {
 
 Fd NodeStore::use_state(const std::string& state) const {
     Fd lock = open_file(this->state(state), O_RDONLY | O_DIRECTORY);
-    if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        throw failure("{}: another tpx migrate is removing this state; try again", this->state(state).string());
+    // A pruning run looks whether the state is in use, and holds the lock for a moment.
+    for (int tries = 0; ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
+        constexpr int most = 20;
+        if (tries == most)
+            throw failure("{}: another tpx migrate is removing this state; try again", this->state(state).string());
+        std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    }
     return lock;
 }
 
@@ -75,7 +80,7 @@ std::string NodeStore::current() const {
     std::error_code error;
     const fs::path target = fs::read_symlink(link, error);
     if (error || target.parent_path() != "states" || !target.has_filename())
-        throw failure("{}: is not a link to a state; remove it if the store is not in use", link.string());
+        throw failure("{}: is not a link to a state", link.string());
     if (!path_is_directory(link)) throw failure("{}: leads to {}, which is missing", link.string(), target.string());
     return target.filename();
 }
@@ -91,7 +96,7 @@ void NodeStore::make_current(const std::string& state) const {
     std::error_code error;
     if (fs::read_symlink(link, error).empty() && path_is_directory(link)) {  // may contain data, so it is not removed
         std::size_t number = 1;
-        const auto aside = [&] { return staging(fmt::format("replaced-current-{}", number)); };
+        const auto aside = [&] { return staging(fmt::format("{}{}", set_aside, number)); };
         while (entry_exists(aside())) ++number;
         rename_entry(link, aside());
         sync_folder(folder_ / "staging");
@@ -143,6 +148,10 @@ void NodeStore::remove_state(const std::string& state) const {
 }
 
 bool NodeStore::remove_unused_state(const std::string& state) const {
+    if (!path_is_directory(this->state(state))) {
+        remove_state(state);
+        return true;
+    }
     const Fd lock = open_file(this->state(state), O_RDONLY | O_DIRECTORY);
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
     remove_state(state);

@@ -8,9 +8,13 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tpx::cli {
+
+/// Begins the names in staging of what was in the place of `current`. It may be data, so tpx never removes it.
+inline constexpr std::string_view set_aside = "replaced-current-";
 
 /// The store of one host, a folder:
 ///

@@ -15,6 +15,16 @@
 #include <tuple>
 
 namespace tpx::cli {
+std::uint64_t epoch_of_name(const std::string& state) {
+    std::uint64_t epoch = 0;
+    const std::size_t at = state.rfind('-');
+    if (at == state.npos) return 0;
+    constexpr std::uint64_t most = std::uint64_t{1} << 50;  // more is nobody's epoch
+    const char* end = state.data() + state.size();
+    const auto [last, code] = std::from_chars(state.data() + at + 1, end, epoch);
+    return code == std::errc{} && last == end && epoch < most ? epoch : 0;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -49,18 +59,8 @@ std::optional<formats::SwitchRecord> record_of(const Json& json) {
                 a.epoch, a.iteration, first, b.iteration, second, second)};
 }
 
-/// The epoch in the name of a state; 0 if it has none.
-std::uint64_t epoch_of_name(const std::string& state) {
-    std::uint64_t epoch = 0;
-    const std::size_t at = state.rfind('-');
-    if (at == state.npos) return 0;
-    const char* end = state.data() + state.size();
-    const auto [last, code] = std::from_chars(state.data() + at + 1, end, epoch);
-    return code == std::errc{} && last == end ? epoch : 0;
-}
-
 /// Finds the newest state that the store was switched to: what `current` links to, or what the decision names, unless
-/// this switch is unfinished. If neither is there, it may be any of the states.
+/// this switch is unfinished. If both are missing, assumes the state in `states/` with the highest epoch.
 void find_last_state(StoreSummary& summary, const NodeStore& store) {
     const auto take = [&summary](const std::string& state, std::uint64_t epoch) {
         if (epoch <= summary.last_epoch) return;
@@ -104,12 +104,15 @@ StoreSummary summary_of(const NodeStore& store) {
     if (!path_exists(store.folder())) return summary;
     summary.states = store.states();
     summary.stagings = store.stagings();
-    try {
-        summary.prepared = store.prepared();
-        summary.decision = store.decision();
-    } catch (const Error& error) {
-        summary.record_fault = error.what();
-    }
+    const auto read = [&summary](auto& record, const auto& reader) {
+        try {
+            record = reader();
+        } catch (const Error& error) {
+            summary.record_fault += fmt::format("{}{}", summary.record_fault.empty() ? "" : "; ", error.what());
+        }
+    };
+    read(summary.prepared, [&] { return store.prepared(); });
+    read(summary.decision, [&] { return store.decision(); });
     find_last_state(summary, store);
     try {
         summary.current = store.current();
@@ -167,7 +170,8 @@ StoreSummary parse_summary(const std::string& text) {
 std::uint64_t StoreSurvey::next_epoch() const {
     std::uint64_t last = 0;
     for (const StoreSummary& host : hosts) {
-        last = std::max(last, host.epoch);
+        last = std::max({last, host.epoch, host.last_epoch});
+        for (const std::string& state : host.states) last = std::max(last, epoch_of_name(state));
         if (host.prepared) last = std::max(last, host.prepared->epoch);
         if (host.decision) last = std::max(last, host.decision->epoch);
     }

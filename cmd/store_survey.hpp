@@ -32,11 +32,14 @@ struct StoreSummary {
     std::vector<std::string> stagings;  ///< names of what unfinished changes left in staging
 };
 
+/// The epoch in the name of a state; 0 if it has none.
+std::uint64_t epoch_of_name(const std::string& state);
+
 /// The summary of a store. A missing folder is an empty store.
 StoreSummary summary_of(const NodeStore& store);
 
-/// Whether the store was switched to a state that its current state is not, and that is not older than `newest`, the
-/// newest current state of all hosts.
+/// Whether the store has lost the state that it was last switched to, and that state is newer than `newest` or another
+/// state of the same epoch.
 bool lacks_last_state(const StoreSummary& summary, const formats::Manifest& newest);
 
 /// A summary as text, and back.
@@ -49,7 +52,7 @@ struct StoreSurvey {
     std::optional<formats::Manifest> manifest;  ///< of the current state with the highest epoch
     std::vector<bool> has_current;              ///< by host, whether `manifest` is that of its current state
 
-    /// An epoch that is later than those of all hosts.
+    /// One more than every epoch that a store has a trace of, so that no name of a state is used twice.
     std::uint64_t next_epoch() const;
 };
 

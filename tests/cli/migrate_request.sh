@@ -57,6 +57,9 @@ refused 2 'data other.toml: has seed=1, consumed=0, but the state in the stores 
 done_with 'epoch 3' 2 2x2 --to fsdp=4 --data first.toml
 done_with 'epoch 4' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=2 --data other.toml
 
+# The same import does nothing.
+done_with 'nothing to do' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=2 --data other.toml
+
 # A wrong path of stores: nothing is created there, and the message names no other option.
 mpirun -n 2 "$tpx" migrate --store 'typo/{host}' --emulate --hosts 2x2 --to fsdp=2 >out 2>err
 { [ $? -eq 1 ] && grep -q 'typo/{host}: no host has a store; use --import CKPT first' err && [ ! -e typo ]; } || fail "stores that do not exist"

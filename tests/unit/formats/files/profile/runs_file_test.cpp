@@ -136,7 +136,7 @@ TEST_CASE("rates become seconds, GPUs fill hosts") {
 
 TEST_CASE("what cannot be a run is refused with its row and column") {
     CHECK(refusal("plan,seconds\ndp=8,-1\n") == "runs.csv:2: column 'seconds': -1 is not positive");
-    CHECK(refusal("plan,seconds\ndp=8,1\ndp=8,nan\n") == "runs.csv:3: column 'seconds': 'nan' is not a number");
+    CHECK(refusal("plan,seconds\ndp=8,1\ndp=8,1x\n") == "runs.csv:3: column 'seconds': '1x' is not a number");
     CHECK(refusal("plan,seconds\ndp=8,1e6\n") ==
           "runs.csv:2: column 'seconds': a step of 1e+06 s cannot be right: is it in another unit?");
     CHECK(refusal("plan,placement,seconds\ndp=8,6,1\n") ==
