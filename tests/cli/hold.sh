@@ -109,7 +109,7 @@ runs "$tpx" hold --release hf
 # Names of held state.
 runs "$tpx" inspect hold:job --json
 contains "found['checkpoint'] == 'hold:job'"
-refuses 2 "is a name of held state" "$tpx" reshard ckpt hold:new --to tp=2
+refuses 2 "names held state and cannot be an output" "$tpx" reshard ckpt hold:new --to tp=2
 refuses 2 "--name: the value NAME is missing" "$tpx" hold ckpt --name= --dry-run
 refused=$(client put job none 2>&1) && fail "an export to a keeper of a checkpoint was taken"
 [[ $refused == *"the keeper holds a checkpoint; export to one started with --empty"* ]] || fail "$refused"
