@@ -127,9 +127,11 @@ void add_ranks(formats::Manifest& manifest, const Migration& migration, const st
 
 /// With --prune, frees space before writing: on hosts that have the current state, removes earlier states, and what
 /// other changes left in staging. Not for a state that is read from a checkpoint: nobody has checked the current one
-/// then.
+/// then. Nor with --within, whose second change is planned from files of the state before the save.
 void prune_before(const Managed& run, const ManagedJob& job, const std::string& change) {
-    if (!run.options.prune || job.is_import || run.host.rank() != 0 || !run.survey.has_current[run.team.host]) return;
+    if (!run.options.prune || job.is_import || !run.options.within.empty() || run.host.rank() != 0 ||
+        !run.survey.has_current[run.team.host])
+        return;
     for (const std::string& state : run.store.states())
         if (epoch_of_name(state) < run.survey.manifest->epoch) run.store.remove_unused_state(state);
     for (const std::string& name : run.store.stagings())

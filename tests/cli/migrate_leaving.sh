@@ -92,4 +92,9 @@ refused 2 'within requires --leaving' 4 4x2 --within 90s --to fsdp=4
 refused 2 'within excludes --import and --export' 4 4x2 --leaving host3 --within 90s --export exported
 mpirun -n 1 "$tpx" migrate a b --hosts 1x1 --to tp=1 --leaving host0 --within 5s >out 2>err
 { [ $? -eq 2 ] && grep -q -- '--within: requires --store' err; } || fail "--within without --store"
+
+# With --prune, what the change after the save reads stays until then.
+rm -rf s
+done_with '' 4 4x2 --import "$testdata/llama-small/megatron-tp2pp2"
+done_with '' 4 4x2 --to pp=4 --leaving host0 --within 10min --replicas 2 --prune
 echo ok
