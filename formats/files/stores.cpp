@@ -56,7 +56,7 @@ fs::path store_of(const std::string& pattern, const Host& host) {
     std::string path = pattern;
     std::size_t at = path.find(place);
     if (at == path.npos)
-        throw Error{Exit::usage, "'{}' has no {{host}} in it, which stands for the name of each host", pattern};
+        throw Error{Exit::usage, "'{}' has no {{host}} in it, the placeholder for the name of each host", pattern};
     for (; at != path.npos; at = path.find(place, at + host.name.size())) path.replace(at, place.size(), host.name);
     return path;
 }

@@ -31,7 +31,7 @@ for damage in 'rm -r s/host1/states/j-7-1' 'rm s/host1/current && mkdir s/host1/
 done
 [ -e s/host1/staging/replaced-current-1/mine ] || fail "a folder in place of the link is lost"
 
-# A record that cannot be read stops everything until its host rejoins; the other hosts are still shown.
+# A damaged record blocks every command until its host rejoins; tpx inspect still shows the other hosts.
 for record in prepared decision; do
     start --to fsdp=4
     echo '{' >"s/host1/$record"
