@@ -185,9 +185,9 @@ std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::
     // A few MB may inflate to many GB, which takes long.
     mpi::all_or_none(comm, [&] { fit(options, formats::paths(source.checkpoint.catalogue)); });
     mpi::all_or_none(comm, [&] {
-        const auto signal = [&] { return options.cancelled == nullptr ? 0 : options.cancelled->load(); };
-        mine = formats::check_archives(source.checkpoint, comm.rank(), comm.size(), [&] { return signal() != 0; });
-        if (signal() != 0) throw Error{exit_of(signal()), "stopped on request"};
+        mine = formats::check_archives(source.checkpoint, comm.rank(), comm.size(),
+                                       [&] { return options.cancelled != nullptr && options.cancelled->load() != 0; });
+        check_not_stopped(options.cancelled);
     });
     return lines_of_all(comm, mine.damaged);
 }

@@ -186,9 +186,9 @@ void hold(const HoldOptions& given, Output& out) {
     options.checkpoint = given.checkpoint;
     for (const std::string& note : job.job.conversion.notes) out.note("{}", note);
     if (options.dry_run) return report(options, &job, {}, 0, out);
-    check_not_stopped(*signals);
+    check_not_stopped(&signals->signal());
     HeldFiles held = read_into_memory(job, options, record, *signals, out);
-    check_not_stopped(*signals);
+    check_not_stopped(&signals->signal());
     signals.reset();
     start_keeper(options, *socket, &job, std::move(held), out);
 }

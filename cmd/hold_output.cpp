@@ -52,8 +52,8 @@ Hosts hosts_of(const mpi::Comm& comm) {
 
 /// The output of `child` until it closes its end of the pipe. After a signal, sends SIGTERM to `child` once.
 std::string output_of(pid_t child, const Fd& from, const StopSignals& signals) {
-    constexpr int interval =
-        20;  // milliseconds; a launcher may signal `child` as well, which then counts as the same signal
+    // Milliseconds: if a launcher signals `child` as well, both count as one signal.
+    constexpr int interval = 20;
     std::array<char, 4096> buffer{};
     std::string said;
     for (bool stops = false;;) {

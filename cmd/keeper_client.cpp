@@ -113,9 +113,8 @@ bool is_held(const std::filesystem::path& path) { return path.string().starts_wi
 void check_is_no_held_name(const std::string& output) {
     if (is_held(output))
         throw usage_error(
-            "'{}' names held state and cannot be an output; write to a folder and add --hold SECONDS, or use ./{} for "
-            "a "
-            "folder of this name",
+            "'{}' names held state and cannot be an output; write to a folder and add --hold SECONDS, or use "
+            "./{} for a folder of this name",
             output, output);
 }
 

@@ -15,6 +15,7 @@
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/draft_files.hpp"
+#include "lib/exec/signals.hpp"
 
 #include <sys/resource.h>
 
@@ -81,8 +82,7 @@ public:
 
     /// Waits for the check. Throws Error if a signal asks to stop.
     void wait(const std::atomic<int>& signal) {
-        while (done_.wait_for(std::chrono::milliseconds{10}) == std::future_status::timeout)
-            if (const int number = signal) throw Error{exit_of(number), "stopped on request"};
+        while (done_.wait_for(std::chrono::milliseconds{10}) == std::future_status::timeout) check_not_stopped(&signal);
     }
 
     /// Throws what the check threw.

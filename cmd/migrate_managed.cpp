@@ -11,6 +11,7 @@
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/positive.hpp"
+#include "cmd/ranks.hpp"
 #include "cmd/store_locks.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/driver.hpp"
@@ -61,10 +62,8 @@ void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
 }
 
 StoreCheck check_current(const Managed& run) {
-    const LimitOptions& limits = run.options.limits;
     int threads = 1;
-    mpi::all_or_none(run.comm,
-                     [&] { threads = positive(limits.threads, "--threads", limits.usual_threads, max_threads); });
+    mpi::all_or_none(run.comm, [&] { threads = threads_of(run.comm, run.options.limits); });
     return check_state(run.comm, run.host, run.team, run.store, run.survey, threads, run.pace,
                        run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
 }
@@ -127,8 +126,8 @@ Exit end_without_change(const Managed& run, Output& out) {
     if ((run.options.hold.empty() && run.options.plan.launch.empty()) || run.options.dry_run) return Exit::success;
     if (!ranks.places)
         throw mpi::AgreedError{
-            failure("{}: cannot {} the state: some of its ranks have no device on these hosts; use --to",
-                    run.options.store, run.options.hold.empty() ? "launch" : "hold")};
+            failure("{}: some ranks of the state have no device on these hosts, as {} requires; use --to to place them",
+                    run.options.store, run.options.hold.empty() ? "--launch" : "--hold")};
     write_launch(run.comm, run.options, *ranks.places, run.options.store + "/current");
     hold(run, *run.survey.manifest, *ranks.places, HeldState::unchanged, out);
     return Exit::success;

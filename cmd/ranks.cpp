@@ -79,21 +79,16 @@ Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::
     return exit;
 }
 
-namespace {
-
-/// A single process uses all cores; several processes share them.
-int usual_threads(const mpi::Comm& comm, const LimitOptions& options) {
+int threads_of(const mpi::Comm& comm, const LimitOptions& options) {
     constexpr int most = 32;
     const int cores = comm.size() == 1 ? static_cast<int>(std::thread::hardware_concurrency()) : 1;
-    return std::clamp(cores, options.usual_threads, most);
+    return positive(options.threads, "--threads", std::clamp(cores, options.usual_threads, most), max_threads);
 }
-
-}  // namespace
 
 void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec) {
     int io_ranks = comm.size();
     mpi::all_or_none(comm, [&] {
-        exec.threads = positive(options.threads, "--threads", usual_threads(comm, options), max_threads);
+        exec.threads = threads_of(comm, options);
         io_ranks = positive(options.io_ranks, "--io-ranks", io_ranks);
     });
     exec.takes_part = is_among_first(comm, io_ranks);

@@ -57,6 +57,10 @@ private:
 /// `body` fails with mpi::AgreedErrors.
 Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::function<Exit(Patience&)>& body);
 
+/// The number of --threads. Without it, a single process uses all cores, at most 32; several processes share them.
+/// Throws Error (usage).
+int threads_of(const mpi::Comm& comm, const LimitOptions& options);
+
 /// Sets how many threads of this rank move tensor data, and whether any do, as --threads and --io-ranks say. Throws an
 /// mpi::AgreedError for what is no number. Collective.
 void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec);

@@ -57,8 +57,8 @@ std::vector<SourceFile> draft_files(const Draft& draft, const std::filesystem::p
 }
 
 /// Throws an mpi::AgreedError if a rank was asked to stop. Collective.
-void check_not_stopped(const mpi::Comm& comm, const StopSignals& signals) {
-    mpi::all_or_none(comm, [&] { check_not_stopped(signals); });
+void check_none_stopped(const mpi::Comm& comm, const StopSignals& signals) {
+    mpi::all_or_none(comm, [&] { check_not_stopped(&signals.signal()); });
 }
 
 /// What this process may use, and what stops it; `signals` may be null.
@@ -180,12 +180,12 @@ ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, cons
     const std::vector<Claim> claims = claims_of_job(comm, record, job.opened.source, job.conversion, job.moves);
     require_same(comm, claims);
     job.request = request_digest(comm, claims, record, options.checkpoint);
-    if (signals != nullptr) check_not_stopped(comm, *signals);
+    if (signals != nullptr) check_none_stopped(comm, *signals);
     if (job.conversion.dropped_copies.empty()) return job;
     const ExecOptions exec = limits_of(comm, options, job, signals);
     in_path(options.checkpoint,
             [&] { check_copies(comm, job.conversion, job.opened.source.checkpoint.catalogue, exec); });
-    if (signals != nullptr) check_not_stopped(comm, *signals);
+    if (signals != nullptr) check_none_stopped(comm, *signals);
     return job;
 }
 

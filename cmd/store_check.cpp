@@ -48,8 +48,7 @@ void compare(const std::filesystem::path& path, const formats::ManifestFile& fil
 }
 
 void require_no_stop(const std::atomic<int>* signal) {
-    if (const int number = signal == nullptr ? 0 : signal->load(); number != 0)
-        throw Error{exit_of(number), "stopped on request while files were compared; the stores are as they were"};
+    check_not_stopped(signal, " while files were compared; the stores are as they were");
 }
 
 /// What is wrong with the copies of this host that this rank reads: "NUMBER CAUSE", each followed by a NUL.

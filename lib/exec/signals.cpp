@@ -64,8 +64,9 @@ const std::atomic<int>& StopSignals::signal() const { return received; }
 
 void StopSignals::shield() const { shielded = true; }
 
-void check_not_stopped(const StopSignals& signals) {
-    if (const int signal = signals.signal(); signal != 0) throw Error{exit_of(signal), "stopped on request"};
+void check_not_stopped(const std::atomic<int>* signal, std::string_view what) {
+    if (const int number = signal == nullptr ? 0 : signal->load(); number != 0)
+        throw Error{exit_of(number), "stopped on request{}", what};
 }
 
 Exit exit_of(int signal) { return signal == SIGINT ? Exit::interrupted : Exit::resumable; }

@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 
 #include <atomic>
+#include <string_view>
 
 namespace tpx {
 
@@ -25,8 +26,9 @@ public:
     void shield() const;
 };
 
-/// Throws Error if a signal asked for an end.
-void check_not_stopped(const StopSignals& signals);
+/// Throws Error "stopped on request", followed by `what`, if the number at `signal`, which may be null, is that of a
+/// signal (StopSignals::signal).
+void check_not_stopped(const std::atomic<int>* signal, std::string_view what = "");
 
 /// How a run that `signal` stopped ends: interrupted by SIGINT, resumable by the others.
 Exit exit_of(int signal);

@@ -175,7 +175,7 @@ private:
 
     void check_stopped() const {
         if (options_.cancelled == nullptr) return;
-        if (const int signal = *options_.cancelled) throw Error{exit_of(signal), "stopped on request"};
+        check_not_stopped(options_.cancelled);
     }
 
     const mpi::Comm& comm_;
