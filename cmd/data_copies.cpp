@@ -13,6 +13,8 @@
 #include "lib/exec/remove.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// What has not got its names yet.
+/// The folder in a data store for files that are not complete yet.
 constexpr const char* incoming_name = "tpx.incoming";
 
 /// Where a host has a data file.
@@ -35,6 +37,7 @@ struct FoundData {
     bool as_original = false;  ///< in the folder of --data
     std::uint64_t size = 0;
     std::uint64_t crc = 0;  ///< of a file in the store
+    unsigned mode = 0600;
 };
 
 /// The data files of a job, and where they are.
@@ -50,6 +53,9 @@ public:
     void survey() {
         std::string mine;
         mpi::all_or_none(run_.comm, [&] {
+            if (is_first()) lock();
+        });
+        mpi::all_or_none(run_.comm, [&] {
             if (is_first()) mine = own_files().dump();
         });
         const std::vector<std::string> texts = mpi::all_gather(run_.comm, mine);
@@ -58,14 +64,25 @@ public:
             if (run_.team.rank_of_host[h] < 0) continue;
             const Json list = Json::parse(texts[static_cast<std::size_t>(run_.team.rank_of_host[h])]);
             for (std::size_t f = 0; f < files_.size(); ++f)
-                found_[h][f] = {list[f].at(0), list[f].at(1), list[f].at(2), list[f].at(3)};
+                found_[h][f] = {list[f].at(0), list[f].at(1), list[f].at(2), list[f].at(3), list[f].at(4)};
         }
+        drop_absent_options();
         for (std::size_t f = 0; f < files_.size(); ++f) sizes_.push_back(agreed_size(f));
+    }
+
+    /// Throws Error if a file that this host has read, or may have sent, is not what it was. `files` are their numbers.
+    void check_sources(const std::vector<std::size_t>& files) const {
+        for (const std::size_t f : files) {
+            if (!before_.contains(f)) continue;
+            const formats::StoredData now = formats::stored_data_at(source(f));
+            if (now.size != before_.at(f).size || now.modified != before_.at(f).modified)
+                throw failure("{}: changed while it was copied", source(f).string());
+        }
     }
 
     std::size_t count() const { return files_.size(); }
     std::uint64_t size(std::size_t f) const { return sizes_[f]; }
-    const fs::path& path(std::size_t f) const { return files_[f]; }
+    const fs::path& path(std::size_t f) const { return files_[f].path; }
     const fs::path& folder() const { return folder_; }
     fs::path incoming() const { return folder_ / incoming_name; }
     bool is_in_store(std::size_t host, std::size_t f) const { return found_[host][f].in_store; }
@@ -79,7 +96,7 @@ public:
 
     /// Where this host reads a file of which it is a holder.
     fs::path source(std::size_t f) const {
-        return found_[run_.team.host][f].in_store ? folder_ / files_[f] : originals_ / files_[f];
+        return (found_[run_.team.host][f].in_store ? folder_ : originals_) / path(f);
     }
 
     /// Throws an mpi::AgreedError unless `crcs`, by host, agree with each other and with those in the stores.
@@ -90,17 +107,18 @@ public:
         for (const auto& [host, crc] : all)
             if (crc != all.begin()->second)
                 throw mpi::AgreedError{
-                    failure("data file '{}': hosts '{}' and '{}' have different contents (CRC-64 "
-                            "{:016x} and {:016x})",
-                            files_[f].string(), run_.team.hosts[all.begin()->first].name, run_.team.hosts[host].name,
-                            all.begin()->second, crc)};
+                    failure("data file '{}': its content on host '{}' differs from that on host "
+                            "'{}' (CRC-64 {:016x} and {:016x}); remove the wrong copy",
+                            path(f).string(), run_.team.hosts[host].name, run_.team.hosts[all.begin()->first].name, crc,
+                            all.begin()->second)};
     }
 
     /// Gives the files of this host that are complete in incoming() their names, and records their checksums.
     void take_in(const std::vector<std::size_t>& files, const std::vector<std::uint64_t>& crcs) const {
         auto record = formats::read_data_record(folder_);
         for (std::size_t k = 0; k < files.size(); ++k) {
-            const fs::path& path = files_[files[k]];
+            const fs::path& path = files_[files[k]].path;
+            if (::chmod((incoming() / path).c_str(), mode(files[k])) != 0) throw system_failure(folder_ / path, errno);
             make_directories((folder_ / path).parent_path());
             if (::rename((incoming() / path).c_str(), (folder_ / path).c_str()) != 0)
                 throw system_failure(folder_ / path, errno);
@@ -111,63 +129,113 @@ public:
     }
 
 private:
+    unsigned mode(std::size_t f) const { return found_[holders(f).front()][f].mode; }
+
+    /// Keeps other runs, which may use other stores, from writing in the data store of this host.
+    void lock() {
+        if (run_.options.dry_run || !path_is_directory(folder_)) return;
+        lock_ = open_file(folder_, O_RDONLY | O_DIRECTORY);
+        if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
+            throw failure("{}: another run, or another host, uses this data store", folder_.string());
+    }
+
+    /// Removes optional files that no host has.
+    void drop_absent_options() {
+        for (std::size_t f = files_.size(); f-- > 0;) {
+            if (!files_[f].is_optional || !holders(f).empty()) continue;
+            files_.erase(files_.begin() + static_cast<std::ptrdiff_t>(f));
+            for (std::vector<FoundData>& own : found_) own.erase(own.begin() + static_cast<std::ptrdiff_t>(f));
+            std::map<std::size_t, formats::StoredData> moved;
+            for (const auto& [number, state] : before_) moved.emplace(number > f ? number - 1 : number, state);
+            before_ = std::move(moved);
+        }
+    }
+
     bool is_first() const { return run_.team.is_first(run_.comm.rank()); }
 
-    /// Of each file: whether the store has it, whether the folder of --data has it, its size and checksum.
-    Json own_files() const {
+    /// Of each file: whether the store has it, whether the folder of --data has it, its size, checksum and mode.
+    Json own_files() {
         auto record = formats::read_data_record(folder_);
         bool is_new = false;
         Json list = Json::array();
-        for (const fs::path& file : files_) {
-            FoundData found{.in_store = path_is_file(folder_ / file),
-                            .as_original = !originals_.empty() && path_is_file(originals_ / file)};
-            if (found.in_store) {
-                formats::StoredData now = formats::stored_data_at(folder_ / file);
-                const auto known = record.find(file.string());
-                if (known == record.end() || known->second.size != now.size || known->second.modified != now.modified) {
-                    now.crc = formats::crc_of_file(folder_ / file, now.size, [&](std::uint64_t) {
-                        check_not_stopped(run_.signal(), "; no data file was changed");
-                    });
-                    record[file.string()] = now;
-                    is_new = true;
-                }
+        for (std::size_t f = 0; f < files_.size(); ++f) {
+            FoundData found{.in_store = path_is_file(folder_ / path(f)),
+                            .as_original = !originals_.empty() && path_is_file(originals_ / path(f))};
+            if (found.in_store || found.as_original) {
+                formats::StoredData now = formats::stored_data_at((found.in_store ? folder_ : originals_) / path(f));
+                if (found.in_store && !run_.options.dry_run) is_new = add_checksum(f, now, record) || is_new;
+                before_[f] = now;
                 found.size = now.size;
-                found.crc = record[file.string()].crc;
-            } else if (found.as_original) {
-                found.size = formats::stored_data_at(originals_ / file).size;
+                found.crc = now.crc;
+                found.mode = now.mode;
             }
-            list.push_back({found.in_store, found.as_original, found.size, found.crc});
+            list.push_back({found.in_store, found.as_original, found.size, found.crc, found.mode});
         }
-        if (is_new && !run_.options.dry_run) formats::write_data_record(folder_, record);
+        if (is_new) write_record(record);
         return list;
+    }
+
+    /// Sets the checksum of a file in the store, which is read unless `record` has it; says whether it was read.
+    bool add_checksum(std::size_t f, formats::StoredData& now,
+                      std::map<std::string, formats::StoredData>& record) const {
+        const auto known = record.find(path(f).string());
+        if (known != record.end() && known->second.size == now.size && known->second.modified == now.modified) {
+            now.crc = known->second.crc;
+            return false;
+        }
+        now.crc = formats::crc_of_file(folder_ / path(f), now.size, [&](std::uint64_t) {
+            check_not_stopped(run_.signal(), "; no data file was changed");
+        });
+        record[path(f).string()] = now;
+        return true;
+    }
+
+    /// Without the record, the files are only read again.
+    void write_record(const std::map<std::string, formats::StoredData>& record) const {
+        try {
+            formats::write_data_record(folder_, record);
+        } catch (const Error&) {  // a data store that is only read
+        }
     }
 
     std::uint64_t agreed_size(std::size_t f) const {
         const std::vector<std::uint32_t> hosts = holders(f);
         if (hosts.empty())
             throw mpi::AgreedError{Error{Exit::no,
-                                         "data file '{}': is in no data store {}; put it into one, or pass --data FILE "
-                                         "with the file beside FILE",
-                                         files_[f].string(), run_.options.data_store}};
+                                         "data file '{}': not found in any data store ({}) or in the folder of --data; "
+                                         "copy it to the data store of one host",
+                                         path(f).string(), run_.options.data_store}};
         for (const std::uint32_t host : hosts)
             if (found_[host][f].size != found_[hosts[0]][f].size)
-                throw mpi::AgreedError{failure("data file '{}': has {} bytes on host '{}' and {} on host '{}'",
-                                               files_[f].string(), found_[hosts[0]][f].size,
-                                               run_.team.hosts[hosts[0]].name, found_[host][f].size,
-                                               run_.team.hosts[host].name)};
+                throw mpi::AgreedError{
+                    failure("data file '{}': has {} bytes on host '{}' and {} on host '{}'; remove the "
+                            "wrong copy",
+                            path(f).string(), found_[hosts[0]][f].size, run_.team.hosts[hosts[0]].name,
+                            found_[host][f].size, run_.team.hosts[host].name)};
         return found_[hosts[0]][f].size;
     }
 
     const Managed& run_;
-    std::vector<fs::path> files_;
-    fs::path folder_;                            // of this host
-    fs::path originals_;                         // of --data; empty: not given
-    std::vector<std::vector<FoundData>> found_;  // by host and file
-    std::vector<std::uint64_t> sizes_;           // by file
+    std::vector<formats::DataStoreFile> files_;
+    fs::path folder_;                                    // of this host
+    fs::path originals_;                                 // of --data; empty: not given
+    std::vector<std::vector<FoundData>> found_;          // by host and file
+    std::vector<std::uint64_t> sizes_;                   // by file
+    std::map<std::size_t, formats::StoredData> before_;  // what this host has, by file, on its first rank
+    Fd lock_;
 };
 
-/// The files that some of `members` lack, in batches of at most `most` bytes that are written, or of one file. What a
-/// run that ends early has copied in complete batches stays.
+/// Throws Error (usage) if one of two folders is inside the other: a managed store removes what it does not know.
+void check_apart(const fs::path& data, const fs::path& store) {
+    const auto real = [](const fs::path& folder) { return fs::weakly_canonical(folder); };
+    const fs::path a = real(data), b = real(store);
+    const auto differ = std::ranges::mismatch(a, b);
+    if (differ.in1 == a.end() || differ.in2 == b.end())
+        throw usage_error("--data-store: {} and the store {} must be apart", data.string(), store.string());
+}
+
+/// The files that some of `members` lack, in batches of which at most `most` bytes are written on all hosts; one file
+/// may exceed it. An interrupted run keeps complete batches.
 std::vector<std::vector<std::size_t>> batches_of(const DataStores& stores, const std::vector<bool>& members,
                                                  std::uint64_t most) {
     std::vector<std::vector<std::size_t>> batches;
@@ -262,10 +330,30 @@ void take_in_batch(const Managed& run, const DataStores& stores, const Migration
     if (!own.empty()) stores.take_in(own, own_crcs);
 }
 
+/// Copies the files of a batch, of which `part` are those of this host, to `incoming`, and then into the data stores.
+void copy_through(const Managed& run, const DataStores& stores, const Migration& job,
+                  const std::vector<std::size_t>& files, HostPart& part, const fs::path& incoming) {
+    ExecOptions exec = limits_of(run.comm, run.options, job);
+    FileCrcs crcs{part.draft};
+    exec.file_crcs = &crcs;
+    exec.cancelled = run.signal();
+    const HostRun host_run{run.comm, run.host, run.team, job, part};
+    ReadRecord record;  // of nothing: data files are compared by their times
+    record.seal();
+    make_files(host_run, incoming, record, exec);
+    together(run.comm, [&] { DraftFiles{run.host, part.draft, incoming}.give_names(); });
+    together(run.comm, [&] { crcs.combine(run.host); });
+    const auto written = written_crcs(run, job, crcs);
+    mpi::all_or_none(run.comm, [&] { stores.check_sources(files); });
+    for (std::size_t k = 0; k < files.size(); ++k) stores.require_same(files[k], written[k]);
+    mpi::all_or_none(run.comm, [&] {
+        if (run.host.rank() == 0) take_in_batch(run, stores, job, files, written);
+    });
+}
+
 /// Copies the files of a batch into the data stores. Collective.
 void copy_batch(const Managed& run, const DataStores& stores, const Migration& job,
                 const std::vector<std::size_t>& files) {
-    ExecOptions exec = limits_of(run.comm, run.options, job);
     std::optional<HostPart> part;
     fs::path incoming;
     mpi::all_or_none(run.comm, [&] {
@@ -275,41 +363,38 @@ void copy_batch(const Managed& run, const DataStores& stores, const Migration& j
         remove_incoming(run, incoming);
         if (run.host.rank() != 0) return;
         make_directories(incoming);
-        check_room(incoming, bytes_on_disk(incoming, part->draft.files, part->inbox.size()), stores.folder(),
+        if (::chmod(incoming.c_str(), 0700) != 0) throw system_failure(incoming, errno);
+        check_room(incoming, bytes_on_disk(incoming, part->draft.files, part->inbox.size()), incoming.parent_path(),
                    incoming_name, "");
     });
-    FileCrcs crcs{part->draft};
-    exec.file_crcs = &crcs;
-    exec.cancelled = run.signal();
-    const HostRun host_run{run.comm, run.host, run.team, job, *part};
-    ReadRecord record;
-    record.seal();
-    make_files(host_run, incoming, record, exec);
-    together(run.comm, [&] { DraftFiles{run.host, part->draft, incoming}.give_names(); });
-    together(run.comm, [&] { crcs.combine(run.host); });
-    const auto written = written_crcs(run, job, crcs);
-    for (std::size_t k = 0; k < files.size(); ++k) stores.require_same(files[k], written[k]);
-    mpi::all_or_none(run.comm, [&] {
-        if (run.host.rank() == 0) take_in_batch(run, stores, job, files, written);
-        remove_incoming(run, incoming);
-    });
+    try {
+        copy_through(run, stores, job, files, *part, incoming);
+    } catch (const mpi::AgreedError& error) {
+        if (run.host.rank() == 0) remove_tree(incoming);
+        throw mpi::AgreedError{
+            Error{error.exit(), "{}; data files that are complete stay in {}", error.what(), run.options.data_store}};
+    }
+    mpi::all_or_none(run.comm, [&] { remove_incoming(run, incoming); });
 }
 
 }  // namespace
 
 void check_data_store(const MigrateRequest& request) {
     if (request.data_store.empty()) return;
-    if (request.store.empty() || !request.export_to.empty())
-        throw usage_error("--data-store: requires --store, and cannot be used with --export");
+    if (request.store.empty()) throw usage_error("--data-store: requires --store");
+    if (!request.export_to.empty()) throw usage_error("--data-store cannot be used with --export");
     if (request.data_store.find("{host}") == std::string::npos)
-        throw usage_error("--data-store: '{}' has no {{host}} in it", request.data_store);
+        throw usage_error("--data-store: '{}' must contain {{host}}", request.data_store);
 }
 
 DataCopies copy_data_files(const Managed& run, const formats::DataPosition& position,
                            const std::vector<bool>& members) {
-    constexpr std::uint64_t batch_bytes = std::uint64_t{16} << 30;
+    constexpr std::uint64_t batch_bytes = std::uint64_t{1} << 30;
     std::optional<DataStores> stores;
-    mpi::all_or_none(run.comm, [&] { stores.emplace(run, position); });
+    mpi::all_or_none(run.comm, [&] {
+        stores.emplace(run, position);
+        check_apart(stores->folder(), run.store.folder());
+    });
     stores->survey();
     DataCopies copies{.files = stores->count()};
     for (std::size_t f = 0; f < stores->count(); ++f) {

@@ -42,16 +42,20 @@ void link_parts(const fs::path& manifest, const std::string& host, const fs::pat
         named.config = "config.json";
         make_link(from / all.config, folder / named.config);
     }
+    named.save = all.save;
     write_file(folder / held::manifest_of_host(host), held::write_manifest(named));
 }
 
 }  // namespace
 
-HeldStore::HeldStore(const std::string& name, const std::string& host) : folder_{make_temporary_folder("tpx-held-")} {
+HeldStore::HeldStore(const std::string& name, const std::string& host) {
+    keeper_socket(name.substr(held_prefix.size()));  // refuses what cannot be a name
+    folder_ = make_temporary_folder("tpx-held");
     const std::vector<std::string> names = keeper_names();
     if (std::ranges::find(names, name.substr(held_prefix.size())) == names.end()) return;
     try {
-        in_context([&] { return name; }, [&] { link_parts(without_held_prefix(name), host, folder_); });
+        const fs::path manifest = without_held_prefix(name);
+        in_context([&] { return name; }, [&] { link_parts(manifest, host, folder_); });
     } catch (...) {
         remove_tree(folder_);
         throw;

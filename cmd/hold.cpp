@@ -115,7 +115,7 @@ void become_background(const std::set<int>& kept) {
     Exit exit = Exit::success;
     try {
         Keeper keeper{options.name, socket.path(), socket.take(), deadline};
-        if (!options.empty) keeper.hold(std::move(held.parts), std::move(held.config));
+        if (!options.empty) keeper.hold(std::move(held.parts), std::move(held.config), std::move(held.save));
         keeper.run();
     } catch (const std::exception& error) {
         // A process in the background has no standard error.

@@ -5,10 +5,13 @@
 #include "cmd/output.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/progress.hpp"
+#include "cmd/reading.hpp"
 #include "formats/dcp/driver.hpp"
+#include "formats/files/store/manifest.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
 #include "lib/core/memory_file.hpp"
+#include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/execute.hpp"
 #include "lib/exec/open_files.hpp"
@@ -22,6 +25,20 @@ namespace {
 std::uint64_t pages(std::uint64_t bytes) {
     constexpr std::uint64_t page = 4096;
     return (bytes + page - 1) / page * page;
+}
+
+/// What tells the save in `folder` from others: the change that made a state of a managed store, or what the writer of
+/// the checkpoint chose. Empty if neither is known.
+std::string save_of(const std::filesystem::path& folder, const formats::Checkpoint& checkpoint) {
+    const std::filesystem::path manifest = folder / formats::manifest_name;
+    try {
+        if (path_is_file(manifest)) {
+            const formats::Manifest state = formats::parse_manifest(read_file(manifest), manifest);
+            return fmt::format("{} {}", state_name(state), state.change);
+        }
+    } catch (const Error&) {  // a file of somebody else
+    }
+    return checkpoint.save_id;
 }
 
 }  // namespace
@@ -80,6 +97,7 @@ HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, cons
                                conversion.target_side(), draft, "/proc/self/fd", exec)
                            .seconds;
     });
+    held.save = save_of(path_without_links(options.checkpoint), hold.job.opened.source.checkpoint);
     for (const auto& [path, file] : record.files()) record.check(path);
     // The draft lists the segment and the document of each rank, then other files, of which config.json alone is kept.
     const std::size_t of_ranks = 2 * hold.job.target.held->size();

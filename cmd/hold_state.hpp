@@ -30,7 +30,8 @@ void check_fits(const HoldJob& hold, const std::string& checkpoint);
 /// What was read into memory.
 struct HeldFiles {
     std::vector<HeldPart> parts;
-    Fd config;  ///< a config.json; null: none
+    Fd config;         ///< a config.json; null: none
+    std::string save;  ///< tells different saves apart; empty: unknown
     double seconds = 0;
 };
 

@@ -81,8 +81,9 @@ Keeper::Keeper(std::string name, std::filesystem::path socket, Fd listener, std:
 
 Keeper::~Keeper() { ::unlink(socket_.c_str()); }
 
-void Keeper::hold(std::vector<HeldPart> parts, Fd config) {
+void Keeper::hold(std::vector<HeldPart> parts, Fd config, std::string save) {
     config_ = std::move(config);
+    save_ = std::move(save);
     for (HeldPart& part : parts) {
         const int rank = part.rank;
         slots_[rank].part = std::make_shared<const HeldPart>(std::move(part));
@@ -276,6 +277,7 @@ std::string Keeper::read(Client& client) {
                 {std::to_string(slot.part->document.get()), std::to_string(slot.part->segment.get())});
         }
         if (made->parts.empty()) throw failure("no rank is held");
+        manifest.save = save_;
         if (config_) manifest.config = std::to_string(config_.get());
         const std::string text = write_manifest(manifest);
         made->manifest = make_memory_file("tpx-manifest", text.size());

@@ -48,8 +48,8 @@ public:
     Keeper& operator=(const Keeper&) = delete;
 
     /// Adds the parts of a checkpoint; run() then returns once all of them are taken, and nothing can be exported.
-    /// `config` is a config.json, or null.
-    void hold(std::vector<HeldPart> parts, Fd config);
+    /// `config` is a config.json, or null; `save` tells different saves apart, empty: unknown.
+    void hold(std::vector<HeldPart> parts, Fd config, std::string save);
 
     void run();
 
@@ -92,6 +92,7 @@ private:
     std::filesystem::path socket_;
     Fd listener_;
     Fd config_;
+    std::string save_;
     std::optional<Clock::time_point> deadline_;
     std::map<int, Slot> slots_;  // by rank
     std::list<Client> clients_;

@@ -95,8 +95,8 @@ private:
 
 /// Moves the state, and calls `check` meanwhile. The mirror must be gone, because its files contain no payload.
 MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job,
-                 const ReadRecord& record, const ContentCheck& check, ExecOptions exec, Patience& patience) {
-    const StopSignals signals;
+                 const ReadRecord& record, const ContentCheck& check, ExecOptions exec, const StopSignals& signals,
+                 Patience& patience) {
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     const std::uint64_t request =
         agreed_request(comm, job, options.plan.stores + '\n' + options.output, record, host.rank() == 0);
@@ -139,6 +139,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     check_hold_names(comm, options, team);
     check_launch(comm, options, team.hosts, options.output);
     Origin origin{.named = options.plan.stores};
+    std::optional<StopSignals> signals{std::in_place};  // temporary folders are removed when a signal comes
     mpi::all_or_none(comm, [&] {
         PlainStore store = plain_store(options.plan.stores, team.hosts[team.host]);
         origin.own = std::move(store.folder);
@@ -166,7 +167,9 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
         return Exit::success;
     }
     mirror.reset();
-    MigrateDone done = move(comm, options, team, job, record, check, limits, patience);
+    mpi::all_or_none(comm, [&] { check_not_stopped(&signals->signal()); });
+    MigrateDone done = move(comm, options, team, job, record, check, limits, *signals, patience);
+    signals.reset();
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     report(job, {source, options.output}, &done, out);
     out.finish();
@@ -192,6 +195,7 @@ void check_plain_options(const MigrateRequest& options) {
                                                          {"--rejoin", !options.rejoin.empty()},
                                                          {"--fallback", !options.fallback.empty()},
                                                          {"--prune", options.prune},
+                                                         {"--data-store", !options.data_store.empty()},
                                                          {"--decision-dir", !options.decision_dir.empty()}};
     for (const auto& [name, given] : only_managed)
         if (given) throw Error{Exit::usage, "{}: requires --store", name};

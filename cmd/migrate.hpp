@@ -61,12 +61,12 @@ struct LayoutChoice {
     std::uint64_t crossing = 0;  ///< bytes between hosts that the ranks of the chosen layout lack
 };
 
-/// What hosts get of the data files of a job, with --data-store.
+/// Amounts of data files, with --data-store.
 struct DataCopies {
-    std::uint64_t files = 0;     ///< of the data position
+    std::uint64_t files = 0;     ///< of the job
     std::uint64_t bytes = 0;     ///< of these files
-    std::uint64_t missing = 0;   ///< bytes that hosts lack, of all hosts together
-    std::uint64_t crossing = 0;  ///< bytes that other hosts send for that
+    std::uint64_t missing = 0;   ///< bytes missing on hosts with ranks, of all these hosts together
+    std::uint64_t crossing = 0;  ///< those that come from another host
 };
 
 /// What it took to plan a migration.

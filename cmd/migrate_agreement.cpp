@@ -145,7 +145,7 @@ Migration migration_of_mirror(const MigrateRequest& options, const Team& team, M
     const auto plan = [&] {
         try {
             if (mirror.files().empty())
-                throw failure("no store of {} has any file", counted(team.hosts.size(), "host"));
+                throw failure("{}: no store of {} has any file", origin.named, counted(team.hosts.size(), "host"));
             job =
                 in_path(mirror.folder().string(), [&] { return plan_migration(options, team.hosts, origin, purpose); });
         } catch (const Error& error) {

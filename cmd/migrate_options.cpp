@@ -17,7 +17,8 @@ void add_store_options(Command& command, MigrateRequest& options) {
         .details(
             "CKPT is a checkpoint on storage that all hosts share, in any format, or the path of a folder on each "
             "host, "
-            "with {host}, or hold:NAME, which keepers of the hosts hold in memory. --to and --format default to the "
+            "with {host}, or hold:NAME, the state that keepers of the hosts hold in memory. --to and --format default "
+            "to the "
             "layout and format of CKPT.");
     command.option("--export", &options.export_to, "OUT", "Write the current state to shared storage as OUT")
         .details("OUT becomes a checkpoint as tpx reshard writes it. The stores do not change.");

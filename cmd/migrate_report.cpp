@@ -110,7 +110,7 @@ Json current_json(const std::string& store, const formats::Manifest& manifest, c
 
 void print_copies(const std::optional<DataCopies>& copies, Output& out) {
     if (!copies) return;
-    out.result("data: {}, {}; hosts lacked {}, of which {} came from other hosts\n", counted(copies->files, "file"),
+    out.result("data: {}, {}; copied to hosts {}, of which {} from other hosts\n", counted(copies->files, "file"),
                format_size(copies->bytes), format_size(copies->missing), format_size(copies->crossing));
 }
 

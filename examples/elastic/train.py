@@ -5,7 +5,7 @@ $TPX_STATE, or from hold:$TPX_HELD if that is set, and saves its part of the new
 `tpx migrate --json` prints the environment of each rank. Rank 0 appends a line to LOSSES for each step.
 
 Each virtual node draws its dropout masks from a stream of random numbers of its own, which is a part of the state: the checkpoint
-has it as virtual_nodes.N.rng, and tpx moves it with its virtual node.
+has it as virtual_node_state.N.rng, and tpx moves it with its virtual node.
 
 MODE ddp: every rank has the whole model. The gradients of the virtual nodes are added as integers, in which the order does not
 matter, so that the losses have the same bits on any number of ranks. MODE sharded: FSDP2, and tensor parallelism if TPX_TP > 1.
@@ -149,7 +149,7 @@ def new_streams(nodes):
 def state_of(model, optimizer, streams):
     weights, state = get_state_dict(model, optimizer)
     own = {str(node): {"rng": stream} for node, stream in streams.items()}
-    return {"model": weights, "optimizer": state, "virtual_nodes": own}
+    return {"model": weights, "optimizer": state, "virtual_node_state": own}
 
 
 def save(state, folder, position):

@@ -20,8 +20,8 @@ using NodesByValue = std::map<std::string, std::set<int>>;
 void add_value(const std::string& name, NodesByValue& values) {
     const auto node = virtual_node_of(name);
     if (!node) return;
-    const std::string number = fmt::format("virtual_nodes.{}.", *node);
-    values[std::string{name}.replace(name.find(number), number.size(), "virtual_nodes.N.")].insert(*node);
+    const std::string number = fmt::format("virtual_node_state.{}.", *node);
+    values[std::string{name}.replace(name.find(number), number.size(), "virtual_node_state.N.")].insert(*node);
 }
 
 NodesByValue values_of_virtual_nodes(const Catalogue& catalogue) {
@@ -32,8 +32,8 @@ NodesByValue values_of_virtual_nodes(const Catalogue& catalogue) {
 }
 
 std::string of_node(const std::string& value, int node) {
-    constexpr std::string_view any = "virtual_nodes.N.";
-    return std::string{value}.replace(value.find(any), any.size(), fmt::format("virtual_nodes.{}.", node));
+    constexpr std::string_view any = "virtual_node_state.N.";
+    return std::string{value}.replace(value.find(any), any.size(), fmt::format("virtual_node_state.{}.", node));
 }
 
 }  // namespace
@@ -45,9 +45,9 @@ void check_virtual_node_state(const Source& source, const Target& target, std::v
     if (count == 0) {
         if (target.split_by_holders)
             notes.push_back(
-                fmt::format("all hosts get the state of all virtual nodes ('{}'), as the layout has none; "
-                            "add vn=N to --to",
-                            of_node(values.begin()->first, *values.begin()->second.begin())));
+                fmt::format("every host gets the state of all virtual nodes, because the layout has no vn; add vn={} "
+                            "to --to",
+                            1 + *values.begin()->second.rbegin()));
         return;
     }
     for (const auto& [value, nodes] : values) {
@@ -57,8 +57,10 @@ void check_virtual_node_state(const Source& source, const Target& target, std::v
         int node = 0;
         while (nodes.contains(node)) ++node;
         if (node < count)
-            throw failure("virtual node {} has no '{}': {} of {} virtual nodes have this value", node,
-                          of_node(value, node), nodes.size(), count);
+            throw failure(
+                "virtual node {} has no '{}': {} of {} virtual nodes have this value; save the state of all "
+                "virtual nodes, or use the vn of the job",
+                node, of_node(value, node), nodes.size(), count);
     }
 }
 

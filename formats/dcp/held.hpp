@@ -12,11 +12,12 @@ namespace tpx::formats {
 /// segment is shorter than its document says, or the parts are of different iterations or jobs.
 Checkpoint open_held(const std::filesystem::path& manifest);
 
-/// The same for a folder with the documents and segments of several hosts, each host with a manifest of its own. A rank
-/// that several hosts hold is read once.
+/// Opens a folder with the documents and segments of several hosts, and a manifest of each host. Of a rank that several
+/// hosts hold, one copy is read. Throws Error if the hosts hold different saves, or if neither iterations nor manifests
+/// show that they hold the same.
 Checkpoint open_held_by_hosts(const std::filesystem::path& folder);
 
-/// Whether `folder` is such a folder.
+/// Whether `folder` contains a manifest of a host.
 bool is_held_by_hosts(const std::filesystem::path& folder);
 
 /// For each rank of `content.held` a document "rank-00000.json" and a segment "rank-00000.bin", with all

@@ -199,16 +199,28 @@ Checkpoint open_held(const std::filesystem::path& path) { return open_parts(path
 
 Checkpoint open_held_by_hosts(const std::filesystem::path& folder) {
     held::Manifest all;
+    std::map<std::string, std::string> saves;  // to the manifest that has it
     for (const std::string& name : list_directory(folder)) {
         if (!held::is_manifest_of_host(name)) continue;
         const held::Manifest own = read_manifest(folder / name);
-        for (const held::Manifest::Part& part : own.parts)
-            if (std::ranges::find(all.parts, part.document, &held::Manifest::Part::document) == all.parts.end())
-                all.parts.push_back(part);
+        bool adds = false;
+        for (const held::Manifest::Part& part : own.parts) {
+            if (std::ranges::find(all.parts, part.document, &held::Manifest::Part::document) != all.parts.end())
+                continue;
+            all.parts.push_back(part);
+            adds = true;
+        }
+        if (adds) saves.emplace(own.save.empty() ? name : own.save, name);
         if (all.config.empty()) all.config = own.config;
     }
     std::ranges::sort(all.parts, {}, &held::Manifest::Part::document);  // the lowest rank's objects count
-    return open_parts(folder / "manifest", all);
+    Checkpoint checkpoint = open_parts(folder / "manifest", all);
+    if (saves.size() > 1 && !checkpoint.iteration)
+        throw failure(
+            "{}: '{}' and '{}' record neither the same save nor an iteration, so they may be parts of "
+            "different checkpoints",
+            folder.string(), saves.begin()->second, std::next(saves.begin())->second);
+    return checkpoint;
 }
 
 bool is_held_by_hosts(const std::filesystem::path& folder) {

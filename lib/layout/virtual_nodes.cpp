@@ -33,7 +33,7 @@ int dp_of_virtual_node(const Layout& layout, int node) {
 }
 
 std::optional<int> virtual_node_of(std::string_view name) {
-    constexpr std::string_view key = "virtual_nodes.";
+    constexpr std::string_view key = "virtual_node_state.";
     const std::size_t at = name.find(key);
     if (at == std::string_view::npos || (at > 0 && name[at - 1] != '.')) return std::nullopt;
     const std::string_view rest = name.substr(at + key.size());

@@ -21,7 +21,7 @@ Interval virtual_nodes_of(const Layout& layout, int dp);
 /// The dp coordinate whose ranks run virtual node `node`, which must be one of those of the layout.
 int dp_of_virtual_node(const Layout& layout, int node);
 
-/// The number of the virtual node whose state a tensor or object of this name is: N of "virtual_nodes.N.ANY", also
+/// The number of the virtual node whose state a tensor or object of this name is: N of "virtual_node_state.N.ANY", also
 /// below other keys. Nothing for other names.
 std::optional<int> virtual_node_of(std::string_view name);
 

@@ -40,7 +40,7 @@ def save(rank, folder):
     torch.manual_seed(1)
     model = {f"{name}.weight": distribute_tensor(torch.randn(shape), mesh, [Shard(0)]) for name, shape in shapes().items()}
     own = range(rank * NODES // RANKS, (rank + 1) * NODES // RANKS)
-    dcp.save({"model": model, "virtual_nodes": {str(node): state_of(node) for node in own}}, checkpoint_id=folder)
+    dcp.save({"model": model, "virtual_node_state": {str(node): state_of(node) for node in own}}, checkpoint_id=folder)
     dist.destroy_process_group()
 
 

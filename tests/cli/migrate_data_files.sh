@@ -61,41 +61,69 @@ complete $members
 
 # The folder of --data is gone: new hosts get the files from those that have them, and each byte travels once to each host.
 mv corpus gone && mkdir corpus && cp -r gone/. corpus && mv gone/data.toml . && rm -r gone
-done_with 'hosts lacked 6.14 MB, of which 6.14 MB came from other hosts' 4 4x1 --to fsdp=4 --replicas 2 "$data"
+done_with 'copied to hosts 6.14 MB, of which 6.14 MB from other hosts' 4 4x1 --to fsdp=4 --replicas 2 "$data"
 complete host0 host1 host2 host3
 
 # A host that is lost, and a host that lost its data, also without a change of the state.
 rm -r d/host3 d/host2/part-1.tar
-done_with 'hosts lacked 70.0 kB' 3 4x1 --lost host3 --to fsdp=3 "$data"
+done_with 'copied to hosts 70.0 kB' 3 4x1 --lost host3 --to fsdp=3 "$data"
 complete host0 host1 host2
 rm d/host1/books/part-0.tar
 done_with 'nothing to do' 3 4x1 --lost host3 --to fsdp=3 "$data"
-grep -q 'hosts lacked 3.00 MB' out || fail "a current state does not get its data files: $(cat out)"
+grep -q 'copied to hosts 3.00 MB' out || fail "a current state does not get its data files: $(cat out)"
 complete host0 host1 host2
-done_with 'hosts lacked 0 B' 3 4x1 --lost host3 "$data"
+done_with 'copied to hosts 0 B' 3 4x1 --lost host3 "$data"
+
+# The record is only what spares reading: damaged, or of a file that has changed, it is made anew. Modes are kept.
+: >d/host0/tpx.data-store.json
+chmod 640 d/host0/part-1.tar
+rm d/host1/part-1.tar
+done_with 'copied to hosts 70.0 kB' 3 4x1 --lost host3 "$data"
+[ "$(stat -c %a d/host1/part-1.tar)" = 640 ] || fail "the copy has mode $(stat -c %a d/host1/part-1.tar)"
+complete host0 host1 host2
 
 # What a killed run left is removed.
 mkdir d/host1/tpx.incoming && echo x >d/host1/tpx.incoming/part-1.tar && rm d/host1/part-1.tar
-done_with 'hosts lacked 70.0 kB' 3 4x1 --lost host3 "$data"
+done_with 'copied to hosts 70.0 kB' 3 4x1 --lost host3 "$data"
 complete host0 host1 host2
 
 # Contents that differ are found, although the sizes are equal, and a record whose file has changed is not trusted.
 printf x | dd of=d/host1/part-1.tar bs=1 seek=100 conv=notrunc 2>/dev/null
 [ "$(cmp -l corpus/part-1.tar d/host1/part-1.tar | wc -l)" -eq 1 ] || printf y | dd of=d/host1/part-1.tar bs=1 seek=100 conv=notrunc 2>/dev/null
-refused 1 "data file 'part-1.tar': hosts 'host0' and 'host1' have different contents (CRC-64 " 3 4x1 --lost host3 --to fsdp=2 "$data"
+refused 1 "data file 'part-1.tar': its content on host 'host1' differs from that on host 'host0' (CRC-64 " 3 4x1 --lost host3 --to fsdp=2 "$data"
 rm d/host1/part-1.tar
 echo longer >>d/host2/part-1.tar
 refused 1 "data file 'part-1.tar': has 70000 bytes on host 'host0' and 70007 on host 'host2'" 3 4x1 --lost host3 --to fsdp=2 "$data"
 rm d/host[0-2]/part-1.tar
-refused 3 "data file 'part-1.tar': is in no data store d/{host}; put it into one, or pass --data FILE" 3 4x1 --lost host3 --to fsdp=2 "$data"
+refused 3 "data file 'part-1.tar': not found in any data store (d/{host}) or in the folder of --data" 3 4x1 --lost host3 --to fsdp=2 "$data"
 cp corpus/part-1.tar d/host2/
 done_with 'fsdp=2' 3 4x1 --lost host3 --to fsdp=2 "$data"
 
-refused 2 "'d' has no {host} in it" 3 4x1 --lost host3 --data-store d
+refused 2 "'d' must contain {host}" 3 4x1 --lost host3 --data-store d
 refused 2 'cannot be used with --export' 3 4x1 --lost host3 --export e "$data"
+refused 2 'must be apart' 3 4x1 --lost host3 --data-store 's/{host}/staging'
+mpirun -n 2 "$tpx" migrate 'p/{host}' 'q/{host}' --emulate --hosts 2x1 --to fsdp=2 "$data" >out 2>err
+{ [ $? -eq 2 ] && grep -q -- '--data-store: requires --store' err; } || fail "--data-store is ignored without --store"
+exec 9<d/host0
+flock 9
+refused 1 "another run, or another host, uses this data store" 3 4x1 --lost host3 "$data"
+flock -u 9
 rm -r s
 sed -i 's|"books/part-0.tar"|"../part-0.tar"|' data.toml
 migrate 4 4x1 --import "$dcp" --iteration 9 --to fsdp=2 --data data.toml --data-store 'e/{host}'
 [ "$status" -eq 2 ] || fail "a path that leaves the data store is not refused, but $status"
-grep -q "data file '../part-0.tar': --data-store requires paths that are relative to the data file, without '..'" err || fail "another message"
+grep -q "data file '../part-0.tar': --data-store requires a path below the folder of the data file" err || fail "another message"
 [ -z "$(find e -type f 2>/dev/null)" ] || fail "a refused import writes data files"
+
+sed -i 's|"../part-0.tar"|"tpx.incoming/part-0.tar"|' data.toml
+migrate 4 4x1 --import "$dcp" --iteration 9 --to fsdp=2 --data data.toml --data-store 'e/{host}'
+{ [ "$status" -eq 2 ] && grep -q "names that begin with 'tpx.' are reserved" err; } || fail "a reserved name is not refused"
+
+# Megatron's index belongs to its data; any other .bin is a file of its own.
+rm -r e 2>/dev/null
+printf 'global_batch = 16\nvirtual_nodes = 4\nseed = 7\nconsumed = 0\n[[files]]\npath = "train.bin"\nsamples = 30\n' >bin.toml
+echo data >train.bin
+done_with 'data: 1 file' 2 2x1 --import "$dcp" --iteration 9 --to fsdp=2 --data bin.toml --data-store 'e/{host}'
+echo index >train.idx
+done_with 'data: 2 files' 2 2x1 --data bin.toml --data-store 'e/{host}'
+cmp train.idx e/host1/train.idx || fail "the index is not copied"

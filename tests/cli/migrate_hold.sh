@@ -90,6 +90,15 @@ migrate 3 3x1 --import 'hold:state-{host}' --iteration 5 --to fsdp=1,vn=4
 { [ "$status" -eq 1 ] && grep -q 'no store of 3 hosts has any file' err; } || fail "no keeper is not noticed"
 [ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'tpx-held-*' -user "$(id -u)" -mmin -1 2>/dev/null)" ] || fail "folders of links are left"
 
+# Parts of different checkpoints are refused, although names, shapes and layout are the same.
+cp -r "$vn" copy && sed -i 's/stream of virtual/STREAM of virtual/' copy/*.distcp || exit 1
+"$tpx" reshard copy other --to fsdp=2 >out 2>err || fail "not resharded"
+"$tpx" hold "$vn" --to fsdp=2,vn=4 --ranks 0 --name state-host0 >out 2>err || fail "not held"
+"$tpx" hold other --to fsdp=2,vn=4 --ranks 1 --name state-host1 >out 2>err || fail "not held"
+mpirun -n 2 "$tpx" migrate 'hold:state-{host}' 'mixed/{host}' --emulate --hosts 2x1 --to fsdp=2,vn=4 >out 2>err
+{ [ $? -eq 1 ] && grep -q 'may be parts of different checkpoints' err; } || fail "two checkpoints are mixed: $(cat err)"
+release
+
 for wrong in "--hold 0" "--hold x" "--hold-name x" "--hold 9 --hold-name a/b" "--hold 9 --export out"; do
     # shellcheck disable=SC2086 # words
     migrate 2 2x2 $wrong

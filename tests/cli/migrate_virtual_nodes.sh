@@ -21,7 +21,7 @@ nodes_of() {
     [ "$found" = "$2" ] || fail "$1 has the state of virtual nodes '$found' instead of '$2'"
 }
 
-done_with 'all hosts get the state of all virtual nodes' 2 2x1 --import "$dcp" --iteration 5 --to fsdp=2
+done_with 'every host gets the state of all virtual nodes, because the layout has no vn; add vn=4 to --to' 2 2x1 --import "$dcp" --iteration 5 --to fsdp=2
 nodes_of host0 0123
 nodes_of host1 0123
 
@@ -43,9 +43,9 @@ rm -r s/host0
 done_with '' 3 4x1 --lost host0 --to 'fsdp=3,vn=[1,1,2]'
 whole "$dcp" host1 host2 host3
 
-refused 2 "'virtual_nodes.3.bn.num_batches_tracked' is state of virtual node 3, but the layout has vn=2" \
+refused 2 "'virtual_node_state.3.bn.num_batches_tracked' is state of virtual node 3, but the layout has vn=2" \
     3 4x1 --lost host0 --import "$dcp" --iteration 6 --job other --to fsdp=2,vn=2
-refused 1 "virtual node 4 has no 'virtual_nodes.4.bn.num_batches_tracked': 4 of 8 virtual nodes have this value" \
+refused 1 "virtual node 4 has no 'virtual_node_state.4.bn.num_batches_tracked': 4 of 8 virtual nodes have this value" \
     3 4x1 --lost host0 --import "$dcp" --iteration 6 --job other --to fsdp=2,vn=8
 
 # Shared storage: every rank can read everything, so reshard needs no virtual nodes.

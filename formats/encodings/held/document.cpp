@@ -238,6 +238,7 @@ Manifest parse_manifest(std::string_view json) {
     for (const Json& part : list(root, "parts"))
         manifest.parts.push_back({plain_name(part, "document"), plain_name(part, "segment")});
     if (has(root, "config")) manifest.config = plain_name(root, "config");
+    if (has(root, "save")) manifest.save = text(root, "save");
     return manifest;
 }
 
@@ -246,6 +247,7 @@ std::string write_manifest(const Manifest& manifest) {
     for (const Manifest::Part& part : manifest.parts)
         json["parts"].push_back({{"document", part.document}, {"segment", part.segment}});
     if (!manifest.config.empty()) json["config"] = manifest.config;
+    if (!manifest.save.empty()) json["save"] = manifest.save;
     return json.dump();
 }
 

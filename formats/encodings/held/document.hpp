@@ -65,6 +65,7 @@ struct Manifest {
     };
     std::vector<Part> parts;
     std::string config;  ///< empty: none
+    std::string save;    ///< tells different saves apart; empty: unknown
 };
 
 /// The name of the manifest of one host in a folder that has the documents and segments of several hosts, and whether a

@@ -23,38 +23,48 @@ constexpr std::string_view record_schema = "tpx.data-store/1";
 /// `path` in the form under which a data store contains it.
 fs::path path_in_store(const std::string& path) {
     const fs::path plain = fs::path{path}.lexically_normal();
-    if (plain.empty() || plain.is_absolute() || *plain.begin() == ".." || !plain.has_filename() ||
-        plain == data_record_name)
-        throw usage_error(
-            "data file '{}': --data-store requires paths that are relative to the data file, without '..'", path);
+    if (plain.empty() || plain.is_absolute() || *plain.begin() == ".." || !plain.has_filename())
+        throw usage_error("data file '{}': --data-store requires a path below the folder of the data file", path);
+    if (plain.begin()->string().starts_with(reserved_prefix))
+        throw usage_error("data file '{}': names that begin with '{}' are reserved in a data store", path,
+                          reserved_prefix);
     return plain;
 }
 
 }  // namespace
 
-std::vector<fs::path> stored_data_files(const DataPosition& position) {
+std::vector<DataStoreFile> stored_data_files(const DataPosition& position) {
     if (position.files.empty()) throw usage_error("--data-store: the data position lists no files");
-    std::vector<fs::path> paths;
-    const auto add = [&](const fs::path& path) {
-        if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
+    std::vector<DataStoreFile> files;
+    const auto add = [&](const fs::path& path, bool is_optional) {
+        const auto known = std::ranges::find(files, path, &DataStoreFile::path);
+        if (known == files.end())
+            files.push_back({path, is_optional});
+        else
+            known->is_optional = known->is_optional && is_optional;
     };
     for (const DataFile& file : position.files) {
         const fs::path path = path_in_store(file.path);
-        const bool is_megatron = path.extension() == ".idx" || path.extension() == ".bin";
-        if (is_megatron) add(fs::path{path}.replace_extension(".idx"));
-        add(is_megatron ? fs::path{path}.replace_extension(".bin") : path);
+        add(path, false);
+        if (path.extension() == ".idx") add(fs::path{path}.replace_extension(".bin"), false);
+        if (path.extension() == ".bin") add(fs::path{path}.replace_extension(".idx"), true);
     }
-    return paths;
+    return files;
 }
 
 std::map<std::string, StoredData> read_data_record(const fs::path& folder) {
     std::map<std::string, StoredData> files;
     const fs::path path = folder / data_record_name;
     if (!path_exists(path)) return files;
-    const nlohmann::ordered_json json = read_sealed(record_schema, path);
-    for (const auto& file : json.at("files"))
-        files[file.at("path")] = {file.at("size"), file.at("modified"), file.at("crc")};
-    return files;
+    try {
+        const nlohmann::ordered_json json = read_sealed(record_schema, path);
+        for (const auto& file : json.at("files"))
+            files[file.at("path")] = {file.at("size"), file.at("modified"), file.at("crc")};
+        return files;
+    } catch (const Error&) {
+    } catch (const nlohmann::json::exception&) {
+    }
+    return {};
 }
 
 void write_data_record(const fs::path& folder, const std::map<std::string, StoredData>& files) {
@@ -70,7 +80,8 @@ StoredData stored_data_at(const fs::path& path) {
     if (::fstat(file.get(), &status) != 0) throw system_failure(path, errno);
     if (!S_ISREG(status.st_mode)) throw failure("{}: is not a regular file", path.string());
     constexpr std::int64_t second = 1'000'000'000;
-    return {static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec * second + status.st_mtim.tv_nsec, 0};
+    return {static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec * second + status.st_mtim.tv_nsec, 0,
+            status.st_mode & 0777};
 }
 
 }  // namespace tpx::formats

@@ -8,27 +8,39 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // A data store: the folder of one host that contains the data files of a job, under the paths of the data position.
 namespace tpx::formats {
 
+/// Names in a data store that begin so are those of tpx.
+inline constexpr std::string_view reserved_prefix = "tpx.";
+
 /// The name of the file in a data store that records the checksums of its files.
 inline constexpr const char* data_record_name = "tpx.data-store.json";
 
-/// The files that the data of `position` consists of, in their order and each once: Megatron's FILE.idx and FILE.bin
-/// belong together. Throws Error (usage) if the position lists no files, or if a path could leave the data store.
-std::vector<std::filesystem::path> stored_data_files(const DataPosition& position);
+/// A file that a data store contains.
+struct DataStoreFile {
+    std::filesystem::path path;  ///< relative to the data store
+    bool is_optional = false;    ///< no file if no host has it
+};
+
+/// The files that the data of `position` consists of, in their order and each once. With Megatron's FILE.idx comes
+/// FILE.bin, and with FILE.bin, if there is one, FILE.idx. Throws Error (usage) if the position lists no files, or if a
+/// path could leave the data store or has a name that tpx uses.
+std::vector<DataStoreFile> stored_data_files(const DataPosition& position);
 
 /// A file of a data store.
 struct StoredData {
     std::uint64_t size = 0;
     std::int64_t modified = 0;  ///< nanoseconds since 1970
     std::uint64_t crc = 0;      ///< linear CRC-64 of its content
+    unsigned mode = 0600;       ///< permissions, which are not recorded
 };
 
-/// The files that the record of the data store `folder` lists, by their paths. Empty if it has no record. Throws Error
-/// "PATH: cause" if the record is damaged.
+/// The files that the record of the data store `folder` lists, by their paths. Empty if it has no record, or a damaged
+/// one: then the files are read again.
 std::map<std::string, StoredData> read_data_record(const std::filesystem::path& folder);
 
 /// Writes the record.

@@ -92,10 +92,11 @@ TEST_CASE("law: the state of a virtual node is split as the virtual nodes are") 
 }
 
 TEST_CASE("names tell the virtual node whose state they are") {
-    CHECK(virtual_node_of("virtual_nodes.0.rng") == 0);
-    CHECK(virtual_node_of("app.virtual_nodes.12.bn.running_mean") == 12);
-    for (const char* name : {"virtual_nodes.3", "virtual_nodes.3.", "virtual_nodes.03.rng", "virtual_nodes.-1.rng",
-                             "virtual_nodes.x.rng", "my_virtual_nodes.3.rng", "virtual_nodes.99999999999.rng", "rng"})
+    CHECK(virtual_node_of("virtual_node_state.0.rng") == 0);
+    CHECK(virtual_node_of("app.virtual_node_state.12.bn.running_mean") == 12);
+    for (const char* name : {"virtual_node_state.3", "virtual_node_state.3.", "virtual_node_state.03.rng",
+                             "virtual_node_state.-1.rng", "virtual_node_state.x.rng", "my_virtual_node_state.3.rng",
+                             "virtual_node_state.99999999999.rng", "rng", "model.virtual_nodes.0.weight"})
         CHECK_MESSAGE(!virtual_node_of(name), name);
 }
 

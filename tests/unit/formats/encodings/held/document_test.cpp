@@ -77,7 +77,7 @@ TEST_CASE("malformed documents are refused") {
 }
 
 TEST_CASE("manifests name files beside them only") {
-    const Manifest manifest{{{"3", "4"}, {"5", "6"}}, "7"};
+    const Manifest manifest{{{"3", "4"}, {"5", "6"}}, "7", "job-5-2"};
     const std::string text = write_manifest(manifest);
     CHECK(text.starts_with(manifest_start));
     CHECK(write_manifest(parse_manifest(text)) == text);
