@@ -16,10 +16,21 @@ bool is_of_adapter(std::string_view name) {
 }  // namespace
 
 bool is_of_quantized_weights(std::string_view name) {
-    constexpr std::array<std::string_view, 14> endings{
-        ".qweight",          ".qzeros",           ".g_idx",         ".SCB",          ".weight.absmax", ".weight_scale",
-        ".weight_scale_inv", ".weight_scale_2",   ".weight_packed", ".weight_shape", ".input_scale",   "_proj_blocks",
-        "_proj_scales",      ".weight_zero_point"};
+    constexpr std::array<std::string_view, 15> endings{".qweight",
+                                                       ".qzeros",
+                                                       ".g_idx",
+                                                       ".SCB",
+                                                       ".weight.absmax",
+                                                       ".weight_scale",
+                                                       ".weight_scale_inv",
+                                                       ".weight_scale_2",
+                                                       ".weight_packed",
+                                                       ".weight_shape",
+                                                       ".input_scale",
+                                                       "_proj_blocks",
+                                                       "_proj_scales",
+                                                       ".weight_zero_point",
+                                                       ".weight_global_scale"};
     return name.find(".weight.quant_state.") != name.npos ||
            std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
 }

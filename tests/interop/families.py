@@ -131,6 +131,16 @@ NEWER = {
     "qwen3.5-moe": ("Qwen3_5MoeForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}, "tp=2,pp=2,dp=2,ep=2"),
 }  # fmt: skip
 
+# Models with biases in some of the linear layers, which Megatron has in all, those of queries, keys and values, or none.
+BIASES = {
+    "llama-attention": ("LlamaForCausalLM", {**GLU, "attention_bias": True}),
+    "llama-mlp": ("LlamaForCausalLM", {**GLU, "mlp_bias": True}),
+    "qwen3-attention": ("Qwen3ForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}),
+    "qwen3-moe-attention": ("Qwen3MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "norm_topk_prob": True, "attention_bias": True}),
+    "seed-oss-output": ("SeedOssForCausalLM", {**GLU, "head_dim": 8, "attention_dropout": 0.0, "attention_out_bias": True}),
+    "nemotron-mlp": ("NemotronForCausalLM", {**DENSE, "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "mlp_bias": True}),
+}  # fmt: skip
+
 # The same of families whose models Megatron Bridge builds: with layers of its own, or with layers that need a GPU.
 BRIDGED = {
     "gemma": ("GemmaForCausalLM", {**GLU, "head_dim": 8}, "tp=2,pp=2"),
@@ -361,6 +371,18 @@ KEPT = {
     "laguna": ("LagunaForCausalLM", {**GLU, **EXPERTS, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "sliding_window": 4,
                                      "layer_types": ["full_attention", "sliding_attention"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2}),
     "laguna-heads": ("LagunaForCausalLM", {**GLU, **EXPERTS, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "num_attention_heads_per_layer": [4, 6, 6, 4], "gating": "per-element"}),
+    "kimi-linear-biases": (
+        "KimiLinearForCausalLM",
+        {**LATENT, **EXPERTS, "num_experts": 4, "num_experts_per_token": 2, "num_shared_experts": 1, "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8,
+         "linear_num_heads": 4, "linear_head_dim": 6, "layer_types": ["linear_attention", "full_attention"] * 2, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "attention_bias": True},
+    ),
+    "gemma3n-biases": (
+        "Gemma3nForCausalLM",
+        {**GLU, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 6,
+         "vocab_size_per_layer_input": 90, "laurel_rank": 4, "altup_num_inputs": 3, "intermediate_size": [40] * 4, "activation_sparsity_pattern": [0.0] * 4, "attention_bias": True},
+    ),
+    "lfm3-biases": ("Lfm3ForCausalLM", {**GLU, "layer_types": ["conv", "full_attention"] * 2, "attention_bias": True}),
+    "stablelm-12b": ("StableLmForCausalLM", {**DENSE, "hidden_size": 32, "num_key_value_heads": 2, "use_parallel_residual": True, "qk_layernorm": True}),
     "lfm3": ("Lfm3ForCausalLM", {**GLU, "layer_types": ["conv", "full_attention"] * 2}),
     "mellum": ("MellumForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}),
     "minicpm3": ("MiniCPM3ForCausalLM", {**LATENT, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
@@ -440,6 +462,7 @@ KEPT = {
                          "layer_types": ["linear_attention", "indexed_attention"] * 2, "indexer_types": ["full"] * 4},
          "vision_config": {**EYES, "image_size": 28, "patch_size": 14}},
     ),
+    "bamba-biases": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4, "attention_bias": True, "mlp_bias": True}),
     "bamba": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4}),
     "bailing-hybrid": (
         "BailingHybridForCausalLM",
@@ -697,6 +720,18 @@ def _there_and_back(tpx, kind, settings, there_words, scratch, megatron, asked, 
     return faults if faults or megatron else _by_titan(tpx, hf, scratch) + _exchanged(tpx, kind, hf, scratch, ordered)
 
 
+def _biases(tpx, kind, settings, scratch):
+    """Biases of zeros that Megatron needs come with --allow-missing alone; on the way back, those that config.json lacks are dropped."""
+    hf, there, back = (Path(scratch, name) for name in ("hf", "there", "back"))
+    _save(kind, settings, hf)
+    words = ["reshard", hf, there, "--quiet", "--to", "tp=2,pp=2", "--format", "torch_dist", *PADDED]
+    refused = _tpx(tpx, *words)
+    if not refused or "--allow-missing" not in refused[0]:
+        return [f"tpx does not ask for --allow-missing: {refused}"]
+    faults = _tpx(tpx, *words, "--allow-missing") or _tpx(tpx, "reshard", there, back, "--quiet", "--to", "tp=1", "--format", "safetensors")
+    return faults or _differences(_tensors(back), _tensors(hf)) + _load(kind, back)[1]
+
+
 def main(tpx):
     failed = 0
     transformers.logging.set_verbosity_error()
@@ -714,6 +749,13 @@ def main(tpx):
                 faults = [f"{type(error).__name__}: {error}"]
         failed += bool(faults)
         print(f"{'FAIL' if faults else 'ok'}: {name} ({kind}) through {words[1]} of {words[3]}")
+        for line in faults[:6]:
+            print(f"  {line}")
+    for name, (kind, settings) in BIASES.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            faults = _biases(tpx, kind, settings, scratch)
+        failed += bool(faults)
+        print(f"{'FAIL' if faults else 'ok'}: biases of {name} ({kind})")
         for line in faults[:6]:
             print(f"  {line}")
     return 1 if failed else 0
