@@ -148,7 +148,8 @@ private:
         if (wanted != "mcore" || reading.source() != "hf" || (reading.dialect && reading.dialect->name == wanted))
             return;
         if (!reading.family) {
-            // Rules of the family that model_type names may not fit because of such a setting.
+            // The family that model_type names may require a tensor that is missing because of such a setting.
+            if (!reading.why_not.ends_with("is missing")) return;
             const auto type = config.find("model_type");
             const auto* text = type == config.end() ? nullptr : std::get_if<std::string>(&type->second);
             const auto number = text ? source_.families.of_type(*text) : std::nullopt;
@@ -273,7 +274,7 @@ private:
         for (const DroppedCopy& copy : out_.dropped_copies)
             if (copy.kept != copy.dropped && is_copy(source_.reading.meanings[copy.dropped])) named.push_back(&copy);
         if (named.empty()) return;
-        out_.notes.push_back(fmt::format("dropped {} whose values are those of others ('{}' is '{}'{})",
+        out_.notes.push_back(fmt::format("dropped {} with the same values as others ('{}' is '{}'{})",
                                          counted(named.size(), "tensor"), tensors[named[0]->dropped].name,
                                          tensors[named[0]->kept].name, named.size() > 1 ? ", ..." : ""));
     }

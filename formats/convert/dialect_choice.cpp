@@ -95,12 +95,12 @@ std::string why_no_titan_model(const Source& source) {
             const bool named = std::ranges::any_of(titan->rules, [&](const Rule& rule) {
                 return std::ranges::find(rule.expression.parts, part) != rule.expression.parts.end();
             });
-            if (!named) return fmt::format("of '{}'", source.checkpoint.catalogue.tensors[t].name);
+            if (!named) return fmt::format("has no '{}'", source.checkpoint.catalogue.tensors[t].name);
             stored.insert(part);
         }
     }
     const bool is_base = !reading.prefixed && !reading.dialect->bare && !stored.contains("head");
-    return is_base && reading.family->tensors.contains("head") ? "without an output layer" : "";
+    return is_base && reading.family->tensors.contains("head") ? "needs an output layer" : "";
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     }
     if (wanted == "titan" && !asked) {
         if (const std::string why = why_no_titan_model(source); !why.empty()) {
-            notes.push_back(fmt::format("names are kept: torchtitan has no model {}", why));
+            notes.push_back(fmt::format("names are kept: torchtitan's model {}", why));
             return nullptr;
         }
     }

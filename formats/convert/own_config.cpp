@@ -24,6 +24,29 @@ namespace {
 
 constexpr std::string_view framework = "hf";
 
+/// The words of layer_types and mlp_layer_types in transformers 5.23 and before.
+constexpr std::array<std::string_view, 21> kinds_of_layers{"full_attention",
+                                                           "sliding_attention",
+                                                           "chunked_attention",
+                                                           "window_attention",
+                                                           "indexed_attention",
+                                                           "compressed_sparse_attention",
+                                                           "heavily_compressed_attention",
+                                                           "minimax_m3_sparse",
+                                                           "conv",
+                                                           "moe",
+                                                           "hybrid",
+                                                           "hybrid_sliding",
+                                                           "reference_sliding_attention",
+                                                           "linear_attention",
+                                                           "sparse",
+                                                           "dense",
+                                                           "mamba",
+                                                           "attention",
+                                                           "deepseek_sparse_attention",
+                                                           "qwen_sparse_attention",
+                                                           "hash_moe"};
+
 /// Lists of config.json with an item for each layer.
 constexpr std::array<std::string_view, 3> lists_of_layers{"layer_types", "mlp_layer_types", "layers_block_type"};
 
@@ -42,6 +65,27 @@ void check_layers(const Source& source, const Config& own) {
             own.contains("n_layer") ? "n_layer" : "num_hidden_layers", stored);
 }
 
+/// Layers beyond those that config.json counts must have tensors that only layers for multi-token prediction have.
+void check_predicting_layers(const Source& source, const Config& own) {
+    const Reading& reading = source.reading;
+    const auto count = Dims{*reading.family, framework, own}['L'];
+    const Occurrences stored = occurrences_of(reading, source.checkpoint.catalogue.tensors, Role::weight);
+    std::set<int> beyond, predicting;
+    for (const auto& [name, occurrence] : stored) {
+        if (occurrence.places.empty()) continue;
+        const bool is_below = count && occurrence.places.begin()->layer < *count;
+        for (const Place& place : occurrence.places) {
+            if (!count || place.layer < *count) continue;
+            beyond.insert(place.layer);
+            if (!is_below) predicting.insert(place.layer);
+        }
+    }
+    for (const int layer : beyond)
+        if (!predicting.contains(layer))
+            throw failure("layer {} is stored, but config.json has {}{}", layer,
+                          counted(static_cast<std::uint64_t>(*count), "layer"), remedy);
+}
+
 /// The lists of config.json must have a word for each layer; layers for multi-token prediction may have one, too.
 void check_lists(const Source& source, const Config& own) {
     const Dims told{*source.reading.family, framework, own};
@@ -54,9 +98,15 @@ void check_lists(const Source& source, const Config& own) {
         const auto items = integer(own, fmt::format("{}.count", key));
         const auto* text = std::get_if<std::string>(&list->second);
         const auto is_word = [](const ConfigValue& item) { return std::holds_alternative<std::string>(item); };
-        if (!items || !text || !std::ranges::all_of(split_list(*text), is_word))
+        const std::vector<ConfigValue> words = text ? split_list(*text) : std::vector<ConfigValue>{};
+        if (!items || !text || !std::ranges::all_of(words, is_word))
             throw failure("config.json contradicts itself: {} must be a list of {}, but is {}{}", key,
                           counted(static_cast<std::uint64_t>(*count), "word"), spelled(list->second), remedy);
+        for (const ConfigValue& word : words)
+            if (key != "layers_block_type" &&
+                std::ranges::find(kinds_of_layers, std::get<std::string>(word)) == kinds_of_layers.end())
+                throw failure("config.json contradicts itself: {} has '{}', which is no kind of layer that tpx knows{}",
+                              key, spelled(word), remedy);
         if (*items < *count || (*items > most && !holds(own, "num_nextn_predict_layers")))
             throw failure("config.json contradicts itself: {} has {}, but there are {}{}", key,
                           counted(static_cast<std::uint64_t>(*items), "item"),
@@ -71,8 +121,14 @@ std::set<std::string> settings_of_difference(const Reading& reading, const Meani
     const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
     for (int k = 0; k < std::min({have.size(), asked.size(), static_cast<int>(axes.size())}); ++k) {
         if (have[k] == asked[k]) continue;
-        for (const Token token : axes[static_cast<std::size_t>(k)])
-            for (const std::string& setting : size_settings(reading, token.letter)) found.insert(setting);
+        for (const Token token : axes[static_cast<std::size_t>(k)]) {
+            found.merge(size_settings(reading, token.letter));
+            if (token.letter != '+') continue;
+            for (const std::string& part : meaning.rule->expression.parts)
+                for (const Axis& axis : reading.family->tensor(part).axes)
+                    for (const Token own : axis)
+                        if (own.letter != 'l') found.merge(size_settings(reading, own.letter));
+        }
     }
     return found;
 }
@@ -113,9 +169,13 @@ void check_own_config(const Source& source, const std::string& own, const Config
     const Config written = parse_config_json(own);
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     check_layers(source, written);
+    check_predicting_layers(source, written);
     check_lists(source, written);
     const Reading reading = without_added(source);
-    if (reading.dialect->name == framework) check_shapes(reading, tensors);
+    if (reading.dialect->name == framework) {
+        if (!reading.unknown.empty()) return;  // the conversion names them
+        check_shapes(reading, tensors);
+    }
     const std::string why_not = [&]() -> std::string {
         try {
             return misfit(express(reading, tensors, names_of_transformers(reading), config, 1, {}), {}, written);
@@ -139,7 +199,10 @@ std::vector<DroppedCopy> drop_unknown_biases(Source& source, const std::string& 
     } catch (const Error&) {  // check_own_config() says what is wrong
         return dropped;
     }
-    const auto is_unknown = [&](const std::string& part) { return part.ends_with("_bias") && !model.contains(part); };
+    const auto is_unknown = [&](const std::string& part) {
+        return part.ends_with("_bias") && family.present.contains(part) && !family.tensor(part).outer &&
+               !model.contains(part);
+    };
     for (std::uint32_t t = 0; t < reading.meanings.size(); ++t) {
         Meaning& meaning = reading.meanings[t];
         if (meaning.kind != Meaning::Kind::parameter ||

@@ -147,6 +147,9 @@ BRIDGED = {
     "gemma2": ("Gemma2ForCausalLM", {**GLU, "head_dim": 8, "sliding_window": 4, "query_pre_attn_scalar": 8}, "tp=2,pp=2"),
     "gemma3": ("Gemma3ForCausalLM", {**GLU, "head_dim": 8, "sliding_window": 4, "query_pre_attn_scalar": 8, "layer_types": ["sliding_attention", "full_attention"] * 2,
                                          "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}, "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}}}, "tp=2,pp=2"),
+    # Llamas with configurations of their own
+    "iquestcoder": ("LlamaForCausalLM", {**GLU, "head_dim": 8, "config_class": "IQuestCoderConfig"}, "tp=2,pp=2"),
+    "internlm3": ("LlamaForCausalLM", {**GLU, "head_dim": 8, "config_class": "InternLM3Config"}, "tp=2,pp=2"),
     "exaone4": ("Exaone4ForCausalLM", {**GLU, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}, "tp=2,pp=2"),
     "minimax-m2": ("MiniMaxM2ForCausalLM", {**GLU, "head_dim": 8, "rotary_dim": 4, "num_local_experts": 4, "num_experts_per_tok": 2}, "tp=2,pp=2,dp=2,ep=2"),
     "ernie-4.5-moe": (
@@ -553,6 +556,8 @@ UNPLANNED = {
     **dict.fromkeys(("deepseek-v3", "deepseek-v3-yarn", "deepseek-v4", "glm-4.5", "glm-4.5-dense"), COUNTED),
     # without the output layer of a language model
     **dict.fromkeys(("bert-classes", "bert-answers", "biogpt-classes", "gpt2-classes", "llama-base", "llama-classes", "t5-words", "t5-encoder"), COUNTED),
+    # norms for each head, which every rank has
+    "stablelm-12b": COUNTED,
     # decoders of more layers than the encoder are counted without the rest
     "t5": COUNTED,
     # its experts are looked up by keys, as many as the root of their number
@@ -589,7 +594,9 @@ ORDERED = {
 
 def _config(kind, settings):
     # transformers writes defaults into the dicts that it is given, which several models here share.
-    return getattr(transformers, kind).config_class(**copy.deepcopy(settings))
+    settings = copy.deepcopy(settings)
+    own = settings.pop("config_class", None)
+    return (getattr(transformers, own) if own else getattr(transformers, kind).config_class)(**settings)
 
 
 def _save(kind, settings, folder, unsaved=()):

@@ -115,6 +115,7 @@ def fp4(tpx, failures):
     """NVFP4 of compressed-tensors and ModelOpt with all scales, MXFP4 of compressed-tensors with all finite scales."""
     from compressed_tensors.compressors.mx_utils import decompress_mx_scale
     from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+    from compressed_tensors.quantization.lifecycle.forward_helpers import _dequantize
 
     codes = torch.randint(0, 256, (256, 32), dtype=torch.int64).to(torch.uint8)
     values = unpack_fp4_from_uint8(codes, 256, 64)
@@ -123,13 +124,13 @@ def fp4(tpx, failures):
     blocks = values.reshape(256, 4, 16)
     for whole in (1.0, 3.0, 0.0137, 2688.0, 1e-30):
         whole = torch.tensor([whole])
-        tensors = {"a.weight_packed": codes, "a.weight_scale": scales, "a.weight_global_scale": whole, "a.input_global_scale": whole}
+        tensors = {"a.weight_packed": codes, "a.weight_scale": scales, "a.weight_global_scale": whole, "a.input_global_scale": whole.clone()}
         expected = _dequantize(blocks, scales.to(torch.bfloat16).unsqueeze(-1), None, torch.bfloat16, whole).reshape(256, 64)
         found = dequantized(tpx, tensors, "bf16", {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"})
         if found.keys() != {"a.weight"} or not same(found["a.weight"], expected):
             failures.append(f"nvfp4 of compressed-tensors, scale {whole}")
         # nvidia-modelopt, quantization/qtensor/nvfp4_tensor.py: dequantize()
-        tensors = {"a.weight": codes, "a.weight_scale": scales, "a.weight_scale_2": whole[0], "a.input_scale": whole[0]}
+        tensors = {"a.weight": codes, "a.weight_scale": scales, "a.weight_scale_2": whole[0].clone(), "a.input_scale": whole[0].clone()}
         expected = (blocks.float() * (scales.float() * whole).unsqueeze(-1)).reshape(256, 64).bfloat16()
         found = dequantized(tpx, tensors, "bf16", {"quant_method": "modelopt", "quant_algo": "NVFP4"})
         if found.keys() != {"a.weight"} or not same(found["a.weight"], expected):
