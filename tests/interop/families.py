@@ -136,7 +136,6 @@ BIASES = {
     "llama-attention": ("LlamaForCausalLM", {**GLU, "attention_bias": True}),
     "llama-mlp": ("LlamaForCausalLM", {**GLU, "mlp_bias": True}),
     "qwen3-attention": ("Qwen3ForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}),
-    "qwen3-moe-attention": ("Qwen3MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "norm_topk_prob": True, "attention_bias": True}),
     "seed-oss-output": ("SeedOssForCausalLM", {**GLU, "head_dim": 8, "attention_dropout": 0.0, "attention_out_bias": True}),
     "nemotron-mlp": ("NemotronForCausalLM", {**DENSE, "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "mlp_bias": True}),
 }  # fmt: skip
@@ -580,7 +579,7 @@ ORDERED = {
     # all query heads share one key-value head, which every rank has
     *("falcon-multi-query", "gpt-bigcode", "deepseek-v4"),
     # every rank has the weights of norms over all heads
-    *("olmo2", "olmo3", "flex-olmo", "olmo-hybrid"),
+    *("stablelm-12b", "olmo2", "olmo3", "flex-olmo", "olmo-hybrid"),
     # every rank has the steps and keys of all heads, in their order
     *("doge", "doge-experts"),
     # every rank has the whole input of a projection
