@@ -36,6 +36,10 @@ bool is_of_quantized_weights(std::string_view name) {
 }
 
 std::string_view why_beyond_rules(std::string_view name) {
+    if (name.find(".experts.") != name.npos && name.find(".adapter.") != name.npos)
+        return "belongs to a LoRA adapter that experts of Megatron share, and PEFT has no such adapters; merge it into "
+               "its "
+               "base in Megatron Bridge";
     if (is_of_adapter(name))
         return "belongs to a LoRA adapter; merge the adapter into its base: tpx reshard BASE OUT --merge-adapter DIR";
     if (is_of_quantized_weights(name))

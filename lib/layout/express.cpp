@@ -124,7 +124,9 @@ private:
     void require_parts(const Rule& rule, const Occurrence& first, Place named, const std::set<Place>& places) const {
         for (const std::string& part : rule.expression.parts) {
             const auto found = have_.find(part);
-            if (found == have_.end() || !std::ranges::includes(found->second.places, places))
+            // Not std::ranges::includes(), which takes as long as there are experts in all layers.
+            const auto is_there = [&](const Place& place) { return found->second.places.contains(place); };
+            if (found == have_.end() || !std::ranges::all_of(places, is_there))
                 throw failure("its part '{}' is missing from the source", part);
             if (found->second.dtype != first.dtype)
                 throw failure("its parts have different dtypes ({} and {})", tpx::name(first.dtype),
