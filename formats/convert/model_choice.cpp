@@ -136,7 +136,10 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
     // A model that gets other names must be the one of its config.json, which goes along.
     const bool renamed = dialect && dialect->name != source.reading.dialect->name && source.reading.source() == "hf";
     const bool adapter = source.reading.family && is_of_adapters(*source.reading.family);
-    if (whole && known && !adapter && (strict || renamed)) check_own_config(source, own, config);
+    if (whole && known && !adapter && (strict || renamed))
+        check_own_config(source, own, config);
+    else if (whole && known && source.reading.family->config.contains("hf"))
+        check_layer_count(source, written);
     // An adapter has no config.json; a known one is that of the base.
     if (adapter && target.format->is_hugging_face) return {dialect, File::none};
     if (whole || (!own.empty() && !strict)) return {dialect, File::own};

@@ -52,19 +52,6 @@ constexpr std::array<std::string_view, 3> lists_of_layers{"layer_types", "mlp_la
 
 constexpr std::string_view remedy = "; correct config.json, or pass --set KEY=VALUE";
 
-/// All layers that config.json counts must be stored, and no others.
-void check_layers(const Source& source, const Config& own) {
-    const Reading& reading = source.reading;
-    const Dims told{*reading.family, framework, own};
-    const auto count = told[reading.family->dims.contains('L') ? 'L' : 'l'];
-    const int stored = layers(reading, source.checkpoint.catalogue.tensors);
-    if (count && *count != stored)
-        throw failure(
-            "config.json has {}, but the checkpoint contains {}; complete the checkpoint, or pass --set {}={}",
-            counted(static_cast<std::uint64_t>(*count), "layer"), counted(static_cast<std::uint64_t>(stored), "layer"),
-            own.contains("n_layer") ? "n_layer" : "num_hidden_layers", stored);
-}
-
 /// Layers beyond those that config.json counts must have tensors that only layers for multi-token prediction have.
 void check_predicting_layers(const Source& source, const Config& own) {
     const Reading& reading = source.reading;
@@ -165,10 +152,22 @@ Dialect names_of_transformers(const Reading& reading) {
     return with_state_names(StateNames::by_torch, *dialect);
 }
 
+void check_layer_count(const Source& source, const Config& own) {
+    const Reading& reading = source.reading;
+    const Dims told{*reading.family, framework, own};
+    const auto count = told[reading.family->dims.contains('L') ? 'L' : 'l'];
+    const int stored = layers(reading, source.checkpoint.catalogue.tensors);
+    if (count && *count != stored)
+        throw failure(
+            "config.json has {}, but the checkpoint contains {}; complete the checkpoint, or pass --set {}={}",
+            counted(static_cast<std::uint64_t>(*count), "layer"), counted(static_cast<std::uint64_t>(stored), "layer"),
+            own.contains("n_layer") ? "n_layer" : "num_hidden_layers", stored);
+}
+
 void check_own_config(const Source& source, const std::string& own, const Config& config) {
     const Config written = parse_config_json(own);
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
-    check_layers(source, written);
+    check_layer_count(source, written);
     check_predicting_layers(source, written);
     check_lists(source, written);
     const Reading reading = without_added(source);

@@ -13,6 +13,9 @@ namespace tpx::formats {
 /// stored becomes the weight. Throws Error if the family has no such names.
 Dialect names_of_transformers(const Reading& reading);
 
+/// Requires that as many layers are stored as the config.json `own` counts. Throws Error with both numbers.
+void check_layer_count(const Source& source, const Config& own);
+
 /// Requires that `own`, the text of the config.json of `source`, describes the model whose tensors are stored: their
 /// layers, shapes, and which of them there are. `config` has these settings and those that the user adds. Throws Error
 /// that names the setting or the tensor, with the numbers of both.

@@ -8,6 +8,7 @@
 #include "lib/layout/occurrences.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/remainders.hpp"
+#include "lib/layout/size_text.hpp"
 #include "lib/layout/states.hpp"
 #include "lib/layout/stored_name.hpp"
 #include "lib/layout/suggest.hpp"
@@ -37,7 +38,8 @@ Shape shape_of(const Reading& reading, const Dims& sizes, const Meaning& meaning
         if (axis.padded) size = padded_size(reading, config, tp, letter, axis.size);
         if (!size && stored && (*stored)[shape.size()] % tp == 0) size = (*stored)[shape.size()];
         if (!size)
-            throw failure("to what '{}' is padded is not known; give --set make_vocab_size_divisible_by=N", letter);
+            throw failure("to what {} is padded is not known; give --set make_vocab_size_divisible_by=N",
+                          size_text(reading, std::string_view{&letter, 1}));
         shape.push_back(*size);
     }
     return shape;
