@@ -39,9 +39,12 @@ struct Single {
 
 void check_copy(const mpi::Comm& comm, const formats::DroppedCopy& copy, const Catalogue& source,
                 const ExecOptions& exec) {
-    const Single kept{source, copy.kept, copy.kept_part}, dropped{source, copy.dropped, copy.dropped_part};
+    Single kept{source, copy.kept, copy.kept_part};
+    const Single dropped{source, copy.dropped, copy.dropped_part};
+    if (copy.is_zero) kept.pieces.clear();  // elements that no piece has are zero
     const Tensor &one = kept.tensors[0], &other = dropped.tensors[0];
     const auto refuse = [&](const std::string& how) {
+        if (copy.is_zero) throw mpi::AgreedError{failure("tensor '{}': {}; {}", other.name, how, copy.remedy)};
         throw mpi::AgreedError{
             failure("tensor '{}': should be a copy of '{}', but {}; {}", other.name, one.name, how, copy.remedy)};
     };

@@ -22,9 +22,10 @@ namespace tpx::formats {
 struct Source {
     Checkpoint checkpoint;
     Reading reading;
-    std::optional<Layout> layout;      ///< nothing when no layout explains its boxes
-    Families families;                 ///< that it may be read as; `reading` points into them
-    bool has_computed_values = false;  ///< values of some tensors are computed from what is stored
+    std::optional<Layout> layout;                  ///< nothing when no layout explains its boxes
+    Families families;                             ///< that it may be read as; `reading` points into them
+    bool has_computed_values = false;              ///< values of some tensors are computed from what is stored
+    std::vector<std::uint32_t> added_biases = {};  ///< tensors that are not stored, see add_missing_biases()
 };
 
 /// Opens and reads the checkpoint at `path`. `config` adds to, and overrides, the configuration found beside the

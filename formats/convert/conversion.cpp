@@ -2,6 +2,7 @@
 #include "formats/convert/conversion.hpp"
 #include "formats/adapters/adapter_config.hpp"
 #include "formats/convert/addends.hpp"
+#include "formats/convert/canonical.hpp"
 #include "formats/convert/canonical_pieces.hpp"
 #include "formats/convert/conversion_draft.hpp"
 #include "formats/convert/dialect_choice.hpp"
@@ -12,6 +13,7 @@
 #include "formats/convert/missing_weights.hpp"
 #include "formats/convert/model_choice.hpp"
 #include "formats/convert/notes.hpp"
+#include "formats/convert/own_config.hpp"
 #include "formats/convert/source_places.hpp"
 #include "formats/convert/target_names.hpp"
 #include "formats/convert/target_states.hpp"
@@ -22,7 +24,9 @@
 #include "formats/folder_files.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "formats/state/roles.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
+#include "lib/layout/limits.hpp"
 #include "lib/layout/shard_map.hpp"
 
 #include <algorithm>
@@ -109,7 +113,11 @@ private:
     /// Dequantizes the source if the target stores plain values, restores Megatron's common state, and decides which
     /// files beside the tensors are copied.
     void settle_source() {
-        if (needs_values(source_, target_)) dequantize(source_, target_.dtype);
+        if (needs_values(source_, target_)) {
+            if (std::string note = dequantization_note(source_, target_); !note.empty())
+                out_.notes.push_back(std::move(note));
+            dequantize(source_, target_.dtype);
+        }
         if (const auto& quantised = source_.checkpoint.quantised; !quantised.empty())
             throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
                           quantised.size() - 1, quantised[0].type);
@@ -122,10 +130,35 @@ private:
     void choose_names() {
         Config config = source_.reading.config;
         for (const auto& [key, value] : target_.config) config[key] = value;
-        choice_ = choose_model(source_, target_, choose_dialect(source_, target_, out_.notes), config, out_.notes);
+        check_settings(config);
+        const Dialect* dialect = choose_dialect(source_, target_, out_.notes);
+        const std::string own = own_config_json(source_, target_);
+        const bool to_transformers = dialect && dialect->name == "hf" && source_.reading.dialect->name == "mcore";
+        if (to_transformers && !own.empty() && source_.reading.complete) zeros_ = drop_unknown_biases(source_, own);
+        choice_ = choose_model(source_, target_, dialect, config, out_.notes);
         if (choice_.dialect == nullptr) return;
         if (std::string note = change_addends(source_, *choice_.dialect, target_.dtype); !note.empty())
             out_.notes.push_back(std::move(note));
+    }
+
+    /// Refuses settings of a config.json that Megatron does not follow. Parameters that come with them have no names
+    /// there, which would not be the reason.
+    void check_settings(const Config& config) const {
+        Reading reading = source_.reading;
+        const std::string_view wanted = target_.dialect.empty() ? target_.format->dialect : target_.dialect;
+        if (wanted != "mcore" || reading.source() != "hf" || (reading.dialect && reading.dialect->name == wanted))
+            return;
+        if (!reading.family) {
+            // The family that model_type names may require a tensor that is missing because of such a setting.
+            if (!reading.why_not.ends_with("is missing")) return;
+            const auto type = config.find("model_type");
+            const auto* text = type == config.end() ? nullptr : std::get_if<std::string>(&type->second);
+            const auto number = text ? source_.families.of_type(*text) : std::nullopt;
+            if (!number) return;
+            reading.family = &source_.families[*number];
+        }
+        check_limits({.reading = std::move(reading), .tensors = source_.checkpoint.catalogue.tensors},
+                     std::string{wanted}, config);
     }
 
     void check() {
@@ -230,13 +263,38 @@ private:
             for (DroppedCopy& tie : dropped_ties(source_.checkpoint, source_.reading, out_.expressed))
                 out_.dropped_copies.push_back(std::move(tie));
         }
+        note_copies();
+        note_zeros();
         formats::note_dropped(source_, target_, out_);
         note_split_files(target_, out_);
+    }
+
+    /// Tells of copies that have names of their own, as layers for multi-token prediction have of the embedding.
+    void note_copies() {
+        const auto& tensors = source_.checkpoint.catalogue.tensors;
+        std::vector<const DroppedCopy*> named;
+        for (const DroppedCopy& copy : out_.dropped_copies)
+            if (copy.kept != copy.dropped && is_copy(source_.reading.meanings[copy.dropped])) named.push_back(&copy);
+        if (named.empty()) return;
+        out_.notes.push_back(fmt::format("dropped {} with the same values as others ('{}' is '{}'{})",
+                                         counted(named.size(), "tensor"), tensors[named[0]->dropped].name,
+                                         tensors[named[0]->kept].name, named.size() > 1 ? ", ..." : ""));
+    }
+
+    void note_zeros() {
+        if (zeros_.empty()) return;
+        const auto& tensors = source_.checkpoint.catalogue.tensors;
+        for (const DroppedCopy& zero : zeros_) std::erase(out_.expressed.left_out, tensors[zero.dropped].name);
+        out_.notes.push_back(fmt::format("dropped {} of zeros: biases that the model of config.json lacks ('{}'{})",
+                                         counted(zeros_.size(), "tensor"), tensors[zeros_[0].dropped].name,
+                                         zeros_.size() > 1 ? ", ..." : ""));
+        out_.dropped_copies.insert(out_.dropped_copies.end(), zeros_.begin(), zeros_.end());
     }
 
     Source& source_;
     Target target_;
     ModelChoice choice_{};
+    std::vector<DroppedCopy> zeros_;  // biases that the target does not have
     Config config_;
     std::map<std::string, DType> made_;  // weights that are masters only in the source
     Conversion out_;

@@ -82,6 +82,27 @@ bool lacks_titan_names(const Source& source, std::string_view wanted, bool asked
     return !whole.empty();
 }
 
+/// Why torchtitan, which has a model of the family, has none with these tensors; "" if it has.
+std::string why_no_titan_model(const Source& source) {
+    const Reading& reading = source.reading;
+    const Dialect* titan = reading.family ? reading.family->dialect("titan") : nullptr;
+    if (titan == nullptr || reading.dialect == titan) return "";
+    std::set<std::string_view> stored;
+    for (std::size_t t = 0; t < reading.meanings.size(); ++t) {
+        const Meaning& meaning = reading.meanings[t];
+        if (meaning.kind != Meaning::Kind::parameter) continue;
+        for (const std::string& part : meaning.rule->expression.parts) {
+            const bool named = std::ranges::any_of(titan->rules, [&](const Rule& rule) {
+                return std::ranges::find(rule.expression.parts, part) != rule.expression.parts.end();
+            });
+            if (!named) return fmt::format("has no '{}'", source.checkpoint.catalogue.tensors[t].name);
+            stored.insert(part);
+        }
+    }
+    const bool is_base = !reading.prefixed && !reading.dialect->bare && !stored.contains("head");
+    return is_base && reading.family->tensors.contains("head") ? "needs an output layer" : "";
+}
+
 }  // namespace
 
 const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes) {
@@ -98,6 +119,12 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     if (lacks_titan_names(source, wanted, asked)) {
         notes.emplace_back("names are kept: parts outside the language model have no torchtitan names");
         return nullptr;
+    }
+    if (wanted == "titan" && !asked) {
+        if (const std::string why = why_no_titan_model(source); !why.empty()) {
+            notes.push_back(fmt::format("names are kept: torchtitan's model {}", why));
+            return nullptr;
+        }
     }
     const bool unwrap =
         target.format->is_hugging_face && reading.family && reading.dialect->name == wanted && is_wrapped(source);

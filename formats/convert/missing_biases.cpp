@@ -37,6 +37,7 @@ void add(Source& source, const Rule& rule, Place place) {
     Shape shape;
     for (const FactoredAxis& axis : factored_shape(*reading.family, meaning, reading.dims, 1))
         shape.push_back(axis.size);
+    source.added_biases.push_back(static_cast<std::uint32_t>(catalogue.tensors.size()));
     catalogue.tensors.push_back({std::move(name), catalogue.tensors.front().dtype, shape});
     reading.meanings.push_back(meaning);
     if (!source.checkpoint.roles.empty()) source.checkpoint.roles.push_back(Role::weight);

@@ -14,6 +14,7 @@
 #include "lib/layout/model.hpp"
 #include "lib/layout/occurrences.hpp"
 #include "lib/layout/places.hpp"
+#include "lib/layout/stored_name.hpp"
 
 #include <fmt/format.h>
 
@@ -101,7 +102,8 @@ private:
         if (found == stored_.end() && !may_be_required) {
             if (!tensor.tie.empty() && stored_.contains(tensor.tie) && has_output_layer())
                 lines_.push_back(fmt::format("'{}': no tensor is stored; the configuration does not tie it to '{}'",
-                                             name, tensor.tie));
+                                             stored_name(source_.reading, name, {}),
+                                             stored_name(source_.reading, tensor.tie, {})));
             return;
         }
         if (!tensor.has('l')) return;
@@ -109,7 +111,9 @@ private:
         for (const Index layer : layers_)
             if (is_required(tensor, layer) && (found == stored_.end() || !has_layer(found->second.places, layer)))
                 without.push_back(layer);
-        if (!without.empty()) lines_.push_back(fmt::format("{}: no tensor '{}' is stored", layers_text(without), name));
+        if (!without.empty())
+            lines_.push_back(
+                fmt::format("{}: no tensor '{}' is stored", layers_text(without), stored_in(name, without[0])));
         if (tensor.ep != 0 && found != stored_.end()) check_experts(name, found->second);
     }
 
@@ -190,7 +194,7 @@ private:
                     without.push_back(layer);
             if (!without.empty())
                 lines_.push_back(fmt::format("{}: no tensor '{}' is stored, but config.json requires it",
-                                             layers_text(without), name));
+                                             layers_text(without), stored_in(name, without[0])));
         }
     }
 
@@ -215,9 +219,18 @@ private:
             for (int expert = 0; expert < experts; ++expert)
                 if (!occurrence.places.contains({static_cast<int>(layer), expert})) without.push_back(expert);
             if (!without.empty())
-                lines_.push_back(fmt::format("layer {}: no tensor '{}' of expert{} {} is stored", layer, name,
-                                             without.size() == 1 ? "" : "s", ranges_text(without)));
+                lines_.push_back(fmt::format("layer {}: no tensor '{}' of expert{} {} is stored", layer,
+                                             stored_in(name, layer, without[0]), without.size() == 1 ? "" : "s",
+                                             ranges_text(without)));
         }
+    }
+
+    /// What the checkpoint calls a tensor of a layer; of its experts, that of `expert`.
+    std::string stored_in(const std::string& name, Index layer, Index expert = 0) const {
+        const bool of_experts = source_.reading.family->tensor(name).ep != 0;
+        return stored_name(
+            source_.reading, name,
+            {static_cast<int>(layer), of_experts ? std::optional{static_cast<int>(expert)} : std::nullopt});
     }
 
     /// Whether the configuration is that of a model with an output layer of its own.

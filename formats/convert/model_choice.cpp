@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/model_choice.hpp"
 
-#include "formats/convert/kept_names.hpp"
+#include "formats/convert/own_config.hpp"
 #include "formats/driver.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/settings/model_config.hpp"
 #include "formats/state/roles.hpp"
-#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/adapter_family.hpp"
 #include "lib/layout/model_fit.hpp"
@@ -33,14 +32,6 @@ std::string text_of(const Config& config, std::string_view key) {
     const auto found = config.find(key);
     const auto* text = found == config.end() ? nullptr : std::get_if<std::string>(&found->second);
     return text ? *text : "";
-}
-
-/// How transformers names the tensors of `reading`. Torch's roles have no masters, so a master whose weight is not
-/// stored becomes the weight.
-Dialect names_of_transformers(const Reading& reading) {
-    const Dialect* dialect = reading.family->dialect("hf");
-    if (!dialect) throw failure("family '{}' has no hf names", reading.family->name);
-    return with_state_names(StateNames::by_torch, *dialect);
 }
 
 Candidate tried(const Source& source, Reading reading, Config config) {
@@ -96,22 +87,6 @@ std::optional<Candidate> other_fitting(const Source& source, const std::string& 
     return std::nullopt;
 }
 
-/// The source's own config.json must be that of the tensors.
-void check_own(const Source& source, const std::string& own, const Config& config) {
-    const std::string why_not = [&]() -> std::string {
-        try {
-            const Dialect dialect = names_of_transformers(source.reading);
-            return misfit(express(source.reading, source.checkpoint.catalogue.tensors, dialect, config, 1, {}), {},
-                          parse_config_json(own));
-        } catch (const Error& error) {
-            return error.what();
-        }
-    }();
-    if (why_not.empty()) return;
-    throw failure("its config.json is not that of its tensors: {}; --dialect keep leaves the names as they are",
-                  why_not);
-}
-
 [[noreturn]] void refuse(const Candidate& first, const std::string& fitting, bool told) {
     const std::string way = !fitting.empty() ? fmt::format("--set model_type={} fits", fitting)
                             : told           ? "no other model_type fits"
@@ -142,19 +117,6 @@ void require_settings(const Candidate& candidate, bool must, std::vector<std::st
                                 missing_text(candidate)));
 }
 
-/// All layers that the source's own config.json tells of must be stored, and no others.
-void check_layers(const Source& source, const Config& own) {
-    const Reading& reading = source.reading;
-    const Dims told{*reading.family, "hf", own};
-    const auto count = told[reading.family->dims.contains('L') ? 'L' : 'l'];
-    const int stored = layers(reading, source.checkpoint.catalogue.tensors);
-    if (count && *count != stored)
-        throw failure(
-            "config.json has {}, but the checkpoint contains {}; complete the checkpoint, or pass --set {}={}",
-            counted(static_cast<std::uint64_t>(*count), "layer"), counted(static_cast<std::uint64_t>(stored), "layer"),
-            own.contains("n_layer") ? "n_layer" : "num_hidden_layers", stored);
-}
-
 }  // namespace
 
 std::string own_config_json(const Source& source, const Target& target) {
@@ -171,9 +133,13 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
     // What tpx wrote of a model of which it did not know all names no architectures.
     const Config written = own.empty() ? Config{} : parse_config_json(own);
     const bool whole = names_model(written);
-    if (whole && known && source.reading.family->config.contains("hf")) check_layers(source, written);
-    if (whole && strict && known) check_own(source, own, config);
+    // A model that gets other names must be the one of its config.json, which goes along.
+    const bool renamed = dialect && dialect->name != source.reading.dialect->name && source.reading.source() == "hf";
     const bool adapter = source.reading.family && is_of_adapters(*source.reading.family);
+    if (whole && known && !adapter && (strict || renamed))
+        check_own_config(source, own, config);
+    else if (whole && known && source.reading.family->config.contains("hf"))
+        check_layer_count(source, written);
     // An adapter has no config.json; a known one is that of the base.
     if (adapter && target.format->is_hugging_face) return {dialect, File::none};
     if (whole || (!own.empty() && !strict)) return {dialect, File::own};

@@ -60,7 +60,12 @@ std::optional<DType> dtype_of(const Json& config) {
 QuantizationSettings quantization_settings(const std::string& config_json) {
     const Json config = Json::parse(config_json, nullptr, false);
     const Json quantization = quantization_of(config);
-    QuantizationSettings settings{.block = block_of(member(quantization, "weight_block_size"))};
+    QuantizationSettings settings;
+    const auto take_block = [&](const Json& block) {
+        if (!settings.block) settings.block = block_of(block);
+        if (!block.is_null() && !block_of(block)) settings.malformed_block = block.dump();
+    };
+    take_block(member(quantization, "weight_block_size"));
     settings.dtype = dtype_of(config);
     if (const Json method = member(quantization, "quant_method"); method.is_string()) settings.method = method;
     for (const char* key : {"checkpoint_format", "version"})
@@ -72,7 +77,7 @@ QuantizationSettings quantization_settings(const std::string& config_json) {
     std::vector<Json> symmetric{member(quantization, "sym")};
     for (const auto& group : member(quantization, "config_groups")) {
         const Json weights = member(group, "weights");
-        if (!settings.block) settings.block = block_of(member(weights, "block_structure"));
+        take_block(member(weights, "block_structure"));
         symmetric.push_back(member(weights, "symmetric"));
     }
     std::erase_if(symmetric, [](const Json& value) { return !value.is_boolean(); });

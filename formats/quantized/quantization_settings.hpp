@@ -18,6 +18,7 @@ struct QuantizationSettings {
     std::optional<Index> bits;                     ///< of a code
     std::optional<Index> group_size;               ///< elements that share a scale; none: all of them
     std::optional<std::pair<Index, Index>> block;  ///< weight_block_size or block_structure: rows and columns
+    std::string malformed_block;                   ///< a block size that is none, as it is written; else empty
     std::optional<bool> symmetric;  ///< whether codes have no zero points; unset: not recorded, or groups differ
     std::optional<DType> dtype;     ///< of the model
     std::optional<DType> asked;     ///< by the user, for values

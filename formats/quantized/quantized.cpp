@@ -5,6 +5,7 @@
 #include "formats/quantized/quantization_settings.hpp"
 #include "formats/quantized/quantized_parts.hpp"
 #include "formats/state/roles.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
 
@@ -90,6 +91,23 @@ void dequantize(Source& source, std::optional<DType> dtype) {
     in_path(path, [&] { source.reading = read_by_names(checkpoint, source.families, config); });
     source.layout = detect_layout(checkpoint.catalogue, source.reading, cutting_of(checkpoint.format));
     source.has_computed_values = true;
+}
+
+std::string dequantization_note(const Source& source, const Target& target) {
+    if (target.dtype) return "";
+    std::size_t count = 0;
+    std::string schemes;
+    in_path(source.checkpoint.catalogue.directory.string(), [&] {
+        for (const auto& [scheme, tensors] : quantization_schemes(source.checkpoint)) {
+            count += tensors;
+            schemes += fmt::format("{}{}", schemes.empty() ? "" : "; ", scheme);
+        }
+    });
+    const bool is_only_split = target.format == source.checkpoint.format && target.dialect.empty();
+    return fmt::format(
+        "dequantized {} ({}): {}", counted(count, "weight"), schemes,
+        is_only_split ? "codes are not split over ranks together with their scales; --to tp=1 keeps both as they are"
+                      : "the new names are of plain weights, which codes and scales are not");
 }
 
 bool stores_alike(const Checkpoint& a, const Checkpoint& b) {

@@ -35,6 +35,10 @@ std::map<std::string, std::size_t> quantization_schemes(const Checkpoint& checkp
 /// are read. Does nothing for a source that is_quantized() denies. Throws Error like quantized_tensors().
 void dequantize(Source& source, std::optional<DType> dtype);
 
+/// Why a conversion to `target` stores what quantized weights of `source` dequantize to, though the user asked for no
+/// type of values; empty where the user did. Throws Error like quantized_tensors().
+std::string dequantization_note(const Source& source, const Target& target);
+
 /// Whether both checkpoints store tensors of the same names and types.
 bool stores_alike(const Checkpoint& a, const Checkpoint& b);
 

@@ -30,17 +30,19 @@ struct Naming {
 };
 
 constexpr Naming block_scales{"", "_scale_inv"};  ///< DeepSeek, Qwen: FP8
-constexpr Naming plain_scales{"", "_scale"};      ///< compressed-tensors, ModelOpt: FP8, int8
+constexpr Naming plain_scales{"", "_scale"};      ///< compressed-tensors, ModelOpt: FP8, int8; NVFP4 of ModelOpt
 constexpr Naming mxfp4{"_blocks", "_scales"};     ///< gpt-oss
-constexpr Naming packed{"_packed", "_scale"};     ///< compressed-tensors: int4, int8 in words of 32 bits
+constexpr Naming packed{"_packed", "_scale"};     ///< compressed-tensors: int4, int8 in words of 32 bits; FP4
 constexpr Naming packed_words{".qweight", ".scales", ".weight"};  ///< GPTQ, AWQ: int4, int8 in words of 32 bits
 constexpr std::array namings{mxfp4, packed, packed_words, block_scales, plain_scales};
 
 /// Whether tensors of `dtype` may be the codes of a scheme with `naming`.
 bool may_be_codes(const Naming& naming, DType dtype) {
     if (naming.codes == mxfp4.codes) return dtype == DType::u8;
-    if (naming.codes == packed.codes || naming.codes == packed_words.codes) return dtype == DType::i32;
-    return is_fp8(dtype) || (naming.scales == plain_scales.scales && dtype == DType::i8);
+    if (naming.codes == packed_words.codes) return dtype == DType::i32;
+    if (naming.codes == packed.codes) return dtype == DType::i32 || dtype == DType::u8;
+    return is_fp8(dtype) || (naming.scales == plain_scales.scales && dtype == DType::u8) ||
+           (naming.scales == plain_scales.scales && dtype == DType::i8);
 }
 
 /// Finds the parts of quantized weights by their names.
@@ -99,7 +101,13 @@ private:
 
     /// Requires that a tensor without a partner needs none.
     void check_lonely(const Tensor& tensor) const {
-        if (is_fp8(tensor.dtype))
+        const std::string_view end = plain_scales.scales;
+        const bool is_scale = tensor.name.ends_with(end) &&
+                              find(std::string_view{tensor.name}.substr(0, tensor.name.size() - end.size())) != nullptr;
+        const bool is_packed_scale =
+            tensor.name.ends_with(end) &&
+            find(tensor.name.substr(0, tensor.name.size() - end.size()) + std::string{packed.codes}) != nullptr;
+        if (is_fp8(tensor.dtype) && !is_scale && !is_packed_scale)
             throw failure("is {} without scales: '{}' is missing", name(tensor.dtype),
                           tensor.name + std::string{block_scales.scales});
         for (const Naming& naming : {mxfp4, packed, packed_words}) {
@@ -150,6 +158,9 @@ private:
             shape_packed_words(codes, scales, find(stem + ".qzeros"), settings_, made);
             set_word_zeros(stem, made);
             set_groups(stem, made);
+        } else if (codes.dtype == DType::u8) {
+            shape_fp4(codes, scales, settings_, made);
+            set_scale_of_tensor(stem, scales, made);
         } else if (naming.codes == packed.codes) {
             shape_packed(codes, scales, shape_of_packed(made), settings_, made);
         } else {
@@ -157,6 +168,22 @@ private:
             set_zeros(scales, made);
         }
         return made;
+    }
+
+    /// The scale of NVFP4 for all scales: compressed-tensors divides by it, ModelOpt multiplies.
+    void set_scale_of_tensor(const std::string& stem, const Tensor& scales, QuantizedTensor& made) const {
+        if (scales.dtype != DType::f8_e4m3) return;
+        const Tensor* divisor = find(stem + "_global_scale");
+        const Tensor* factor = find(stem + "_scale_2");
+        const Tensor* stored = divisor != nullptr ? divisor : factor;
+        if (stored == nullptr)
+            throw failure("the scale of the whole tensor, '{0}_global_scale' or '{0}_scale_2', is missing", stem);
+        if (stored->dtype != DType::f32 || volume(stored->shape) != 1)
+            throw failure("'{}' is {} {}, expected one number of f32", stored->name, name(stored->dtype),
+                          to_string(stored->shape));
+        float number = 0;
+        read_whole(*stored, part_of(*stored, made), std::as_writable_bytes(std::span{&number, 1}));
+        (divisor != nullptr ? made.scaled.scale_divisor : made.scaled.scale_factor) = number;
     }
 
     /// Zeros of GPTQ and AWQ, whose shape was checked.

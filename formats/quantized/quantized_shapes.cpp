@@ -12,6 +12,7 @@ using Code = ScaledCodes::Code;
 
 constexpr Index default_block = 128;
 constexpr Index mxfp4_block = 32;
+constexpr Index nvfp4_block = 16;
 
 std::string block_text(Index rows, Index columns) { return fmt::format("{}x{}", rows, columns); }
 
@@ -55,6 +56,9 @@ bool fits_blocks(const Shape& scales, const QuantizedTensor& made) {
 
 /// Finds the block that one scale is for by the shape of the scales.
 void set_blocks(const Tensor& scales, const QuantizationSettings& settings, QuantizedTensor& made) {
+    if (!settings.malformed_block.empty())
+        throw failure("config.json has the block size {}, expected two positive numbers, such as [128, 128]",
+                      settings.malformed_block);
     ScaledCodes& scaled = made.scaled;
     const auto fits = [&](Index rows, Index columns) {
         scaled.block_rows = rows;
@@ -161,6 +165,29 @@ void shape_plain(const Tensor& codes, const Tensor& scales, const QuantizationSe
     made.scheme = fp8 ? fmt::format("fp8 {}", codes.dtype == DType::f8_e5m2 ? "e5m2" : "e4m3") : "int8";
     set_blocks(scales, settings, made);
     set_dtype(scales, settings, made);
+}
+
+void shape_fp4(const Tensor& codes, const Tensor& scales, const QuantizationSettings& settings, QuantizedTensor& made) {
+    const bool is_mx = scales.dtype == DType::u8 || scales.dtype == DType::f8_e8m0;
+    if (!is_mx && scales.dtype != DType::f8_e4m3)
+        throw failure("'{}' is {}, expected f8_e4m3 (NVFP4) or u8 (MXFP4)", scales.name, name(scales.dtype));
+    const Index block = is_mx ? mxfp4_block : nvfp4_block;
+    Shape shape = codes.shape;
+    const int axes = shape.size();
+    if (axes < 2 || __builtin_mul_overflow(shape[axes - 1], 2, &shape[axes - 1]) || checked_volume(shape) < 0)
+        throw failure("FP4 codes of impossible shape {}", to_string(codes.shape));
+    set_rows(shape, made);
+    made.scaled.code = Code::f4_e2m1;
+    made.scaled.bits = 4;
+    made.scaled.row_bytes = static_cast<std::uint64_t>(made.scaled.columns / 2);
+    made.scaled.block_columns = block;
+    Shape expected = shape;
+    expected[axes - 1] = shape[axes - 1] / block;
+    if (shape[axes - 1] % block != 0 || scales.shape != expected)
+        throw failure("'{}' has shape {}; blocks of {} of a weight {} have scales {}", scales.name,
+                      to_string(scales.shape), block, to_string(shape), to_string(expected));
+    made.scaled.dtype = settings.asked.value_or(settings.dtype.value_or(DType::bf16));
+    made.scheme = fmt::format("{}, blocks of {}", is_mx ? "mxfp4" : "nvfp4", block);
 }
 
 /// compressed-tensors' pack-quantized: codes of 4 or 8 bits, a whole number of words a row.

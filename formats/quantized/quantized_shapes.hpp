@@ -17,6 +17,9 @@ void shape_mxfp4(const Tensor& codes, const Tensor& scales, const QuantizationSe
 void shape_plain(const Tensor& codes, const Tensor& scales, const QuantizationSettings& settings,
                  QuantizedTensor& made);
 
+/// NVFP4 and MXFP4 of compressed-tensors and ModelOpt: two codes in a byte, and a scale for 16 or 32 elements of a row.
+void shape_fp4(const Tensor& codes, const Tensor& scales, const QuantizationSettings& settings, QuantizedTensor& made);
+
 /// The same of codes that are packed into words, of a weight of `shape`.
 void shape_packed(const Tensor& codes, const Tensor& scales, const Shape& shape, const QuantizationSettings& settings,
                   QuantizedTensor& made);

@@ -22,14 +22,6 @@ std::string family_in(const std::filesystem::path& file) {
     return table["family"].value_or(std::string{});
 }
 
-/// Tensors whose kind of name is not among the unknown ones.
-std::size_t count_explained(std::span<const Tensor> tensors, const FamilyFit& fit) {
-    std::set<std::string> unknown;
-    for (const std::string& name : fit.unknown) unknown.insert(kind_of_name(name));
-    return static_cast<std::size_t>(
-        std::ranges::count_if(tensors, [&](const Tensor& t) { return !unknown.contains(kind_of_name(t.name)); }));
-}
-
 std::string unsized_factors(const Reading& reading) {
     std::string letters;
     for (const Meaning& meaning : reading.meanings) {
@@ -76,7 +68,7 @@ RulesCheck check_rules(const std::filesystem::path& file, const std::vector<std:
     const FamilyFit fit = fit_family(families[*number], tensors);
     if (fit.dialect == nullptr) throw failure("{}: family '{}' has no dialects", file.string(), check.family);
     if (fit.known > 0) check.dialect = fit.dialect->name;
-    check.explained = count_explained(tensors, fit);
+    check.explained = tensors.size() - fit.unexplained;
     check.unknown = fit.unknown;
     check.missing = fit.missing;
     read_by(families.only(*number), path, config, check);

@@ -40,6 +40,8 @@ struct ScaledCodes {
     Part codes;
     std::uint64_t row_bytes = 0;  ///< from a row's first code to the next row's
     Part scales;                  ///< of u8 or f8_e8m0: 2 to the power of the byte less 127
+    float scale_factor = 1;       ///< of all scales, which are multiplied by it in f32
+    float scale_divisor = 1;      ///< the same of a number by which they are divided
     std::optional<Part> zeros;    ///< one beside each scale: i8; or i32, words of codes in rows, see zero_packing
     Packing packing = Packing::rows;
     Packing zero_packing = Packing::rows;

@@ -82,6 +82,9 @@ void widen(std::span<const std::byte> stored, DType dtype, std::span<float> into
     const auto count = static_cast<Index>(into.size());
     if (dtype == DType::i8) {
         std::ranges::transform(stored, into.begin(), [](std::byte b) { return float(static_cast<std::int8_t>(b)); });
+    } else if (dtype == DType::f8_e4m3) {
+        std::ranges::transform(stored, into.begin(),
+                               [](std::byte b) { return value_of(Code::f8_e4m3, 8, std::to_integer<unsigned>(b)); });
     } else if (is_exponent(dtype)) {
         const bool halved = is_halved(dtype);
         std::ranges::transform(stored, into.begin(), [halved](std::byte b) {
@@ -179,6 +182,7 @@ void Dequantizer::read_scales(const ScaledCodes& tensor, const Run& run, const R
         widen(stored_, part.dtype, into);
     };
     read_part(tensor.scales, scales_);
+    for (float& scale : scales_) scale = scale * tensor.scale_factor / tensor.scale_divisor;
     if (!tensor.zeros) return;
     if (tensor.zeros->dtype == DType::i32) return read_packed_zeros(tensor, first, last, read);
     read_part(*tensor.zeros, zeros_);

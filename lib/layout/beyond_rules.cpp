@@ -16,15 +16,30 @@ bool is_of_adapter(std::string_view name) {
 }  // namespace
 
 bool is_of_quantized_weights(std::string_view name) {
-    constexpr std::array<std::string_view, 14> endings{
-        ".qweight",          ".qzeros",           ".g_idx",         ".SCB",          ".weight.absmax", ".weight_scale",
-        ".weight_scale_inv", ".weight_scale_2",   ".weight_packed", ".weight_shape", ".input_scale",   "_proj_blocks",
-        "_proj_scales",      ".weight_zero_point"};
+    constexpr std::array<std::string_view, 15> endings{".qweight",
+                                                       ".qzeros",
+                                                       ".g_idx",
+                                                       ".SCB",
+                                                       ".weight.absmax",
+                                                       ".weight_scale",
+                                                       ".weight_scale_inv",
+                                                       ".weight_scale_2",
+                                                       ".weight_packed",
+                                                       ".weight_shape",
+                                                       ".input_scale",
+                                                       "_proj_blocks",
+                                                       "_proj_scales",
+                                                       ".weight_zero_point",
+                                                       ".weight_global_scale"};
     return name.find(".weight.quant_state.") != name.npos ||
            std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 std::string_view why_beyond_rules(std::string_view name) {
+    if (name.find(".experts.") != name.npos && name.find(".adapter.") != name.npos)
+        return "belongs to a LoRA adapter that experts of Megatron share, and PEFT has no such adapters; merge it into "
+               "its "
+               "base in Megatron Bridge";
     if (is_of_adapter(name))
         return "belongs to a LoRA adapter; merge the adapter into its base: tpx reshard BASE OUT --merge-adapter DIR";
     if (is_of_quantized_weights(name))

@@ -8,7 +8,9 @@
 #include "lib/layout/occurrences.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/remainders.hpp"
+#include "lib/layout/size_text.hpp"
 #include "lib/layout/states.hpp"
+#include "lib/layout/stored_name.hpp"
 #include "lib/layout/suggest.hpp"
 
 #include <algorithm>
@@ -36,20 +38,11 @@ Shape shape_of(const Reading& reading, const Dims& sizes, const Meaning& meaning
         if (axis.padded) size = padded_size(reading, config, tp, letter, axis.size);
         if (!size && stored && (*stored)[shape.size()] % tp == 0) size = (*stored)[shape.size()];
         if (!size)
-            throw failure("to what '{}' is padded is not known; give --set make_vocab_size_divisible_by=N", letter);
+            throw failure("to what {} is padded is not known; give --set make_vocab_size_divisible_by=N",
+                          size_text(reading, std::string_view{&letter, 1}));
         shape.push_back(*size);
     }
     return shape;
-}
-
-/// The shape that the rules and the configuration give a stored tensor.
-std::string asked_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
-    const bool stacked = is_axis(*reading.family, meaning, 'l') && !tensor.shape.empty();
-    const Dims& sizes = has_varying_size(*reading.family, meaning) ? sizes_in(reading, tensor, meaning) : reading.dims;
-    Shape asked;
-    for (const FactoredAxis& axis : factored_shape(*reading.family, meaning, sizes, stacked ? tensor.shape[0] : 0))
-        asked.push_back(axis.size);
-    return to_string(asked);
 }
 
 /// Makes stored tensors of canonical ones: weights, or the state that `pattern` names after them.
@@ -133,7 +126,9 @@ private:
     void require_parts(const Rule& rule, const Occurrence& first, Place named, const std::set<Place>& places) const {
         for (const std::string& part : rule.expression.parts) {
             const auto found = have_.find(part);
-            if (found == have_.end() || !std::ranges::includes(found->second.places, places))
+            // Not std::ranges::includes(), which takes as long as there are experts in all layers.
+            const auto is_there = [&](const Place& place) { return found->second.places.contains(place); };
+            if (found == have_.end() || !std::ranges::all_of(places, is_there))
                 throw failure("its part '{}' is missing from the source", part);
             if (found->second.dtype != first.dtype)
                 throw failure("its parts have different dtypes ({} and {})", tpx::name(first.dtype),
@@ -192,8 +187,8 @@ void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have
             "the model has no output layer, which {} names must have; --dialect keep leaves the names as they are",
             dialect.name);
     if (lacking && !source.tied && !source.config.empty() && !by_make)
-        throw failure("tensor '{}' is missing, and the configuration does not say that it is tied to '{}'", head->name,
-                      head->tie);
+        throw failure("tensor '{}' is missing, and the configuration does not say that it is tied to '{}'",
+                      stored_name(source, head->name, {}), stored_name(source, head->tie, {}));
     const bool written = std::ranges::any_of(
         dialect.rules, [&](const Rule& rule) { return rule.expression.parts[0] == head->name && rule.tagged("tied"); });
     if (lacking && written && have.contains(head->tie)) {
@@ -283,7 +278,8 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
         if (!fits_shape(source, tensors[t], meaning)) {              // no rule says how to split it
             if (tp == 1) continue;
             throw failure("tensor '{}': shape {}, but the configuration asks for {}; it can be kept with tp=1 only",
-                          tensors[t].name, to_string(tensors[t].shape), asked_shape(source, tensors[t], meaning));
+                          tensors[t].name, to_string(tensors[t].shape),
+                          to_string(asked_shape(source, tensors[t], meaning)));
         }
         const bool stacked = is_axis(*source.family, meaning, 'l');
         const Dims sizes = varies ? sizes_in(source, tensors[t], meaning) : source.dims;

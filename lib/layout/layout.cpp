@@ -70,6 +70,16 @@ void check_order(const std::string& order) {
 /// Values by key.
 using Pairs = std::map<std::string, std::string, std::less<>>;
 
+/// The smallest dp from that of `layout` on under which groups of ep * etp ranks fit, and the default etp if it does
+/// with a smaller one: "dp=4, or etp=1".
+std::string fitting_dp(const Layout& layout, int etp) {
+    const std::int64_t group = std::int64_t{layout.ep} * etp, others = std::int64_t{layout.tp} * layout.cp;
+    const std::int64_t step = group / std::gcd(group, others);
+    const std::int64_t dp = (layout.dp + step - 1) / step * step;
+    const bool whole = layout.tp * layout.cp * layout.dp % layout.ep == 0;
+    return fmt::format("dp={}{}", dp, etp > 1 && whole ? ", or etp=1" : "");
+}
+
 /// Fills in what follows from what was given: dp from ranks or fsdp, and checks that all fits together.
 Layout complete(Layout layout, const Pairs& given) {
     const auto has = [&](std::string_view key) { return given.contains(key); };
@@ -108,7 +118,10 @@ Layout complete(Layout layout, const Pairs& given) {
     const int expert_ranks = layout.tp * layout.cp * layout.dp;
     const int etp = layout.etp > 0 ? layout.etp : layout.tp;
     if (expert_ranks % (layout.ep * etp) != 0)
-        throw usage_error("layout: ep*etp = {} does not divide tp*cp*dp = {}", layout.ep * etp, expert_ranks);
+        throw usage_error(
+            "layout: ep={} and etp={}{} need groups of {} ranks, but tp={}, cp={} and dp={} have {}; use {}", layout.ep,
+            etp, layout.etp > 0 ? "" : " (by default that of tp)", layout.ep * etp, layout.tp, layout.cp, layout.dp,
+            counted(static_cast<std::uint64_t>(expert_ranks), "rank"), fitting_dp(layout, etp));
     if (layout.efsdp > 0 && (layout.fsdp == 1 || expert_dp(layout) != layout.efsdp))
         throw usage_error("layout: efsdp={} with ep={}, fsdp={} and dp={}: experts are split over {}", layout.efsdp,
                           layout.ep, layout.fsdp, layout.dp,

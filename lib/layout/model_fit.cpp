@@ -3,46 +3,42 @@
 
 #include "lib/core/error.hpp"
 #include "lib/layout/condition.hpp"
+#include "lib/layout/deciding_settings.hpp"
 #include "lib/layout/model.hpp"
-#include "lib/layout/parts.hpp"
 #include "lib/layout/places.hpp"
 #include "lib/layout/states.hpp"
+#include "lib/layout/stored_name.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 namespace tpx {
 namespace {
 
 constexpr const char* framework = "hf";
 
-/// What `dialect` calls a canonical tensor in one place.
-std::string name_in(const Family& family, const Dialect& dialect, const std::string& tensor, Place place,
-                    const Dims& dims) {
-    for (const Rule& rule : dialect.rules) {
-        const auto& parts = rule.expression.parts;
-        if (rule.alias() || std::ranges::find(parts, tensor) == parts.end()) continue;
-        if (const auto numbers = numbers_in(rule.name, indices_of(place), dims)) return rule.name.name(*numbers, true);
-    }
-    return part_name(Role::weight, family.tensor(tensor), indices_of(place));
-}
-
-/// "'NAME' and 3 more": what `a` has and `b` lacks; empty when there is nothing.
-std::string first_beyond(const Expressed& expressed, const Places& a, const Places& b) {
-    const Family& family = *expressed.reading.family;
-    const Dialect* dialect = family.dialect(framework);
-    std::string first;
+/// What `a` has and `b` lacks: "'NAME' and 3 more", and the settings of `written` that say so of the first one in
+/// parentheses; empty when there is nothing.
+std::string first_beyond(const Reading& written, const Places& model, const Places& a, const Places& b) {
+    std::optional<std::pair<std::string, Place>> first;
     std::size_t count = 0;
     for (const auto& [name, places] : a) {
         const auto other = b.find(name);
         for (const Place place : places) {
             if (other != b.end() && other->second.contains(place)) continue;
-            if (count++ == 0) first = name_in(family, *dialect, name, place, expressed.reading.dims);
+            if (count++ == 0) first = {name, place};
         }
     }
-    if (count == 0) return "";
-    return count == 1 ? fmt::format("'{}'", first) : fmt::format("'{}' and {} more", first, count - 1);
+    if (!first) return "";
+    const auto settings = deciding_settings(written, model, first->second.layer, first->first);
+    return fmt::format("'{}'{}{}", stored_name(written, first->first, indices_of(first->second)),
+                       count == 1 ? "" : fmt::format(" and {} more", count - 1),
+                       settings.empty() ? "" : fmt::format(" ({})", fmt::join(settings, ", ")));
 }
 
 /// A size that the written configuration tells and that is another one in the tensors.
@@ -104,9 +100,12 @@ std::string misfit(const Expressed& expressed, const Config& config, const Confi
     std::erase_if(stored, [&](const auto& entry) { return family.tensor(entry.first).outer; });
     if (const auto main = expressed.reading.dims['L'])
         for (auto& [name, places] : stored) std::erase_if(places, [&](Place place) { return place.layer >= *main; });
-    if (const std::string lacks = first_beyond(expressed, model, stored); !lacks.empty())
+    Reading reading = expressed.reading;
+    reading.config = written;
+    reading.lists = ListItems{written};
+    if (const std::string lacks = first_beyond(reading, model, model, stored); !lacks.empty())
         return fmt::format("it needs {}, which the checkpoint lacks", lacks);
-    if (const std::string more = first_beyond(expressed, stored, model); !more.empty())
+    if (const std::string more = first_beyond(reading, model, stored, model); !more.empty())
         return fmt::format("it has no place for {}", more);
     return "";
 }

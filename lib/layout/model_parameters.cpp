@@ -4,22 +4,13 @@
 #include "lib/layout/model.hpp"
 #include "lib/layout/places.hpp"
 #include "lib/layout/states.hpp"
+#include "lib/layout/stored_name.hpp"
 
 #include <algorithm>
 #include <limits>
 
 namespace tpx {
 namespace {
-
-/// What the dialect of `reading` calls a canonical tensor in one place.
-std::string stored_name(const Reading& reading, const std::string& tensor, Place place) {
-    for (const Rule& rule : reading.dialect->rules) {
-        if (rule.alias() || std::ranges::find(rule.expression.parts, tensor) == rule.expression.parts.end()) continue;
-        if (const auto numbers = numbers_in(rule.name, indices_of(place), reading.dims))
-            return rule.name.name(*numbers, reading.prefixed);
-    }
-    return tensor;
-}
 
 /// Whether the family does not say which models have the tensor.
 bool undecided(const Family& family, const std::string& tensor) {
@@ -34,7 +25,7 @@ std::vector<PlacedTensor> beyond(const Reading& reading, const Places& a, const 
         const auto other = b.find(name);
         for (const Place place : places) {
             if (other != b.end() && other->second.contains(place)) continue;
-            found.push_back({name, place, stored_name(reading, name, place)});
+            found.push_back({name, place, stored_name(reading, name, indices_of(place))});
         }
     }
     return found;

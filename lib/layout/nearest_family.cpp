@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/nearest_family.hpp"
 
+#include "lib/layout/name_parts.hpp"
 #include "lib/layout/rule_book.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <set>
 #include <tuple>
-#include <unordered_set>
+#include <unordered_map>
 
 namespace tpx {
 namespace {
@@ -30,34 +30,49 @@ std::vector<std::string> missing_names(const Family& family, const Dialect& dial
     return missing;
 }
 
-/// The tensors whose names are looked up: the first of each kind.
+/// The tensors whose names are looked up: of each kind all of them, or the first two and the last. Rules may match a
+/// name in one layer alone.
 struct Samples {
-    explicit Samples(std::span<const Tensor> all) : tensors{all}, names{all} {
-        std::unordered_set<std::string> kinds;
-        for (std::uint32_t t = 0; t < all.size(); ++t)
-            if (kinds.insert(kind_of_name(all[t].name)).second) numbers.push_back(t);
+    Samples(std::span<const Tensor> all, bool every) : tensors{all}, names{all} {
+        std::unordered_map<std::string, std::size_t> known;
+        for (std::uint32_t t = 0; t < all.size(); ++t) {
+            const auto [kind, is_new] = known.try_emplace(kind_of_name(all[t].name), kinds.size());
+            if (is_new) kinds.emplace_back();
+            std::vector<std::uint32_t>& own = kinds[kind->second];
+            if (!every && own.size() == 3) own.pop_back();
+            own.push_back(t);
+        }
     }
 
     std::span<const Tensor> tensors;
     FoldedNames names;
-    std::vector<std::uint32_t> numbers;
+    std::vector<std::vector<std::uint32_t>> kinds;
 };
 
 FamilyFit fit_dialect(const Family& family, const Dialect& dialect, const Samples& samples) {
     FamilyFit fit{&family, &dialect};
     const RuleBook book{dialect};
     std::set<std::string_view> present;
-    const auto& [tensors, names, numbers] = samples;
-    for (const std::uint32_t t : numbers) {
+    const auto& [tensors, names, kinds] = samples;
+    const auto is_unknown = [&](std::uint32_t t) {
         const Meaning meaning = book.meaning_of(tensors[t].name, names.distinct[names.of[t]]);
-        // Not is_whole(): in a nested dialect, most tensors of other models would count as known.
-        if (meaning.kind == Meaning::Kind::unknown && !dialect.is_listed_whole(tensors[t].name)) {
-            fit.unknown.push_back(tensors[t].name);
-            continue;
-        }
-        ++fit.known;
         if (meaning.kind == Meaning::Kind::parameter)
             present.insert(meaning.rule->expression.parts.begin(), meaning.rule->expression.parts.end());
+        // Not is_whole(): in a nested dialect, most tensors of other models would count as known.
+        return meaning.kind == Meaning::Kind::unknown && !dialect.is_listed_whole(tensors[t].name);
+    };
+    for (const std::vector<std::uint32_t>& kind : kinds) {
+        const std::vector<bool> unknown = [&] {
+            std::vector<bool> found;
+            for (const std::uint32_t t : kind) found.push_back(is_unknown(t));
+            return found;
+        }();
+        const auto first = std::ranges::find(unknown, true);
+        fit.unexplained += static_cast<std::size_t>(std::ranges::count(unknown, true));
+        if (first == unknown.end())
+            ++fit.known;
+        else
+            fit.unknown.push_back(tensors[kind[static_cast<std::size_t>(first - unknown.begin())]].name);
     }
     if (present.empty()) fit.known = 0;
     fit.missing = missing_names(family, dialect, present);
@@ -84,17 +99,15 @@ FamilyFit best_dialect(const Family& family, const Samples& samples) {
 }  // namespace
 
 std::string kind_of_name(std::string_view name) {
-    std::string kind;
-    while (true) {
-        const std::size_t dot = std::min(name.find('.'), name.size());
-        const std::string_view part = name.substr(0, dot);
-        const bool number =
-            !part.empty() && std::ranges::all_of(part, [](unsigned char c) { return std::isdigit(c) != 0; });
-        kind += number ? "#" : part;
-        if (dot == name.size()) return kind;
-        kind += '.';
-        name.remove_prefix(dot + 1);
+    std::vector<std::string> parts = name_parts(name);
+    bool has_layer = false;
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+        if (!is_number(parts[k])) continue;
+        const bool of_expert = k > 0 && parts[k - 1].find("expert") != std::string::npos;
+        if (of_expert || !has_layer) parts[k] = "#";
+        has_layer = has_layer || !of_expert;
     }
+    return fmt::format("{}", fmt::join(parts, "."));
 }
 
 std::string FamilyFit::describe() const {
@@ -112,11 +125,11 @@ std::string FamilyFit::describe() const {
 }
 
 FamilyFit fit_family(const Family& family, std::span<const Tensor> tensors) {
-    return best_dialect(family, Samples{tensors});
+    return best_dialect(family, Samples{tensors, true});
 }
 
 std::optional<FamilyFit> nearest_family(std::span<const Tensor> tensors, const Families& families) {
-    const Samples samples{tensors};
+    const Samples samples{tensors, false};
     std::optional<FamilyFit> best;
     for (const Family& family : families) {
         FamilyFit fit = best_dialect(family, samples);

@@ -12,15 +12,18 @@
 
 namespace tpx {
 
-/// `name` with "#" in place of each part between dots that is a number. Names of one kind have the same result.
+/// `name` with "#" in place of the numbers of its layer and expert. Other numbers, as of the parts of a layer, tell
+/// tensors of different kinds apart. Names of one kind have the same result.
 std::string kind_of_name(std::string_view name);
 
-/// How well the rules of a family match tensors, by their names alone. Each kind of names counts once.
+/// How well the rules of a family match tensors, by their names alone. Each kind of names counts once; no rule matches
+/// a kind if none matches one of its names.
 struct FamilyFit {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;
     std::size_t known = 0;
     std::vector<std::string> unknown;  ///< one name of each kind that no rule matches
+    std::size_t unexplained = 0;       ///< names that no rule matches, of those that were looked up
     std::vector<std::string> missing;  ///< stored names of required tensors that are absent
 
     std::size_t total() const { return known + unknown.size(); }

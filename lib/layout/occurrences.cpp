@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/occurrences.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/interval.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/size_text.hpp"
+#include "lib/layout/stored_name.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -61,9 +64,13 @@ void require_layers(const Reading& source, const Occurrences& have) {
         for (int l = 0; l < count; ++l) {
             const auto first = places.lower_bound({l, -1});
             const bool here = first != places.end() && first->layer == l;
-            if (!here && !tensor.optional) throw failure("layer {} lacks tensor '{}'", l, name);
+            if (!here && !tensor.optional)
+                throw failure("layer {} lacks tensor '{}'", l, stored_name(source, name, {.layer = l, .expert = {}}));
             for (int e = 0; here && tensor.ep != 0 && e < experts; ++e) {
-                if (!places.contains({l, e})) throw failure("expert {} of layer {} lacks tensor '{}'", e, l, name);
+                if (!places.contains({l, e}))
+                    throw failure("expert {} of layer {} lacks tensor '{}'; the configuration has {} ({})", e, l,
+                                  stored_name(source, name, {.layer = l, .expert = e}),
+                                  counted(static_cast<std::uint64_t>(experts), "expert"), size_text(source, "e"));
             }
         }
     }

@@ -261,6 +261,15 @@ bool fits_shape(const Reading& reading, const Tensor& tensor, const Meaning& mea
     return fits_axes(tensor.shape, factored_shape(*reading.family, meaning, *sizes, layers));
 }
 
+Shape asked_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
+    const bool stacked = is_axis(*reading.family, meaning, 'l') && !tensor.shape.empty();
+    const Dims& sizes = has_varying_size(*reading.family, meaning) ? sizes_in(reading, tensor, meaning) : reading.dims;
+    Shape asked;
+    for (const FactoredAxis& axis : factored_shape(*reading.family, meaning, sizes, stacked ? tensor.shape[0] : 0))
+        asked.push_back(axis.size);
+    return asked;
+}
+
 Part own_part(const Tensor& tensor) {
     Part part{.name = tensor.name, .shape = tensor.shape};
     for (int k = 0; k < tensor.shape.size(); ++k) {

@@ -55,6 +55,9 @@ Dims sizes_in(const Reading& reading, const Tensor& tensor, const Meaning& meani
 /// Whether the shape of a tensor is what the rule of `meaning` and the sizes of `reading`, which is complete, say.
 bool fits_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
+/// The shape, without padding, that the rule of `meaning` and the sizes of `reading`, which is complete, give a tensor.
+Shape asked_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
+
 /// The axes of a stored tensor with the sizes of their factors; `layers` is that of an axis of layers. Throws Error
 /// when a factor has no size.
 std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers);

@@ -2,6 +2,7 @@
 #include "lib/layout/remainders.hpp"
 
 #include "lib/layout/dims.hpp"
+#include "lib/layout/size_text.hpp"
 
 #include <fmt/format.h>
 
@@ -36,21 +37,6 @@ std::set<char> stored_factors(const Reading& reading) {
     return letters;
 }
 
-/// A factor of a formula as the configuration calls it, with its size.
-std::string called(const Reading& reading, std::string_view word) {
-    const auto size = reading.dims.evaluate(word, reading.config);
-    std::string name{word};
-    const auto formulas = word.size() == 1 ? reading.family->dims.find(word[0]) : reading.family->dims.end();
-    const std::string* formula =
-        formulas == reading.family->dims.end() ? nullptr : formula_for(formulas->second, reading.source());
-    for (const std::string_view key : formula ? alternatives_of(*formula) : std::vector<std::string_view>{})
-        if (reading.config.contains(key)) {
-            name = key;
-            break;
-        }
-    return fmt::format("{} = {}", name, size.value_or(0));
-}
-
 /// What is wrong with "A / B", if B does not divide A.
 std::string remainder_of(const Reading& reading, std::string_view quotient) {
     constexpr std::string_view mark = " / ";
@@ -63,7 +49,7 @@ std::string remainder_of(const Reading& reading, std::string_view quotient) {
     const auto a = reading.dims.evaluate(above, reading.config);
     const auto b = reading.dims.evaluate(below, reading.config);
     if (!a || !b || (*b > 0 && *a % *b == 0)) return "";
-    return fmt::format("{} is not a multiple of {}", called(reading, above), called(reading, below));
+    return fmt::format("{} is not a multiple of {}", size_text(reading, above), size_text(reading, below));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/size_text.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -177,8 +178,9 @@ void check_layout(const Reading& reading, const Layout& layout) {
         Index common = 0;
         for (const Index size : sizes) common = std::gcd(common, size);
         throw Error{Exit::usage, "layout: {} cannot be split across tp={}; use tp={}",
-                    formula == "n" ? fmt::format("{} attention heads", *undivided)
-                                   : fmt::format("{} = {}", formula, *undivided),
+                    formula == "n"      ? counted(static_cast<std::uint64_t>(*undivided), "attention head")
+                    : sizes.size() == 1 ? size_text(reading, formula)
+                                        : fmt::format("{} = {}", formula, *undivided),
                     layout.tp, fitting_degrees(common, layout.tp)};
     }
 }

@@ -131,12 +131,24 @@ NEWER = {
     "qwen3.5-moe": ("Qwen3_5MoeForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}, "tp=2,pp=2,dp=2,ep=2"),
 }  # fmt: skip
 
+# Models with biases in some of the linear layers, which Megatron has in all, those of queries, keys and values, or none.
+BIASES = {
+    "llama-attention": ("LlamaForCausalLM", {**GLU, "attention_bias": True}),
+    "llama-mlp": ("LlamaForCausalLM", {**GLU, "mlp_bias": True}),
+    "qwen3-attention": ("Qwen3ForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}),
+    "seed-oss-output": ("SeedOssForCausalLM", {**GLU, "head_dim": 8, "attention_dropout": 0.0, "attention_out_bias": True}),
+    "nemotron-mlp": ("NemotronForCausalLM", {**DENSE, "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "mlp_bias": True}),
+}  # fmt: skip
+
 # The same of families whose models Megatron Bridge builds: with layers of its own, or with layers that need a GPU.
 BRIDGED = {
     "gemma": ("GemmaForCausalLM", {**GLU, "head_dim": 8}, "tp=2,pp=2"),
     "gemma2": ("Gemma2ForCausalLM", {**GLU, "head_dim": 8, "sliding_window": 4, "query_pre_attn_scalar": 8}, "tp=2,pp=2"),
     "gemma3": ("Gemma3ForCausalLM", {**GLU, "head_dim": 8, "sliding_window": 4, "query_pre_attn_scalar": 8, "layer_types": ["sliding_attention", "full_attention"] * 2,
                                          "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}, "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}}}, "tp=2,pp=2"),
+    # Llamas with configurations of their own
+    "iquestcoder": ("LlamaForCausalLM", {**GLU, "head_dim": 8, "config_class": "IQuestCoderConfig"}, "tp=2,pp=2"),
+    "internlm3": ("LlamaForCausalLM", {**GLU, "head_dim": 8, "config_class": "InternLM3Config"}, "tp=2,pp=2"),
     "exaone4": ("Exaone4ForCausalLM", {**GLU, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}, "tp=2,pp=2"),
     "minimax-m2": ("MiniMaxM2ForCausalLM", {**GLU, "head_dim": 8, "rotary_dim": 4, "num_local_experts": 4, "num_experts_per_tok": 2}, "tp=2,pp=2,dp=2,ep=2"),
     "ernie-4.5-moe": (
@@ -361,6 +373,18 @@ KEPT = {
     "laguna": ("LagunaForCausalLM", {**GLU, **EXPERTS, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "sliding_window": 4,
                                      "layer_types": ["full_attention", "sliding_attention"] * 2, "mlp_layer_types": ["dense", "sparse"] * 2}),
     "laguna-heads": ("LagunaForCausalLM", {**GLU, **EXPERTS, "head_dim": 8, "num_experts": 4, "shared_expert_intermediate_size": 28, "num_attention_heads_per_layer": [4, 6, 6, 4], "gating": "per-element"}),
+    "kimi-linear-biases": (
+        "KimiLinearForCausalLM",
+        {**LATENT, **EXPERTS, "num_experts": 4, "num_experts_per_token": 2, "num_shared_experts": 1, "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8,
+         "linear_num_heads": 4, "linear_head_dim": 6, "layer_types": ["linear_attention", "full_attention"] * 2, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "attention_bias": True},
+    ),
+    "gemma3n-biases": (
+        "Gemma3nForCausalLM",
+        {**GLU, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 6,
+         "vocab_size_per_layer_input": 90, "laurel_rank": 4, "altup_num_inputs": 3, "intermediate_size": [40] * 4, "activation_sparsity_pattern": [0.0] * 4, "attention_bias": True},
+    ),
+    "lfm3-biases": ("Lfm3ForCausalLM", {**GLU, "layer_types": ["conv", "full_attention"] * 2, "attention_bias": True}),
+    "stablelm-12b": ("StableLmForCausalLM", {**DENSE, "hidden_size": 32, "num_key_value_heads": 2, "use_parallel_residual": True, "qk_layernorm": True}),
     "lfm3": ("Lfm3ForCausalLM", {**GLU, "layer_types": ["conv", "full_attention"] * 2}),
     "mellum": ("MellumForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2}),
     "minicpm3": ("MiniCPM3ForCausalLM", {**LATENT, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}),
@@ -440,6 +464,7 @@ KEPT = {
                          "layer_types": ["linear_attention", "indexed_attention"] * 2, "indexer_types": ["full"] * 4},
          "vision_config": {**EYES, "image_size": 28, "patch_size": 14}},
     ),
+    "bamba-biases": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4, "attention_bias": True, "mlp_bias": True}),
     "bamba": ("BambaForCausalLM", {**GLU, "attn_layer_indices": [1], "mamba_n_heads": 8, "mamba_d_head": 6, "mamba_n_groups": 2, "mamba_d_state": 4}),
     "bailing-hybrid": (
         "BailingHybridForCausalLM",
@@ -530,6 +555,8 @@ UNPLANNED = {
     **dict.fromkeys(("deepseek-v3", "deepseek-v3-yarn", "deepseek-v4", "glm-4.5", "glm-4.5-dense"), COUNTED),
     # without the output layer of a language model
     **dict.fromkeys(("bert-classes", "bert-answers", "biogpt-classes", "gpt2-classes", "llama-base", "llama-classes", "t5-words", "t5-encoder"), COUNTED),
+    # norms for each head, which every rank has
+    "stablelm-12b": COUNTED,
     # decoders of more layers than the encoder are counted without the rest
     "t5": COUNTED,
     # its experts are looked up by keys, as many as the root of their number
@@ -552,7 +579,7 @@ ORDERED = {
     # all query heads share one key-value head, which every rank has
     *("falcon-multi-query", "gpt-bigcode", "deepseek-v4"),
     # every rank has the weights of norms over all heads
-    *("olmo2", "olmo3", "flex-olmo", "olmo-hybrid"),
+    *("stablelm-12b", "olmo2", "olmo3", "flex-olmo", "olmo-hybrid"),
     # every rank has the steps and keys of all heads, in their order
     *("doge", "doge-experts"),
     # every rank has the whole input of a projection
@@ -566,7 +593,9 @@ ORDERED = {
 
 def _config(kind, settings):
     # transformers writes defaults into the dicts that it is given, which several models here share.
-    return getattr(transformers, kind).config_class(**copy.deepcopy(settings))
+    settings = copy.deepcopy(settings)
+    own = settings.pop("config_class", None)
+    return (getattr(transformers, own) if own else getattr(transformers, kind).config_class)(**settings)
 
 
 def _save(kind, settings, folder, unsaved=()):
@@ -697,6 +726,18 @@ def _there_and_back(tpx, kind, settings, there_words, scratch, megatron, asked, 
     return faults if faults or megatron else _by_titan(tpx, hf, scratch) + _exchanged(tpx, kind, hf, scratch, ordered)
 
 
+def _biases(tpx, kind, settings, scratch):
+    """Biases of zeros that Megatron needs come with --allow-missing alone; on the way back, those that config.json lacks are dropped."""
+    hf, there, back = (Path(scratch, name) for name in ("hf", "there", "back"))
+    _save(kind, settings, hf)
+    words = ["reshard", hf, there, "--quiet", "--to", "tp=2,pp=2", "--format", "torch_dist", *PADDED]
+    refused = _tpx(tpx, *words)
+    if not refused or "--allow-missing" not in refused[0]:
+        return [f"tpx does not ask for --allow-missing: {refused}"]
+    faults = _tpx(tpx, *words, "--allow-missing") or _tpx(tpx, "reshard", there, back, "--quiet", "--to", "tp=1", "--format", "safetensors")
+    return faults or _differences(_tensors(back), _tensors(hf)) + _load(kind, back)[1]
+
+
 def main(tpx):
     failed = 0
     transformers.logging.set_verbosity_error()
@@ -714,6 +755,13 @@ def main(tpx):
                 faults = [f"{type(error).__name__}: {error}"]
         failed += bool(faults)
         print(f"{'FAIL' if faults else 'ok'}: {name} ({kind}) through {words[1]} of {words[3]}")
+        for line in faults[:6]:
+            print(f"  {line}")
+    for name, (kind, settings) in BIASES.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            faults = _biases(tpx, kind, settings, scratch)
+        failed += bool(faults)
+        print(f"{'FAIL' if faults else 'ok'}: biases of {name} ({kind})")
         for line in faults[:6]:
             print(f"  {line}")
     return 1 if failed else 0

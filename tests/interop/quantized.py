@@ -108,6 +108,38 @@ def compressed(tpx, failures):
             expected = _dequantize(unpack_from_int32(words, bits, shape), scales)
             if not same(dequantized(tpx, tensors, name, settings)["a.weight"], expected):
                 failures.append(f"packed int{bits} scales {scale_type}")
+    fp4(tpx, failures)
+
+
+def fp4(tpx, failures):
+    """NVFP4 of compressed-tensors and ModelOpt with all scales, MXFP4 of compressed-tensors with all finite scales."""
+    from compressed_tensors.compressors.mx_utils import decompress_mx_scale
+    from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+    from compressed_tensors.quantization.lifecycle.forward_helpers import _dequantize
+
+    codes = torch.randint(0, 256, (256, 32), dtype=torch.int64).to(torch.uint8)
+    values = unpack_fp4_from_uint8(codes, 256, 64)
+    every = torch.arange(256).to(torch.uint8)
+    scales = every.repeat_interleave(4).reshape(256, 4).view(torch.float8_e4m3fn)
+    blocks = values.reshape(256, 4, 16)
+    for whole in (1.0, 3.0, 0.0137, 2688.0, 1e-30):
+        whole = torch.tensor([whole])
+        tensors = {"a.weight_packed": codes, "a.weight_scale": scales, "a.weight_global_scale": whole, "a.input_global_scale": whole.clone()}
+        expected = _dequantize(blocks, scales.to(torch.bfloat16).unsqueeze(-1), None, torch.bfloat16, whole).reshape(256, 64)
+        found = dequantized(tpx, tensors, "bf16", {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"})
+        if found.keys() != {"a.weight"} or not same(found["a.weight"], expected):
+            failures.append(f"nvfp4 of compressed-tensors, scale {whole}")
+        # nvidia-modelopt, quantization/qtensor/nvfp4_tensor.py: dequantize()
+        tensors = {"a.weight": codes, "a.weight_scale": scales, "a.weight_scale_2": whole[0].clone(), "a.input_scale": whole[0].clone()}
+        expected = (blocks.float() * (scales.float() * whole).unsqueeze(-1)).reshape(256, 64).bfloat16()
+        found = dequantized(tpx, tensors, "bf16", {"quant_method": "modelopt", "quant_algo": "NVFP4"})
+        if found.keys() != {"a.weight"} or not same(found["a.weight"], expected):
+            failures.append(f"nvfp4 of ModelOpt, scale {whole}")
+    scales = every.clamp(max=250).repeat_interleave(2).reshape(256, 2)
+    expected = _dequantize(values.reshape(256, 2, 32), decompress_mx_scale(scales).unsqueeze(-1)).reshape(256, 64)
+    found = dequantized(tpx, {"a.weight_packed": codes, "a.weight_scale": scales}, "bf16", {"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized"})
+    if not same(found["a.weight"], expected.bfloat16()):
+        failures.append("mxfp4 of compressed-tensors")
 
 
 def ggml(tpx, failures):

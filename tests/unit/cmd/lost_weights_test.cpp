@@ -166,12 +166,15 @@ TEST_CASE("a layer lacks what config.json asks for, if other layers have it") {
     };
     using Lines = std::vector<std::string>;
     CHECK(without("nothing").empty());
-    CHECK(without("layers.1.mlp.gate.") == Lines{"layer 1: no tensor 'router' is stored"});
-    CHECK(without("layers.0.mlp.experts.") ==
-          Lines{"layer 0: no tensor 'e_down' is stored, but config.json requires it",
-                "layer 0: no tensor 'e_gate' is stored, but config.json requires it",
-                "layer 0: no tensor 'e_up' is stored, but config.json requires it"});
-    CHECK(without("layers.1.mlp.experts.2.down") == Lines{"layer 1: no tensor 'e_down' of expert 2 is stored"});
-    CHECK(without("mlp.gate.") == Lines{"layers 0 to 1: no tensor 'router' is stored"});
+    CHECK(without("layers.1.mlp.gate.") == Lines{"layer 1: no tensor 'model.layers.1.mlp.gate.weight' is stored"});
+    CHECK(
+        without("layers.0.mlp.experts.") ==
+        Lines{
+            "layer 0: no tensor 'model.layers.0.mlp.experts.0.down_proj.weight' is stored, but config.json requires it",
+            "layer 0: no tensor 'model.layers.0.mlp.experts.0.gate_proj.weight' is stored, but config.json requires it",
+            "layer 0: no tensor 'model.layers.0.mlp.experts.0.up_proj.weight' is stored, but config.json requires it"});
+    CHECK(without("layers.1.mlp.experts.2.down") ==
+          Lines{"layer 1: no tensor 'model.layers.1.mlp.experts.2.down_proj.weight' of expert 2 is stored"});
+    CHECK(without("mlp.gate.") == Lines{"layers 0 to 1: no tensor 'model.layers.0.mlp.gate.weight' is stored"});
     CHECK(without("q_norm.").empty());  // another kind of model
 }

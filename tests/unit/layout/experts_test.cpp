@@ -312,8 +312,12 @@ TEST_CASE("an expert that is missing is told, and so is a layer's tensor") {
         }
         return std::string{};
     };
-    CHECK(refusal("model.layers.2.mlp.experts.1.down_proj.weight") == "expert 1 of layer 2 lacks tensor 'e_down'");
-    CHECK(refusal("model.layers.3.input_layernorm.weight") == "layer 3 lacks tensor 'ln1'");
-    CHECK(refusal("model.layers.4.self_attn.o_proj.weight") == "layer 4 lacks tensor 'o'");
+    CHECK(refusal("model.layers.2.mlp.experts.1.down_proj.weight") ==
+          "expert 1 of layer 2 lacks tensor 'model.layers.2.mlp.experts.1.down_proj.weight'; the configuration has 4 "
+          "experts (n_routed_experts = 4)");
+    CHECK(refusal("model.layers.3.input_layernorm.weight") ==
+          "layer 3 lacks tensor 'model.layers.3.input_layernorm.weight'");
+    CHECK(refusal("model.layers.4.self_attn.o_proj.weight") ==
+          "layer 4 lacks tensor 'model.layers.4.self_attn.o_proj.weight'");
     CHECK(refusal("model.layers.4.embed_tokens.weight") == "");
 }

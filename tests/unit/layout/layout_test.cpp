@@ -57,7 +57,14 @@ TEST_CASE("what cannot be is refused with key and numbers") {
     CHECK(to_string(parse_layout("TP=4,pp2")) == "tp=4,pp=2");
     CHECK(layout_refusal("tp=3,ranks=8") == "layout: ranks=8 is not a multiple of tp*pp*cp = 3");
     CHECK(layout_refusal("dp=6,fsdp=4") == "layout: dp=6 is not fsdp=4 times hsdp=1");
-    CHECK(layout_refusal("ep=3,dp=4") == "layout: ep*etp = 3 does not divide tp*cp*dp = 4");
+    CHECK(
+        layout_refusal("ep=3,dp=4") ==
+        "layout: ep=3 and etp=1 (by default that of tp) need groups of 3 ranks, but tp=1, cp=1 and dp=4 have 4 ranks; "
+        "use dp=6");
+    CHECK(
+        layout_refusal("tp=2,ep=2") ==
+        "layout: ep=2 and etp=2 (by default that of tp) need groups of 4 ranks, but tp=2, cp=1 and dp=1 have 2 ranks; "
+        "use dp=2, or etp=1");
     CHECK(layout_refusal("pp=2,stages=[1,2,3]") == "layout: stages lists 3 model chunks, pp*vpp = 2");
     CHECK(layout_refusal("tp") == "layout: 'tp': must be KEY=VALUE, such as tp=4,pp=2 or tp4pp2");
     for (const char* text : {"4", "tp4pp", "4tp", "tp4-"})

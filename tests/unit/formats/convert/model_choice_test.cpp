@@ -105,7 +105,9 @@ TEST_CASE("experts without norms of queries and keys are a Mixtral's, with them 
 
 TEST_CASE("a model that is asked for and is another one is refused, and the one that fits is named") {
     const std::string why = chosen(moe(moe_args(), false), {{"model_type", "qwen3_moe"}});
-    CHECK(has(why, "it needs 'model.layers.0.self_attn.k_norm.weight' and 3 more, which the checkpoint lacks"));
+    CHECK(has(why,
+              "it needs 'model.layers.0.self_attn.k_norm.weight' and 3 more (model_type = qwen3_moe), which the "
+              "checkpoint lacks"));
     CHECK(has(why, "--set model_type=mixtral fits"));
 }
 
