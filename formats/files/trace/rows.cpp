@@ -26,8 +26,9 @@ double Row::number(std::string_view column, double least, double most) const {
 }
 
 int Row::whole(std::string_view column, int least, int most) const {
-    const double value = number(column, least, most);
+    const double value = number(column, -HUGE_VAL, HUGE_VAL);
     if (value != std::floor(value)) throw bad(column, "{:g} is not a whole number", value);
+    if (value < least || value > most) throw bad(column, "{} is not from {} to {}", value, least, most);
     return static_cast<int>(value);
 }
 
@@ -60,7 +61,8 @@ bool set_predicted(TraceJob& job, const TraceContext& context, const std::string
     const auto found = context.speeds.predicted_.find(job.model);
     if (found == context.speeds.predicted_.end()) return false;
     const Grant packed = packed_grant(job, context.cluster, job.gpus);
-    if (packed.parts.empty()) throw failure("there are no {} GPUs of one kind", job.gpus);
+    if (packed.parts.empty())
+        throw failure("there {} of one kind", job.gpus == 1 ? "is no GPU" : fmt::format("are no {} GPUs", job.gpus));
     const HostShape shape = shape_of(packed);
     ExecutionPlan own;
     if (plan.empty()) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/in_order.hpp"
 #include "lib/cluster/max_min.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
@@ -17,9 +18,14 @@ namespace {
 // kind; in rounds of six minutes those come first whose share is largest for the rounds that they have had there.
 // Shares are computed anew when jobs have come or gone. With mixed kinds, as in Or et al., "VirtualFlow" (MLSys 2022),
 // a job that was chosen takes idle GPUs of other kinds, too, if it knows how to use them.
+struct GavelVariant {
+    bool mixed;      // kinds
+    bool simulator;  // with what VirtualFlow's simulator does differently, to reproduce its runs
+};
+
 class Gavel final : public Policy {
 public:
-    explicit Gavel(bool mixed) : mixed_{mixed} {}
+    explicit Gavel(GavelVariant variant) : variant_{variant} {}
 
     void schedule(Simulation& simulation) override {
         round_ = std::max(shortest, 4 * simulation.start_delay());
@@ -35,10 +41,18 @@ public:
 private:
     static constexpr Time shortest = 360 * second;
 
+    bool find_jobs(const Simulation& simulation) {
+        if (variant_.simulator) return find_jobs_of_simulator(simulation);
+        std::vector<int> jobs = all_jobs(simulation);
+        if (jobs == jobs_) return false;
+        jobs_ = std::move(jobs);
+        return true;
+    }
+
     // Those that ran in the last round in the order in which they were chosen, then those that wait as they stand in
     // their heap; true when there are others than before. A job whose last step ends at this very moment is not known
     // to be done when the round is decided.
-    bool find_jobs(const Simulation& simulation) {
+    bool find_jobs_of_simulator(const Simulation& simulation) {
         const auto is_done = [&](int id) {
             return ended_.contains(id) || simulation.result(id).finish < simulation.now();
         };
@@ -85,7 +99,7 @@ private:
             }
             uses_.push_back(std::move(use));
         }
-        shares_ = max_min_shares(uses_, counts);
+        shares_ = variant_.simulator ? max_min_shares(uses_, counts) : fair_time_shares(uses_, counts);
     }
 
     struct Candidate {
@@ -100,7 +114,8 @@ private:
     std::vector<Counts> choose(const Simulation& simulation) {
         std::vector<Candidate> candidates;
         const int kinds = static_cast<int>(simulation.cluster().kinds.size());
-        for (std::size_t i = jobs_.size(); i-- > 0;) {  // of equally urgent ones the last comes first
+        for (std::size_t n = 0; n < jobs_.size(); ++n) {  // of equally urgent ones, the simulator takes the last one
+            const std::size_t i = variant_.simulator ? jobs_.size() - 1 - n : n;
             for (int kind = 0; kind < kinds; ++kind) {
                 const double share = shares_[i][kind];
                 if (share <= 0) continue;
@@ -127,9 +142,10 @@ private:
             chosen_.push_back(jobs_[index]);
             counts[index].resize(free.size());
             counts[index][chosen[index]] = uses_[index].gpus[chosen[index]];
-            if (mixed_) add_idle(simulation.job(jobs_[index]), uses_[index].rates[chosen[index]], counts[index], free);
+            if (variant_.mixed)
+                add_idle(simulation.job(jobs_[index]), uses_[index].rates[chosen[index]], counts[index], free);
         }
-        for (std::size_t i = 0; i < jobs_.size(); ++i)
+        for (std::size_t i = 0; variant_.simulator && i < jobs_.size(); ++i)
             if (chosen[i] == any) push(simulation, jobs_[i]);
         return counts;
     }
@@ -201,15 +217,16 @@ private:
         }
     }
 
-    bool mixed_;
+    GavelVariant variant_;
     Time round_ = shortest;
     Time due_ = 0;  // when the next round begins
     std::vector<int> jobs_;
-    std::vector<int> known_;   // the same, in order
     std::vector<int> chosen_;  // of the last round, most urgent first
-    std::set<int> ended_;      // done when a round began
-    std::vector<int> queue_;   // who was not chosen, or came since, as a heap
-    int next_ = 0;             // the first job that has not come
+    // Of the simulator.
+    std::vector<int> known_;  // jobs_, in order
+    std::set<int> ended_;     // done when a round began
+    std::vector<int> queue_;  // who was not chosen, or came since, as a heap
+    int next_ = 0;            // the first job that has not come
     std::vector<KindUse> uses_;
     std::vector<std::vector<double>> shares_;
     std::map<std::pair<int, int>, int> rounds_;  // that a job has had on a kind
@@ -217,7 +234,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Policy> make_gavel() { return std::make_unique<Gavel>(false); }
-std::unique_ptr<Policy> make_gavel_mixed() { return std::make_unique<Gavel>(true); }
+std::unique_ptr<Policy> make_gavel() { return std::make_unique<Gavel>(GavelVariant{false, false}); }
+std::unique_ptr<Policy> make_gavel_mixed() { return std::make_unique<Gavel>(GavelVariant{true, false}); }
+std::unique_ptr<Policy> make_gavel_simulator() { return std::make_unique<Gavel>(GavelVariant{false, true}); }
+std::unique_ptr<Policy> make_gavel_mixed_simulator() { return std::make_unique<Gavel>(GavelVariant{true, true}); }
 
 }  // namespace tpx

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace tpx {
@@ -16,15 +17,15 @@ namespace {
 // Elastic weighted fair sharing, Algorithm 1 of Or et al., "VirtualFlow" (MLSys 2022): jobs are let in by priority as
 // long as no running job of higher priority gets less for it. Who is to have less gives GPUs back once its last change
 // is done; who is to have more waits for them, and nothing else is decided meanwhile. What happens meanwhile is looked
-// at afterwards, one arrival after another, as the authors' scheduler does.
+// at afterwards, one arrival after another, as the authors' scheduler does; jobs that came at the same moment are
+// looked at together.
 class Wfs final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
         drop_finished(simulation);
         note_events(simulation);
         while (carry_out(simulation) && !events_.empty()) {
-            if (events_.front() != departure) known_.insert(events_.front());
-            events_.pop_front();
+            next_event(simulation);
             decide(simulation);
         }
     }
@@ -41,7 +42,54 @@ private:
     void note_events(const Simulation& simulation) {
         if (events_.empty() || events_.back() != departure) events_.push_back(departure);
         for (const int id : simulation.waiting())
-            if (id >= next_) events_.push_back(id), next_ = id + 1;
+            if (id >= next_) {
+                if (next_ > 0 && simulation.job(next_ - 1).arrival == simulation.job(id).arrival) came_together_ = true;
+                events_.push_back(id);
+                next_ = id + 1;
+            }
+    }
+
+    // Takes one event, or all jobs that came at one moment: in which order their trace lists them must not matter.
+    void next_event(const Simulation& simulation) {
+        const int first = events_.front();
+        events_.pop_front();
+        if (first == departure) return;
+        known_.insert(first);
+        const auto with_first = [&](int event) {
+            return event != departure && simulation.job(event).arrival == simulation.job(first).arrival;
+        };
+        for (; !events_.empty() && with_first(events_.front()); events_.pop_front()) known_.insert(events_.front());
+    }
+
+    // Orders jobs by arrival, those that came at one moment by name. They are in order of arrival already.
+    void sort_by_arrival(const Simulation& simulation, std::vector<int>& ids) const {
+        if (!came_together_) return;
+        std::ranges::stable_sort(ids, [&](int a, int b) {
+            const TraceJob &one = simulation.job(a), &other = simulation.job(b);
+            return one.arrival != other.arrival ? one.arrival < other.arrival : before(one.name, other.name);
+        });
+    }
+
+    // Whether `a` comes before `b`, where numbers in them count by value: "job-2" before "job-10".
+    static bool before(std::string_view a, std::string_view b) {
+        const auto number_at = [](std::string_view& text) {
+            text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
+            const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+            const std::string_view digits = text.substr(0, end);
+            text.remove_prefix(end);
+            return std::pair{digits.size(), digits};
+        };
+        const auto is_digit = [](std::string_view text) { return !text.empty() && text[0] >= '0' && text[0] <= '9'; };
+        while (!a.empty() && !b.empty()) {
+            if (is_digit(a) && is_digit(b)) {
+                const auto one = number_at(a), other = number_at(b);
+                if (one != other) return one < other;
+            } else {
+                if (a[0] != b[0]) return a[0] < b[0];
+                a.remove_prefix(1), b.remove_prefix(1);
+            }
+        }
+        return a.size() < b.size();
     }
 
     void drop_finished(const Simulation& simulation) {
@@ -111,6 +159,7 @@ private:
     void decide(Simulation& simulation) {
         const int gpus = usable(simulation);
         std::vector<int> ids = simulation.running();
+        sort_by_arrival(simulation, ids);
         const std::size_t running = ids.size();
         std::vector<FairClaim> claims;
         int least = 0;  // that these and those who are let in need together
@@ -121,6 +170,7 @@ private:
             for (const int id : ids) shares.push_back(simulation.grant(id).gpus());
         }
         std::vector<int> waiting = simulation.waiting();
+        sort_by_arrival(simulation, waiting);
         std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
         for (const int id : waiting) {
             if (least >= gpus) break;
@@ -159,6 +209,7 @@ private:
     std::deque<int> events_;                       // that are to be looked at: jobs that came, and departures
     std::set<int> known_;                          // jobs that were looked at
     int next_ = 0;                                 // the first job that has not come
+    bool came_together_ = false;                   // some jobs
     std::vector<Wish> wishes_;                     // that are not carried out yet
     std::map<std::pair<int, int>, bool> can_run_;  // by job and GPUs
 };
