@@ -20,14 +20,14 @@ struct KindUse {
 /// each kind.
 LinearProgram max_min_program(std::span<const KindUse> jobs, std::span<const int> counts);
 
-/// The shares of time, by job and kind, of max-min fairness: nobody's worth (GPUs times rate / mean rate / weight) can be
-/// raised without lowering that of somebody who has as little or less. Jobs of equal use have equal shares, and the order
-/// of jobs does not matter. A job that no kind can run has none.
+/// The shares of time, by job and kind, of max-min fairness: nobody's worth (GPUs times rate / mean rate / weight) can
+/// be raised without lowering that of somebody who has as little or less. Jobs of equal use have equal shares, and the
+/// order of jobs does not matter. A job that no kind can run has none.
 std::vector<std::vector<double>> fair_time_shares(std::span<const KindUse> jobs, std::span<const int> counts);
 
-/// The shares of time, by job and kind, as hundred-thousandths, as VirtualFlow's simulator computes them: an optimum. Of few jobs it is the one that
-/// interior_optimum() finds, with what is left over divided among those who have more; of many a vertex, which is found
-/// sooner.
+/// The shares of time, by job and kind, as hundred-thousandths, as VirtualFlow's simulator computes them: an optimum.
+/// Of few jobs it is the one that interior_optimum() finds, with what is left over divided among those who have more;
+/// of many a vertex, which is found sooner.
 std::vector<std::vector<double>> max_min_shares(std::span<const KindUse> jobs, std::span<const int> counts);
 
 }  // namespace tpx

@@ -87,10 +87,11 @@ private:
         for (const int id : ids) {
             all.push_back(choices(simulation, id));
             std::vector<double> next(gpus + 1, HUGE_VAL);
-            for (int has = 0; has <= gpus; ++has)
-                for (const Choice& choice : all.back())
-                    if (choice.gpus <= has)
-                        next[has] = std::min(next[has], least.back()[has - choice.gpus] + choice.cost);
+            for (const Choice& choice : all.back()) {
+                const double* before = least.back().data();
+                for (int has = choice.gpus; has <= gpus; ++has)
+                    next[has] = std::min(next[has], before[has - choice.gpus] + choice.cost);
+            }
             least.push_back(std::move(next));
         }
         wanted_.clear();

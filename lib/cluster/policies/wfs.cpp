@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/fair_shares.hpp"
+#include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/cluster/simulation.hpp"
@@ -7,9 +8,8 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <set>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tpx {
 namespace {
@@ -54,42 +54,33 @@ private:
         const int first = events_.front();
         events_.pop_front();
         if (first == departure) return;
-        known_.insert(first);
+        know(first);
         const auto with_first = [&](int event) {
             return event != departure && simulation.job(event).arrival == simulation.job(first).arrival;
         };
-        for (; !events_.empty() && with_first(events_.front()); events_.pop_front()) known_.insert(events_.front());
+        for (; !events_.empty() && with_first(events_.front()); events_.pop_front()) know(events_.front());
     }
 
-    // Orders jobs by arrival, those that came at one moment by name. They are in order of arrival already.
-    void sort_by_arrival(const Simulation& simulation, std::vector<int>& ids) const {
+    // Orders jobs that came at one moment by name. `ids` are in order of arrival.
+    void sort_by_name(const Simulation& simulation, std::vector<int>& ids) const {
         if (!came_together_) return;
-        std::ranges::stable_sort(ids, [&](int a, int b) {
-            const TraceJob &one = simulation.job(a), &other = simulation.job(b);
-            return one.arrival != other.arrival ? one.arrival < other.arrival : before(one.name, other.name);
-        });
+        const auto first = [&](int a, int b) { return came_before(simulation.job(a), simulation.job(b)); };
+        for (auto begin = ids.begin(); begin != ids.end();) {
+            const Time arrival = simulation.job(*begin).arrival;
+            const auto end =
+                std::find_if(begin + 1, ids.end(), [&](int id) { return simulation.job(id).arrival != arrival; });
+            if (end - begin > 1) std::stable_sort(begin, end, first);
+            begin = end;
+        }
     }
 
-    // Whether `a` comes before `b`, where numbers in them count by value: "job-2" before "job-10".
-    static bool before(std::string_view a, std::string_view b) {
-        const auto number_at = [](std::string_view& text) {
-            text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
-            const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
-            const std::string_view digits = text.substr(0, end);
-            text.remove_prefix(end);
-            return std::pair{digits.size(), digits};
-        };
-        const auto is_digit = [](std::string_view text) { return !text.empty() && text[0] >= '0' && text[0] <= '9'; };
-        while (!a.empty() && !b.empty()) {
-            if (is_digit(a) && is_digit(b)) {
-                const auto one = number_at(a), other = number_at(b);
-                if (one != other) return one < other;
-            } else {
-                if (a[0] != b[0]) return a[0] < b[0];
-                a.remove_prefix(1), b.remove_prefix(1);
-            }
-        }
-        return a.size() < b.size();
+    void know(int id) {
+        if (known_.size() <= static_cast<std::size_t>(id)) known_.resize(static_cast<std::size_t>(id) + 1);
+        known_[static_cast<std::size_t>(id)] = true;
+    }
+
+    bool knows(int id) const {
+        return static_cast<std::size_t>(id) < known_.size() && known_[static_cast<std::size_t>(id)];
     }
 
     void drop_finished(const Simulation& simulation) {
@@ -120,8 +111,12 @@ private:
                                                    : simulation.pool().place_more(simulation.job(wish.id), held,
                                                                                   wish.gpus - held.gpus());
                    if (!grant) return false;
-                   held.parts.empty() ? simulation.start(wish.id, std::move(*grant))
-                                      : simulation.change(wish.id, std::move(*grant));
+                   if (!held.parts.empty()) {
+                       simulation.change(wish.id, std::move(*grant));
+                       return true;
+                   }
+                   queue_.remove(simulation, wish.id);
+                   simulation.start(wish.id, std::move(*grant));
                    return true;
                }) > 0;
     }
@@ -159,7 +154,7 @@ private:
     void decide(Simulation& simulation) {
         const int gpus = usable(simulation);
         std::vector<int> ids = simulation.running();
-        sort_by_arrival(simulation, ids);
+        sort_by_name(simulation, ids);
         const std::size_t running = ids.size();
         std::vector<FairClaim> claims;
         int least = 0;  // that these and those who are let in need together
@@ -169,13 +164,10 @@ private:
             shares.clear();
             for (const int id : ids) shares.push_back(simulation.grant(id).gpus());
         }
-        std::vector<int> waiting = simulation.waiting();
-        sort_by_arrival(simulation, waiting);
-        std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
-        for (const int id : waiting) {
+        for (const int id : queue_.update(simulation)) {
             if (least >= gpus) break;
             const FairClaim claim = claim_of(simulation.job(id));
-            if (!known_.contains(id) || !simulation.within_quota(id, simulation.job(id).gpus)) continue;
+            if (!knows(id) || !simulation.within_quota(id, simulation.job(id).gpus)) continue;
             if (least + claim.least > gpus) break;
             claims.push_back(claim);
             const std::vector<int> with = weighted_fair_shares(claims, gpus);
@@ -207,7 +199,8 @@ private:
     }
 
     std::deque<int> events_;                       // that are to be looked at: jobs that came, and departures
-    std::set<int> known_;                          // jobs that were looked at
+    std::vector<bool> known_;                      // jobs that were looked at
+    PriorityOrder queue_{true};                    // that wait
     int next_ = 0;                                 // the first job that has not come
     bool came_together_ = false;                   // some jobs
     std::vector<Wish> wishes_;                     // that are not carried out yet
