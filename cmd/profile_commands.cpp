@@ -97,7 +97,7 @@ void add_fit(Command& profile) {
     command.option("-o,--output", &options->output, "FILE", "Write the fitted model to FILE").file();
     command.option("--suggest", &options->suggest, "N", "Suggest N more runs to measure")
         .details("They are the runs that would improve the fit most. Works with fewer than 7 runs, too.");
-    command.option("--hold-out", &options->hold_out, "N", "Fit to N of the runs and predict the others")
+    command.option("--hold-out", &options->hold_out, "N", "Fit to N of the configurations and predict the others")
         .details("The N runs are chosen as for --suggest, regardless of their times.");
     command.common_options();
     command.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml -o gpt2.model.toml",

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -62,6 +61,10 @@ EqualityProgram equality_program(std::span<const KindUse> jobs, std::span<const 
 
 }  // namespace
 
+bool less_use(const KindUse& a, const KindUse& b) {
+    return std::tie(a.weight, a.rates, a.gpus) < std::tie(b.weight, b.rates, b.gpus);
+}
+
 LinearProgram max_min_program(std::span<const KindUse> jobs, std::span<const int> counts) {
     const std::size_t kinds = counts.size(), columns = jobs.size() * kinds + 1;
     LinearProgram program;
@@ -95,10 +98,6 @@ struct UseClass {
     int jobs = 0;
     double level = -1;  // the worth of each job, once it is known to be the most that is fair
 };
-
-bool less_use(const KindUse& a, const KindUse& b) {
-    return std::tie(a.weight, a.rates, a.gpus) < std::tie(b.weight, b.rates, b.gpus);
-}
 
 // What a lack of worth of a class whose level is known counts against the level of the others: more than any exchange.
 constexpr double lack_price = 1e4;
@@ -156,26 +155,41 @@ std::vector<double> level_all(std::vector<UseClass>& classes, std::span<const in
 
 }  // namespace
 
-std::vector<std::vector<double>> fair_time_shares(std::span<const KindUse> jobs, std::span<const int> counts) {
+std::vector<std::vector<double>> fair_class_shares(std::span<const KindUse> uses, std::span<const int> jobs,
+                                                   std::span<const int> counts) {
     constexpr double rounding = 1e-9;
     const std::size_t kinds = counts.size();
-    std::map<const KindUse*, int, decltype([](const KindUse* a, const KindUse* b) { return less_use(*a, *b); })> sizes;
-    for (const KindUse& job : jobs)
-        if (std::ranges::any_of(job.gpus, [](int gpus) { return gpus > 0; })) ++sizes[&job];
     std::vector<UseClass> classes;
-    for (const auto& [use, count] : sizes) classes.push_back({use, count});
-    std::vector<std::vector<double>> shares(jobs.size(), std::vector<double>(kinds));
+    for (std::size_t i = 0; i < uses.size(); ++i)
+        if (jobs[i] > 0 && std::ranges::any_of(uses[i].gpus, [](int gpus) { return gpus > 0; }))
+            classes.push_back({&uses[i], jobs[i]});
+    std::ranges::sort(classes, [](const UseClass& a, const UseClass& b) { return less_use(*a.use, *b.use); });
+    std::vector<std::vector<double>> shares(uses.size(), std::vector<double>(kinds));
     if (classes.empty()) return shares;
     const std::vector<double> found = level_all(classes, counts);
-    for (std::size_t j = 0; j < jobs.size(); ++j) {
-        const auto mine = std::ranges::find_if(classes, [&](const UseClass& each) {
-            return !less_use(*each.use, jobs[j]) && !less_use(jobs[j], *each.use);
-        });
-        if (mine == classes.end()) continue;
-        const auto first = static_cast<std::size_t>(mine - classes.begin()) * kinds;
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+        const auto i = static_cast<std::size_t>(classes[c].use - uses.data());
         for (std::size_t t = 0; t < kinds; ++t)
-            if (jobs[j].gpus[t] > 0 && found[first + t] > rounding) shares[j][t] = found[first + t];
+            if (uses[i].gpus[t] > 0 && found[c * kinds + t] > rounding) shares[i][t] = found[c * kinds + t];
     }
+    return shares;
+}
+
+std::size_t UseClasses::add(KindUse use) {
+    const auto [entry, is_new] = numbers_.try_emplace(std::move(use), uses_.size());
+    if (is_new) uses_.push_back(entry->first);
+    return entry->second;
+}
+
+std::vector<std::vector<double>> fair_time_shares(std::span<const KindUse> jobs, std::span<const int> counts) {
+    UseClasses classes;
+    std::vector<std::size_t> of_job;
+    for (const KindUse& job : jobs) of_job.push_back(classes.add(job));
+    std::vector<int> sizes(classes.uses().size());
+    for (const std::size_t c : of_job) ++sizes[c];
+    const std::vector<std::vector<double>> by_class = fair_class_shares(classes.uses(), sizes, counts);
+    std::vector<std::vector<double>> shares;
+    for (const std::size_t c : of_job) shares.push_back(by_class[c]);
     return shares;
 }
 
