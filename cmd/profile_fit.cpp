@@ -255,8 +255,9 @@ void print_hold_out(const Findings& found, int count, Output& out) {
     for (const std::size_t i : held.train) out.result("fitted     {}\n", named(found.runs[i]));
     for (std::size_t i = 0; i < held.test.size(); ++i)
         out.result("predicted  {:<44} {:+.1f} %\n", named(found.runs[held.test[i]]), 100 * held.errors[i]);
-    out.result("error      {:.1f} % on average, {:.1f} % at worst, of {} runs that were not fitted\n",
-               100 * mean_magnitude(held.errors), 100 * worst, held.test.size());
+    out.result("error      {:.1f} % on average, {:.1f} % at worst, of {} not fitted\n",
+               100 * mean_magnitude(held.errors), 100 * worst,
+               held.test.size() == 1 ? "1 run that was" : fmt::format("{} runs that were", held.test.size()));
     out.result("intervals  {:.0f} % of these runs are inside their 90 % interval\n", 100 * covered);
 }
 

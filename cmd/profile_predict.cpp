@@ -139,8 +139,12 @@ void predict_best(const Subject& subject, const Allocation& allocation, const Pr
     const int count = whole_number(options.best, "--best", 5, 1, 100000);
     std::vector<Judged> ranked = best_plans(job, allocation);
     if (ranked.empty())
-        throw Error{Exit::no, "no plan for {} fits into the memory of its GPUs and divides {} layers and {:g} samples",
-                    formats::placement_text(allocation.gpus), job.model.layers, job.batch};
+        throw Error{Exit::no,
+                    "no plan for {} fits into the memory of its GPUs and divides {} and {:g} sample{}",
+                    formats::placement_text(allocation.gpus),
+                    counted(std::uint64_t(job.model.layers), "layer"),
+                    job.batch,
+                    job.batch == 1 ? "" : "s"};
     const std::size_t all = ranked.size();
     const std::string reasons = exclude_techniques(ranked, excluded_techniques(options, techniques));
     if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded: {}", reasons};

@@ -2,6 +2,7 @@
 #include "formats/files/profile/runs_file.hpp"
 
 #include "formats/files/profile/column_aliases.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
 #include <fmt/ranges.h>
@@ -192,8 +193,8 @@ double seconds_of(const RowReader& row, const std::string& quantity, double batc
 void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
     const double passes = batch / plan.dp / samples;
     if (passes != std::floor(passes) || passes < 1 || passes > most_samples)
-        throw failure("{} samples over {} replicas are no whole number of micro-batches of {}", batch, plan.dp,
-                      samples);
+        throw failure("{} sample{} over {} are no whole number of micro-batches of {}", batch, batch == 1 ? "" : "s",
+                      counted(std::uint64_t(plan.dp), "replica"), samples);
     (plan.pp > 1 ? plan.micro_batches : plan.accumulation) = static_cast<int>(passes);
 }
 
@@ -213,7 +214,9 @@ ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
     if (all) {
         if (gpus == 0) throw failure("dp=* needs a placement or a number of GPUs");
         const int others = plan.gpus() / plan.dp;
-        if (gpus % others != 0) throw failure("{} GPUs are not divisible by {}", gpus, others);
+        if (gpus % others != 0)
+            throw failure("{} {} not divisible by {}", counted(std::uint64_t(gpus), "GPU"), gpus == 1 ? "is" : "are",
+                          others);
         plan.dp = gpus / others;
     }
     const int local = static_cast<int>(std::ceil(batch / plan.dp));
@@ -322,7 +325,8 @@ Run run_of(const RowReader& row, const std::optional<std::string>& time, const R
         if (run.allocation.gpus.empty()) run.allocation.gpus = {run.plan.gpus()};
         (void)routes_of(run.plan, run.allocation);
         if (const auto samples = row.read("micro_batch", positive)) set_micro_batches(run.plan, *samples, run.batch);
-        if (run.plan.dp > run.batch) throw failure("{} replicas cannot share {} samples", run.plan.dp, run.batch);
+        if (run.plan.dp > run.batch)
+            throw failure("{} replicas cannot share {} sample{}", run.plan.dp, run.batch, run.batch == 1 ? "" : "s");
     });
     check_sequence(row, defaults.sequence);
     if (time) run.seconds = seconds_of(row, *time, run.batch, defaults.sequence);

@@ -2,6 +2,7 @@
 #include "formats/files/trace/rows.hpp"
 
 #include "lib/cluster/sensitivity.hpp"
+#include "lib/core/counted.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -67,12 +68,14 @@ bool set_predicted(TraceJob& job, const TraceContext& context, const std::string
     ExecutionPlan own;
     if (plan.empty()) {
         const int best = found->second->best(shape);
-        if (best == any) throw failure("no plan of '{}' fits on {} GPUs", job.model, job.gpus);
+        if (best == any)
+            throw failure("no plan of '{}' fits on {}", job.model, counted(std::uint64_t(job.gpus), "GPU"));
         own = found->second->plan(best);
     } else {
         own = parse_execution_plan(plan);
         if (own.dp == 1) own.dp = std::max(1, job.gpus / own.gpus());
-        if (own.gpus() != job.gpus) throw failure("'{}' is for {} GPUs, not {}", plan, own.gpus(), job.gpus);
+        if (own.gpus() != job.gpus)
+            throw failure("'{}' is for {}, not {}", plan, counted(std::uint64_t(own.gpus()), "GPU"), job.gpus);
         const bool is_cut = plan.find("ga=") != plan.npos || plan.find("mb=") != plan.npos;
         const int cut = is_cut ? any : found->second->best_like(own, shape);
         if (cut != any) own = found->second->plan(cut);
@@ -84,7 +87,7 @@ bool set_predicted(TraceJob& job, const TraceContext& context, const std::string
 // Sets work that takes `duration` with what the job asks for.
 void set_work(TraceJob& job, const TraceContext& context, Time duration) {
     const double rate = full_rate(job, context.cluster);
-    if (!(rate > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
+    if (!(rate > 0)) throw failure("there is no rate with {}", counted(std::uint64_t(job.gpus), "GPU"));
     job.work = static_cast<double>(duration) * rate;
 }
 
@@ -114,7 +117,8 @@ void set_steps(TraceJob& job, const TraceContext& context, double steps) {
     job.speed = entry->speed;
     find_kinds(job, context.cluster);
     job.work = entry->whole_jobs ? 1e6 : steps * 1e6;
-    if (!(full_rate(job, context.cluster) > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
+    if (!(full_rate(job, context.cluster) > 0))
+        throw failure("there is no rate with {}", counted(std::uint64_t(job.gpus), "GPU"));
 }
 
 namespace {
