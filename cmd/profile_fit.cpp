@@ -267,8 +267,9 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     if (!is_first_rank()) return;
     Findings found;
     const ReadRecord record;
-    found.model = formats::read_throughput_model(options.model);
+    found.model = read_model_like(options.model, options.like);
     found.prior = formats::belief_before(found.model);
+    if (!options.like.empty()) found.prior = formats::uncertainty_of(found.model).belief;
     read_runs(options, found, out);
     check_outputs_apart({{"--output", options.output}}, record);
     const int suggest = whole_number(options.suggest, "--suggest", 0, 1, 100);

@@ -200,10 +200,19 @@ void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
 
 }  // namespace
 
+formats::ThroughputModel read_model_like(const std::string& path, const std::string& like) {
+    formats::ThroughputModel model = formats::read_throughput_model(path);
+    if (like.empty()) return model;
+    const formats::ThroughputModel other = formats::read_throughput_model(like);
+    if (model.parameters) throw Error{Exit::usage, "--like: {} is fitted already", path};
+    if (!other.parameters) throw Error{Exit::usage, "--like: {} has no [parameters]; it is not fitted", like};
+    return formats::like(std::move(model), other);
+}
+
 void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     if (!is_first_rank()) return;
     const ReadRecord record;
-    const formats::ThroughputModel model = formats::read_throughput_model(options.model);
+    const formats::ThroughputModel model = read_model_like(options.model, options.like);
     check_outputs_apart({{"--svg", options.svg}, {"--html", options.html}}, record);
     const Subject subject = subject_of(options, model, out);
     const Job& job = subject.job;
