@@ -106,6 +106,12 @@ void add_migrate(Cli& cli) {
             "Writes tpx.data.json beside the state, with the samples of each rank in every global batch. The default "
             "is the position in the tpx.data.json of the state that is read, if it has one.");
     command
+        .option("--data-store", &options->data_store, "PATTERN",
+                "Folder of each host for the data files; {host} is replaced")
+        .details(
+            "Requires --store, and files in the data position. Before the stores switch to the new state, each host "
+            "with ranks gets the data files that it lacks; see DATA FILES in tpx-migrate(1).");
+    command
         .option("--assignment", &options->assignment, "FILE",
                 "Virtual nodes of each device type, written by tpx profile hetero")
         .file()

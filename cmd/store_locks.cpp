@@ -27,7 +27,7 @@ void require_stores(const mpi::Comm& comm, const NodeStore& store, const Migrate
 }  // namespace
 
 bool only_reads(const MigrateRequest& options) {
-    if (!options.import_from.empty() || options.prune) return false;
+    if (!options.import_from.empty() || options.prune || !options.data_store.empty()) return false;
     return !options.export_to.empty() || !asks_for_change(options);
 }
 

@@ -3,6 +3,7 @@
 
 #include "formats/files/profile/table_text.hpp"
 #include "formats/files/trace/cluster_log.hpp"
+#include "formats/files/trace/log_cells.hpp"
 #include "formats/files/trace/philly_log.hpp"
 #include "formats/files/trace/rows.hpp"
 #include "lib/cluster/gpu_pool.hpp"
@@ -59,6 +60,13 @@ const Format* format_of(const Table& table) {
         if (std::ranges::all_of(format.columns, [&](auto column) { return table.find(column) != Table::npos; }))
             return &format;
     return nullptr;
+}
+
+// The same rows under column names in lower case.
+Table with_lower_case(const Table& table) {
+    Table lower{table.file, {}, table.rows};
+    for (const std::string& column : table.columns) lower.columns.push_back(lower_case(column));
+    return lower;
 }
 
 // What the nearest known format has and `table` lacks.
@@ -198,8 +206,10 @@ Trace parse_trace(std::string_view text, std::string_view file, const Cluster& c
                   const std::optional<Elasticity>& elasticity) {
     Trace trace;
     const std::string plain = table_text(text, file);
-    const Table table = table_of(plain, file, trace.bad);
+    Table table = table_of(plain, file, trace.bad);
     if (table.columns.empty()) throw failure("{}: it has no jobs", file);
+    if (!format_of(table))
+        if (Table lower = with_lower_case(table); format_of(lower)) table = std::move(lower);
     const TraceContext context{cluster, speeds};
     if (const Format* format = format_of(table)) {
         check_work(table, *format);

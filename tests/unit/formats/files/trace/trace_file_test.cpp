@@ -309,6 +309,7 @@ TEST_CASE("a table that is no trace is refused with what it lacks") {
     CHECK(no_trace("") == "t: it is empty");
     CHECK(no_trace("[]") == "t: it has no jobs");
     CHECK(trace_of("arrival,gpus,duration\n").jobs.empty());
+    CHECK(trace_of("Name,Arrival,GPUs,Duration\na,0,1,5\n").jobs[0].name == "a");
     CHECK(trace_of("\xEF\xBB\xBFname;arrival;gpus;duration\r\na;0;1;1.234,5\r\n").jobs[0].work == 1234.5e6);
 }
 
