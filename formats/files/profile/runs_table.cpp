@@ -95,7 +95,7 @@ void complete_chunks(LogRun& run, std::string_view label) {
     const double all = run.number(layers), each = run.number(layers_per_chunk), stages = run.number(pp, 1);
     if (run.has(vpp) || !(all > 0) || !(each > 0) || !(stages > 0)) return;
     if (std::fmod(all, stages * each) != 0)
-        throw failure("{}: layers = {} is not divisible by pp={:.0f} stages with chunks of {:.0f}; pass --with", label,
+        throw failure("{}: {} layers are not divisible by pp={:.0f} stages with chunks of {:.0f}; pass --with", label,
                       run.text(layers), stages, each);
     run.set(vpp, all / stages / each);
 }

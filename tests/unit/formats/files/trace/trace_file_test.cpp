@@ -201,7 +201,7 @@ TEST_CASE("jobs take the fastest kind of GPUs that has room, and none on which t
     GpuPool full = pool;
     full.take(trace.jobs[3], std::vector<GpuShare>{{1, 4}});
     CHECK(full.place(trace.jobs[3], 2)->parts == std::vector<GpuShare>{{0, 2}});
-    CHECK(fault("arrival,gpus,steps,model\n0,1,9,m\n", cluster, speeds) == "t:2: there is no rate with 1 GPUs");
+    CHECK(fault("arrival,gpus,steps,model\n0,1,9,m\n", cluster, speeds) == "t:2: there is no rate with 1 GPU");
 }
 
 TEST_CASE("a cluster is read, or refused with its line") {
