@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cmd/forecast.hpp"
+#include "cmd/held_store.hpp"
 #include "cmd/leaving_plan.hpp"
 #include "cmd/migrate_request.hpp"
 #include "cmd/reading.hpp"
@@ -42,6 +43,7 @@ struct Origin {
     std::filesystem::path folder;   ///< the checkpoint, as this rank opens it
     std::filesystem::path own;      ///< the folder that contains the files of this host
     std::vector<StoredFile> files;  ///< each with the hosts that have it; empty: all hosts read `folder`
+    std::shared_ptr<const HeldStore> held = nullptr;  ///< that `own` belongs to, if a keeper holds the state
 };
 
 /// Where the new files are written.
