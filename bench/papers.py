@@ -118,7 +118,7 @@ def kinds(tpx, folder):
     saved = []
     for rate in sorted({one["jph"] for one in logged}, key=int):
         means = []
-        for mode, policy in (("no-het", "gavel"), ("het", "gavel-mixed")):
+        for mode, policy in (("no-het", "gavel-virtualflow"), ("het", "gavel-mixed-virtualflow")):
             jobs = [one for one in logged if one["jph"] == rate and one["mode"] == mode]
             trace, speeds = write_kinds(folder, jobs, mixes if mode == "het" else [])
             ours = simulate(tpx, trace, cluster, "--speeds", speeds, "--policy", policy)[policy]["mean_jct"]

@@ -41,6 +41,8 @@ def main():
         row("Rubick, 406 jobs", 406, 64, policy, [rubick, "--cluster", "8x8", "--speeds", speeds, "--reconfig", 78])
     for policy in ("fifo-backfill", "srtf", "las", "rubick"):
         row("Philly, 82,247 jobs", 82247, 2490, policy, [philly, "--cluster", "311x8,1x2"])
+    for policy in ("fifo-backfill", "srtf", "las", "wfs", "rubick", "gavel", "sia"):
+        row("Philly, 82,247 jobs", 82247, 512, policy, [philly, "--cluster", "64x8", "--skip-bad", "--quiet"])
     row("Philly, elastic", 82247, 2490, "wfs", [philly, "--cluster", "311x8,1x2", *elastic])
     row("Philly, elastic", 82247, 512, "wfs", [philly, "--cluster", "64x8", *elastic, "--skip-bad", "--quiet"])
     row("Philly, elastic", 82247, 2490, "rubick", [philly, "--cluster", "311x8,1x2", *elastic])

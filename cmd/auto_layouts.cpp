@@ -8,6 +8,7 @@
 #include "cmd/planning.hpp"
 #include "cmd/positive.hpp"
 #include "lib/change/layout_costs.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 #include "lib/layout/virtual_nodes.hpp"
@@ -130,7 +131,8 @@ Error Comparing::nothing(std::size_t layouts) const {
     if (layouts > 0 && refusal_) return *refusal_;
     if (layouts == 0 && result_.excluded > 0)
         return Error{Exit::no, "every layout is excluded: {}", excluded_text(result_.excluded_by_technique)};
-    return Error{Exit::no, "no layout of {} layers and {} experts fills the ranks", subject_.layers, subject_.experts};
+    return Error{Exit::no, "no layout of {} and {} fills the ranks", counted(std::uint64_t(subject_.layers), "layer"),
+                 counted(std::uint64_t(subject_.experts), "expert")};
 }
 
 void Comparing::leave_out(std::uint64_t bytes) {

@@ -10,6 +10,7 @@
 #include "formats/files/stores_check.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/change/piece_parcels.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/in_path.hpp"
@@ -123,8 +124,9 @@ void check_stores(CheckpointChange& change, const PlanOptions& options, std::spa
     const std::size_t sampled =
         formats::check_one_checkpoint(options.stores, hosts, root, change.opened.source.checkpoint, record);
     if (sampled > 0)
-        change.conversion.notes.push_back(fmt::format(
-            "{} files of more than 16 MiB that several stores have were compared by size and samples", sampled));
+        change.conversion.notes.push_back(
+            fmt::format("{} of more than 16 MiB that several stores have {} compared by size and samples",
+                        counted(sampled, "file"), sampled == 1 ? "was" : "were"));
 }
 
 std::optional<std::uint64_t> recorded_iteration(const formats::Source& source) {

@@ -4,6 +4,7 @@
 #include "cmd/plan_report.hpp"
 #include "cmd/plan_request.hpp"
 #include "formats/files/plan/plan_check.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/units.hpp"
@@ -90,15 +91,19 @@ void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, O
     const auto size = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
     out.result("{}: holds\n", options.check);
     if (plan.moves)
-        out.result("  {} moves cover {} pieces of {} once each, {} read, {} written\n", plan.moves->moves,
-                   plan.moves->targets, plan.content.to, size(plan.moves->bytes_read), size(plan.moves->bytes_written));
+        out.result("  {} cover{} {} of {} once each, {} read, {} written\n", counted(plan.moves->moves, "move"),
+                   plan.moves->moves == 1 ? "s" : "", counted(plan.moves->targets, "piece"), plan.content.to,
+                   size(plan.moves->bytes_read), size(plan.moves->bytes_written));
     if (!plan.hosts) return;
-    out.result("  {} of {} ranks need what its {} parcels say\n", plan.hosts->ranks, plan.hosts->of_ranks,
-               plan.hosts->parcels);
+    out.result("  {} of {} need{} what its {} sa{}\n", plan.hosts->ranks, counted(plan.hosts->of_ranks, "rank"),
+               plan.hosts->ranks == 1 ? "s" : "", counted(plan.hosts->parcels, "parcel"),
+               plan.hosts->parcels == 1 ? "ys" : "y");
     if (plan.hosts->cells > 0)
-        out.result("  {} cells name every element of the parcels, each once\n", plan.hosts->cells);
-    out.result("  {} transfers bring {} into hosts, each byte once, and hosts forward only what they have\n",
-               plan.hosts->transfers, size(plan.hosts->crossing));
+        out.result("  {} name{} every element of the parcels, each once\n", counted(plan.hosts->cells, "cell"),
+                   plan.hosts->cells == 1 ? "s" : "");
+    out.result("  {} bring{} {} into hosts, each byte once, and hosts forward only what they have\n",
+               counted(plan.hosts->transfers, "transfer"), plan.hosts->transfers == 1 ? "s" : "",
+               size(plan.hosts->crossing));
     out.result("  {}\n", checked_placement(plan.content.hosts->placement.placed_for, *plan.hosts));
     if (plan.hosts->seconds > 0)
         out.result("  no choice of senders is done in less than {}, by the rates in the file\n",

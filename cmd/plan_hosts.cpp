@@ -114,7 +114,9 @@ std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& opti
         if (host.lost && host.spare)
             throw Error{Exit::usage, "host '{}' cannot be lost and spare at the same time", host.name};
     }
-    if (std::ranges::all_of(hosts, &Host::lost)) throw Error{Exit::usage, "all {} hosts are lost", hosts.size()};
+    if (std::ranges::all_of(hosts, &Host::lost))
+        throw Error{Exit::usage, "{}",
+                    hosts.size() == 1 ? "the only host is lost" : fmt::format("all {} hosts are lost", hosts.size())};
     return hosts;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/plan_report.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
 #include <fmt/ranges.h>
@@ -27,7 +28,8 @@ std::size_t hosts_in_use(const PlanReport& report) {
 
 std::string spared_words(const PlanReport& report, const Survival& survival) {
     const std::size_t hosts = hosts_in_use(report);
-    if (survival.spared() == 0) return fmt::format("no host loss: some state is on only one of {} hosts", hosts);
+    if (survival.spared() == 0)
+        return fmt::format("no host loss: some state is on only one of {}", counted(hosts, "host"));
     return fmt::format("the loss of any {} of {} hosts: all state is on at least {} of them", survival.spared(), hosts,
                        survival.copies);
 }

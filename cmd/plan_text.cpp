@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/plan_report.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>
@@ -28,10 +29,10 @@ void print_subject(const PlanReport& report, Output& out) {
     out.result("from   {}\n", spoken_side(source.checkpoint.format, source.reading, report.from));
     out.result("to     {}\n",
                spoken_side(change.target.format, change.conversion.expressed.reading, change.target.layout));
-    out.result("read   {} in {} moves, write {} in {} pieces and {} files\n",
-               format_size(change.certificate.bytes_read), change.certificate.moves,
-               format_size(change.certificate.bytes_written), change.conversion.draft.pieces.size(),
-               change.conversion.draft.files.size());
+    out.result("read   {} in {}, write {} in {} and {}\n", format_size(change.certificate.bytes_read),
+               counted(change.certificate.moves, "move"), format_size(change.certificate.bytes_written),
+               counted(change.conversion.draft.pieces.size(), "piece"),
+               counted(change.conversion.draft.files.size(), "file"));
 }
 
 void print_roles(const PlanReport& report, Output& out) {

@@ -3,6 +3,7 @@
 
 #include "cmd/cli.hpp"
 #include "cmd/commands.hpp"
+#include "formats/files/profile/throughput_file.hpp"
 
 #include <string>
 #include <vector>
@@ -10,7 +11,7 @@
 namespace tpx::cli {
 
 struct ProfileFitOptions {
-    std::string runs, model, columns, output;
+    std::string runs, model, columns, like, output;
     std::string suggest, hold_out;
     bool drop_outliers = false;
 };
@@ -21,7 +22,7 @@ struct ProfileReadOptions {
 };
 
 struct ProfilePredictOptions : TechniqueOptions {
-    std::string model, plan, placement, batch, cpus, best, curve, per_host, html, svg;
+    std::string model, like, plan, placement, batch, cpus, best, curve, per_host, html, svg;
 };
 
 struct ProfileHeteroOptions {
@@ -39,6 +40,10 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out);
 void run_profile_predict(const ProfilePredictOptions& options, Output& out);
 void run_profile_hetero(const ProfileHeteroOptions& options, Output& out);
 void run_profile_hardware(const ProfileHardwareOptions& options, Output& out);
+
+/// The model in the file at `path`; if `like` names a file, as the model there lets expect it. Throws Error (usage) if
+/// the former was fitted or the latter was not.
+formats::ThroughputModel read_model_like(const std::string& path, const std::string& like);
 
 /// Describes `tpx profile` and its commands.
 void add_profile(Cli& cli);

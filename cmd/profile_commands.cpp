@@ -92,12 +92,14 @@ void add_fit(Command& profile) {
     command.option("--columns", &options->columns, "FILE", "Names of the columns in RUNS, TOML")
         .standard("the names of tpx-throughput(5)")
         .file();
+    command.option("--like", &options->like, "FITTED", "Expect what a fitted model of another size of the family says")
+        .file();
     command.flag("--drop-outliers", &options->drop_outliers, "Ignore runs that contradict the others");
     command.group("Output options");
     command.option("-o,--output", &options->output, "FILE", "Write the fitted model to FILE").file();
     command.option("--suggest", &options->suggest, "N", "Suggest N more runs to measure")
         .details("They are the runs that would improve the fit most. Works with fewer than 7 runs, too.");
-    command.option("--hold-out", &options->hold_out, "N", "Fit to N of the runs and predict the others")
+    command.option("--hold-out", &options->hold_out, "N", "Fit to N of the configurations and predict the others")
         .details("The N runs are chosen as for --suggest, regardless of their times.");
     command.common_options();
     command.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml -o gpt2.model.toml",
@@ -114,6 +116,7 @@ void add_predict(Command& profile) {
         "Uses a model fitted by tpx profile fit to predict step time, samples per second and memory: of one execution "
         "plan (--with), of the fastest plans (--best), or for each number of GPUs (--curve).");
     command.positional("MODEL", &options->model, "Throughput model, written by tpx profile fit").required().file();
+    command.option("--like", &options->like, "FITTED", "For an unfitted MODEL: a fitted model of another size").file();
     command.group("What to predict");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1");
     command.option("--best", &options->best, "N", "List the N fastest plans that fit in memory");

@@ -2,6 +2,7 @@
 #include "cmd/output.hpp"
 #include "cmd/output_file.hpp"
 #include "cmd/profile.hpp"
+#include "cmd/profile_units.hpp"
 #include "formats/files/profile/runs_file.hpp"
 #include "formats/files/profile/throughput_file.hpp"
 #include "lib/core/counted.hpp"
@@ -30,7 +31,7 @@ constexpr double worst_explained = 0.2;  // a mean error above this explains not
 // Everything that is found out about the runs.
 struct Findings {
     formats::ThroughputModel model;
-    std::vector<Run> runs;
+    std::vector<Run> runs, memory_runs;  // with times, and with memory alone
     Belief prior;
     std::vector<std::size_t> outliers;
     std::vector<double> errors;  // of the runs that were fitted
@@ -40,21 +41,43 @@ struct Findings {
 
 std::string read_text(const std::string& path) { return read_file(path, std::uint64_t{64} << 20); }
 
-std::vector<Run> runs_of(const ProfileFitOptions& options, const formats::ThroughputModel& model, Output& out) {
+// Notes on how the columns of `file` were understood; a column that is hardly spelled otherwise than a known one is an
+// error.
+void report_columns(const std::string& file, const formats::RunRows& rows, Output& out) {
+    for (const auto& [column, quantity] : rows.aliases)
+        out.note("{}: column '{}' is read as {}", file, column, quantity);
+    for (const std::string& column : rows.unknown_columns) {
+        constexpr std::size_t shortest = 4;  // other short names are too close to dp and tp
+        const std::string meant = did_you_mean(column, formats::run_quantities());
+        if (column.size() >= shortest && !meant.empty())
+            throw failure("{}: unknown column '{}'{}", file, column, meant);
+        out.note("{}: column '{}' is not used", file, column);
+    }
+}
+
+void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
+    const formats::ThroughputModel& model = found.model;
     const formats::Table table = formats::parse_table(read_text(options.runs), options.runs);
     const formats::ColumnMap columns = options.columns.empty()
                                            ? formats::default_columns(table)
                                            : formats::parse_columns(read_text(options.columns), options.columns);
     const double sequence = model.size.sequence > 1 ? model.size.sequence : 0;
-    const formats::RunRows rows =
+    formats::RunRows rows =
         formats::read_run_rows(table, columns, {model.batch, model.gpus_per_nic, model.cpus, sequence});
+    report_columns(options.runs, rows, out);
     if (!rows.failed.empty())
         out.note("{} without a time, such as {}, did not run and {} left out", counted(rows.failed.size(), "row"),
                  rows.failed[0], rows.failed.size() == 1 ? "is" : "are");
+    if (!rows.memory_runs.empty())
+        out.note("{} without a time, such as {}, {} used for the memory estimate alone",
+                 counted(rows.memory_runs.size(), "row"), rows.memory_runs[0].label,
+                 rows.memory_runs.size() == 1 ? "is" : "are");
     if (rows.expert_parallel > 0)
         out.note("{} with expert parallelism; the throughput model ignores its communication",
                  counted(rows.expert_parallel, "run"));
-    return rows.runs;
+    if (const auto absurd = absurd_times(model.size, rows.runs, rows.gpu)) out.note("{}: {}", options.runs, *absurd);
+    found.runs = std::move(rows.runs);
+    found.memory_runs = std::move(rows.memory_runs);
 }
 
 void check_runs(const std::string& file, const std::vector<Run>& runs, Output& out) {
@@ -66,6 +89,10 @@ void check_runs(const std::string& file, const std::vector<Run>& runs, Output& o
         return run.plan == runs[0].plan && run.allocation.gpus == runs[0].allocation.gpus && run.batch == runs[0].batch;
     });
     if (same) throw failure("{}: all {} runs are of the plan {}", file, runs.size(), to_string(runs[0].plan));
+    const std::size_t different = count_configurations(runs);
+    if (different < runs.size())
+        out.note("{}: {} of {}; repeated runs of a configuration count as one", file, counted(runs.size(), "run"),
+                 counted(different, "configuration"));
     const auto offloaded = std::ranges::count_if(runs, [](const Run& run) { return run.plan.offload; });
     if (offloaded > 0 && static_cast<std::size_t>(offloaded) < fewest_offloaded)
         out.note("{} of the runs offload; {} would be needed to tell its parts apart", offloaded, fewest_offloaded);
@@ -113,9 +140,9 @@ double median_magnitude(std::vector<double> errors) {
 }
 
 // Writes what `result` says of the `fitted` runs into the model. Returns how sure predictions are.
-Uncertainty describe_fit(const Fit& result, const std::vector<Run>& fitted, const Belief& prior,
-                         formats::ThroughputModel& model) {
-    const std::vector<double> left_out = leave_one_out(model.size, fitted, prior, result);
+Uncertainty describe_fit(const Fit& result, const std::vector<Run>& fitted, Findings& found) {
+    formats::ThroughputModel& model = found.model;
+    const std::vector<double> left_out = leave_one_out(model.size, fitted, found.prior, result);
     const Uncertainty uncertainty = uncertainty_of(result, left_out);
     model.parameters = result.parameters;
     model.covariance = result.belief.covariance;
@@ -123,7 +150,9 @@ Uncertainty describe_fit(const Fit& result, const std::vector<Run>& fitted, cons
     model.runs = fitted.size();
     model.error = mean_magnitude(result.errors);
     model.left_out_error = mean_magnitude(left_out);
-    model.memory = calibrate_memory(model.size, fitted);
+    std::vector<Run> sized = fitted;
+    sized.insert(sized.end(), found.memory_runs.begin(), found.memory_runs.end());
+    model.memory = calibrate_memory(model.size, sized);
     if (!model.batch) model.batch = fitted[0].batch;
     return uncertainty;
 }
@@ -136,7 +165,7 @@ Uncertainty fit(Findings& found, bool drop_outliers) {
     const Fit result = fit_parameters(found.model.size, fitted, found.prior);
     found.errors = result.errors;
     found.certainties = certainties(found.prior, result);
-    const Uncertainty uncertainty = describe_fit(result, fitted, found.prior, found.model);
+    const Uncertainty uncertainty = describe_fit(result, fitted, found);
     if (const double typical = median_magnitude(result.errors); typical > worst_explained)
         throw Error{Exit::no,
                     "the model does not explain these runs: half of them are off by {:.0f} % or more; are units, plans "
@@ -205,8 +234,10 @@ ordered_json fit_json(const Findings& found) {
 }
 
 void print_hold_out(const Findings& found, int count, Output& out) {
-    if (count >= static_cast<int>(found.runs.size()))
-        throw Error{Exit::usage, "--hold-out: {} of {} runs leave none to predict", count, found.runs.size()};
+    const std::size_t configurations = count_configurations(found.runs);
+    if (count >= static_cast<int>(configurations))
+        throw Error{Exit::usage, "--hold-out: {} of {} leave none to predict", count,
+                    counted(configurations, configurations == found.runs.size() ? "run" : "configuration")};
     const HeldOut held = hold_out(found.model.size, found.runs, found.prior, count);
     const double covered = static_cast<double>(held.covered) / static_cast<double>(held.test.size());
     double worst = 0;
@@ -224,8 +255,9 @@ void print_hold_out(const Findings& found, int count, Output& out) {
     for (const std::size_t i : held.train) out.result("fitted     {}\n", named(found.runs[i]));
     for (std::size_t i = 0; i < held.test.size(); ++i)
         out.result("predicted  {:<44} {:+.1f} %\n", named(found.runs[held.test[i]]), 100 * held.errors[i]);
-    out.result("error      {:.1f} % on average, {:.1f} % at worst, of {} runs that were not fitted\n",
-               100 * mean_magnitude(held.errors), 100 * worst, held.test.size());
+    out.result("error      {:.1f} % on average, {:.1f} % at worst, of {} not fitted\n",
+               100 * mean_magnitude(held.errors), 100 * worst,
+               held.test.size() == 1 ? "1 run that was" : fmt::format("{} runs that were", held.test.size()));
     out.result("intervals  {:.0f} % of these runs are inside their 90 % interval\n", 100 * covered);
 }
 
@@ -235,17 +267,21 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     if (!is_first_rank()) return;
     Findings found;
     const ReadRecord record;
-    found.model = formats::read_throughput_model(options.model);
+    found.model = read_model_like(options.model, options.like);
     found.prior = formats::belief_before(found.model);
-    found.runs = runs_of(options, found.model, out);
+    if (!options.like.empty()) found.prior = formats::uncertainty_of(found.model).belief;
+    read_runs(options, found, out);
     check_outputs_apart({{"--output", options.output}}, record);
     const int suggest = whole_number(options.suggest, "--suggest", 0, 1, 100);
     if (!options.hold_out.empty())
         return print_hold_out(found, whole_number(options.hold_out, "--hold-out", 0, 1, 10000), out);
     if (suggest > 0 && found.runs.size() < fewest_runs) {
         Belief belief = found.prior;
-        for (const Run& run : found.runs)
-            learn(belief.covariance, slope_of(belief.mean, found.model.size, run), run_deviation * run_deviation);
+        const std::vector<std::size_t> same = configurations(found.runs);
+        for (std::size_t i = 0; i < found.runs.size(); ++i)
+            if (same[i] == i)
+                learn(belief.covariance, slope_of(belief.mean, found.model.size, found.runs[i]),
+                      run_deviation * run_deviation);
         add_suggestions(found, {belief, 1}, suggest);
         if (out.json()) return out.object("tpx.profile.suggest/1", {{"suggestions", suggestions_json(found)}});
         return print_suggestions(found, out);

@@ -8,6 +8,7 @@
 #include "cmd/ranks.hpp"
 #include "formats/files/plan/hosts_file.hpp"
 #include "formats/files/profile/hardware_file.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
@@ -36,12 +37,13 @@ std::vector<Degraded> compare_with(const std::string& path, const Hardware& now,
         const auto found = std::ranges::find(now.hosts, host.name, &HostHardware::name);
         shared += found != now.hosts.end();
         if (found != now.hosts.end() && (*found).gpus.size() < host.gpus.size())
-            out.note("{}: {} GPUs, {} in {}", host.name, (*found).gpus.size(), host.gpus.size(), path);
+            out.note("{}: {}, {} in {}", host.name, counted((*found).gpus.size(), "GPU"), host.gpus.size(), path);
     }
     if (shared == 0)
         throw Error{Exit::usage, "--compare: {} has none of these hosts, such as '{}'", path, now.hosts.front().name};
     if (shared < before.hosts.size())
-        out.note("{} of the {} hosts in {} were not measured", before.hosts.size() - shared, before.hosts.size(), path);
+        out.note("{} of {} in {} {} not measured", before.hosts.size() - shared, counted(before.hosts.size(), "host"),
+                 path, before.hosts.size() - shared == 1 ? "was" : "were");
     return degraded(before, now);
 }
 

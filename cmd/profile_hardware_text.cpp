@@ -2,6 +2,7 @@
 #include "cmd/output.hpp"
 #include "cmd/profile_hardware.hpp"
 #include "formats/files/plan/host_names.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>
@@ -89,7 +90,7 @@ void print_peers(const HostHardware& host, Output& out) {
 
 void print_nccl(const NcclHardware& nccl, Output& out) {
     if (nccl.gpus == 0) return;
-    out.result("\nNCCL, {} GPUs: all-reduce {}", nccl.gpus, rate_of(nccl.all_reduce.median));
+    out.result("\nNCCL, {}: all-reduce {}", counted(std::uint64_t(nccl.gpus), "GPU"), rate_of(nccl.all_reduce.median));
     for (std::size_t kind = 0; kind < nccl.between.size(); ++kind)
         if (nccl.between[kind].median > 0)
             out.result(", {} {}", pair_class_names[kind], format_rate(nccl.between[kind].median));

@@ -139,8 +139,12 @@ void predict_best(const Subject& subject, const Allocation& allocation, const Pr
     const int count = whole_number(options.best, "--best", 5, 1, 100000);
     std::vector<Judged> ranked = best_plans(job, allocation);
     if (ranked.empty())
-        throw Error{Exit::no, "no plan for {} fits into the memory of its GPUs and divides {} layers and {:g} samples",
-                    formats::placement_text(allocation.gpus), job.model.layers, job.batch};
+        throw Error{Exit::no,
+                    "no plan for {} fits into the memory of its GPUs and divides {} and {:g} sample{}",
+                    formats::placement_text(allocation.gpus),
+                    counted(std::uint64_t(job.model.layers), "layer"),
+                    job.batch,
+                    job.batch == 1 ? "" : "s"};
     const std::size_t all = ranked.size();
     const std::string reasons = exclude_techniques(ranked, excluded_techniques(options, techniques));
     if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded: {}", reasons};
@@ -196,10 +200,19 @@ void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
 
 }  // namespace
 
+formats::ThroughputModel read_model_like(const std::string& path, const std::string& like) {
+    formats::ThroughputModel model = formats::read_throughput_model(path);
+    if (like.empty()) return model;
+    const formats::ThroughputModel other = formats::read_throughput_model(like);
+    if (model.parameters) throw Error{Exit::usage, "--like: {} is fitted already", path};
+    if (!other.parameters) throw Error{Exit::usage, "--like: {} has no [parameters]; it is not fitted", like};
+    return formats::like(std::move(model), other);
+}
+
 void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     if (!is_first_rank()) return;
     const ReadRecord record;
-    const formats::ThroughputModel model = formats::read_throughput_model(options.model);
+    const formats::ThroughputModel model = read_model_like(options.model, options.like);
     check_outputs_apart({{"--svg", options.svg}, {"--html", options.html}}, record);
     const Subject subject = subject_of(options, model, out);
     const Job& job = subject.job;

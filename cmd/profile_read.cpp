@@ -79,7 +79,8 @@ void print_notes(const formats::RunsTable& runs, Output& out) {
     if (runs.missing.empty()) return;
     std::vector<std::string> names, options;
     for (const formats::MissingSetting& each : runs.missing) {
-        names.push_back(each.rows == rows ? each.name : fmt::format("{} ({} of {} runs)", each.name, each.rows, rows));
+        names.push_back(each.rows == rows ? each.name
+                                          : fmt::format("{} ({} of {})", each.name, each.rows, counted(rows, "run")));
         options.push_back(each.option);
     }
     out.note("missing from the log{}: {}; pass {}", rows == 1 ? "" : "s", fmt::join(names, ", "),

@@ -79,9 +79,9 @@ void filter_jobs(const SimulateOptions& options, std::vector<TraceJob>& jobs) {
     jobs = filtered(std::move(jobs), filter);
     if (!jobs.empty()) return;
     const bool window = filter.window.has_value(), sample = filter.sample < 1;
-    throw failure("{}: {}{}{} leave{} none of the {} jobs, which arrive from 0h to {:.4g}h", trace_name(options),
+    throw failure("{}: {}{}{} leave{} none of {}, arriving from 0h to {:.4g}h", trace_name(options),
                   window ? "--window " + options.window : "", window && sample ? " and " : "",
-                  sample ? "--sample " + options.sample : "", window && sample ? "" : "s", all, last);
+                  sample ? "--sample " + options.sample : "", window && sample ? "" : "s", counted(all, "job"), last);
 }
 
 // Excludes plans from the policies' choice. A job may always use the plan that the trace gives.

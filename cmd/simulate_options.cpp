@@ -108,7 +108,9 @@ void add_simulate(Cli& cli) {
     command
         .option("--policy", &options->policies, "P,...",
                 "Policies to compare: fifo, fifo-backfill, srtf, priority, las, wfs, rubick, rubick-e, rubick-r, "
-                "rubick-n, synergy, antman, sia, gavel, gavel-mixed; see POLICIES in the man page")
+                "rubick-n, synergy, antman, sia, gavel, gavel-mixed, gavel-virtualflow, gavel-mixed-virtualflow; see "
+                "POLICIES in "
+                "the man page")
         .standard("fifo-backfill");
     command.option("--speeds", &options->speeds, "FILE", "Measured job throughput per number of GPUs; see tpx-trace(5)")
         .file();

@@ -10,6 +10,7 @@
 #include "lib/cluster/failures.hpp"
 #include "lib/cluster/planned_changes.hpp"
 #include "lib/cluster/speed.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -233,8 +234,8 @@ void add_costs(const SimulateOptions& options, const Cluster& cluster, std::vect
     for (TraceJob& job : jobs) {
         job.model_state = book.find(job);
         if (!job.model_state)
-            throw failure("{}:{}: job '{}': {} has no model '{}' for {} GPUs", options.trace, job.line, job.name,
-                          options.models, job.model, job.gpus);
+            throw failure("{}:{}: job '{}': {} has no model '{}' for {}", options.trace, job.line, job.name,
+                          options.models, job.model, counted(std::uint64_t(job.gpus), "GPU"));
     }
     const StateGoes goes = options.reconfig == "plan" ? StateGoes::directly : StateGoes::by_storage;
     rules.costs =

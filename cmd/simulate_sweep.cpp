@@ -5,6 +5,7 @@
 #include "cmd/profile.hpp"
 #include "cmd/progress.hpp"
 #include "cmd/simulate.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 #include "lib/core/write_file.hpp"
@@ -148,9 +149,8 @@ std::string table(const SimulateOptions& options, const std::vector<Point>& poin
     for (const Point& point : points)
         for (const Played& one : point.played)
             if (one.summary.unfinished > 0)
-                text +=
-                    fmt::format("\n{:<12} {:<14} leaves {} of {} jobs unfinished; times are those of the other jobs",
-                                point.value, one.policy, one.summary.unfinished, one.summary.jobs);
+                text += fmt::format("\n{:<12} {:<14} leaves {} of {} unfinished; times are those of the other jobs",
+                                    point.value, one.policy, one.summary.unfinished, counted(one.summary.jobs, "job"));
     return text;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/simulate.hpp"
 #include "lib/cluster/speed.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
 #include <fmt/format.h>
@@ -101,13 +102,13 @@ std::string summary_table(const std::vector<Played>& played, const std::vector<T
     if (some(&Summary::deadlines)) text += '\n';
     for (const Played& one : played)
         if (some(&Summary::deadlines))
-            text +=
-                fmt::format("{:<14} meets {} of {} deadlines\n", one.policy, one.summary.kept, one.summary.deadlines);
+            text += fmt::format("{:<14} meets {} of {}\n", one.policy, one.summary.kept,
+                                counted(one.summary.deadlines, "deadline"));
     if (some(&Summary::unfinished)) text += '\n';
     for (const Played& one : played)
         if (one.summary.unfinished > 0)
-            text += fmt::format("{:<14} {} of {} jobs did not finish: {}; times are those of finished jobs\n",
-                                one.policy, one.summary.unfinished, one.summary.jobs, unfinished_names(one, jobs));
+            text += fmt::format("{:<14} {} of {} did not finish: {}; times are those of finished jobs\n", one.policy,
+                                one.summary.unfinished, counted(one.summary.jobs, "job"), unfinished_names(one, jobs));
     return text;
 }
 

@@ -3,6 +3,7 @@
 
 #include "lib/cluster/random.hpp"
 #include "lib/cluster/speed.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <array>
@@ -67,7 +68,7 @@ std::vector<Choice> choices_of(const TraceRecipe& recipe, int most) {
     if (recipe.gpus.empty()) choices.assign(philly_gpus.begin(), philly_gpus.end());
     for (const int gpus : recipe.gpus) choices.push_back({gpus, 1});
     std::erase_if(choices, [&](const Choice& choice) { return choice.gpus > most; });
-    if (choices.empty()) throw Error{Exit::usage, "no random job fits on {} GPUs", most};
+    if (choices.empty()) throw Error{Exit::usage, "no random job fits on {}", counted(std::uint64_t(most), "GPU")};
     return choices;
 }
 

@@ -2,6 +2,7 @@
 #include "lib/cluster/gpu_pool.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <map>
@@ -13,7 +14,34 @@ GpuPool::GpuPool(const Cluster& cluster) : free_(cluster.kinds.size()) {
         hosts_.push_back({host.kind, host.gpus, host.cpus, host.memory, host.cpus > 0, host.memory > 0});
         free_[host.kind] += host.gpus;
         total_ += host.gpus;
+        index_.most = std::max(index_.most, host.gpus);
     }
+    if (index_.most > most_indexed) return;
+    index_.words = (hosts_.size() + 63) / 64;
+    index_.bits.resize(free_.size() * static_cast<std::size_t>(index_.most + 1) * index_.words);
+    for (int host = 0; host < static_cast<int>(hosts_.size()); ++host) count(host, true);
+}
+
+std::span<const std::uint64_t> GpuPool::hosts_with(int kind, int gpus) const {
+    const auto row = static_cast<std::size_t>(kind * (index_.most + 1) + gpus);
+    return {index_.bits.data() + row * index_.words, index_.words};
+}
+
+// Puts a host that is up where its number of free GPUs belongs, or takes it from there.
+void GpuPool::count(int host, bool in) {
+    if (index_.words == 0) return;
+    const Host& is = hosts_[host];
+    const auto row = static_cast<std::size_t>(is.kind * (index_.most + 1) + is.gpus);
+    std::uint64_t& word = index_.bits[row * index_.words + static_cast<std::size_t>(host) / 64];
+    const std::uint64_t bit = std::uint64_t{1} << host % 64;
+    word = in ? word | bit : word & ~bit;
+}
+
+// Changes how many GPUs of a host are free.
+void GpuPool::move(int host, int more) {
+    if (hosts_[host].up) count(host, false);
+    hosts_[host].gpus += more;
+    if (hosts_[host].up) count(host, true);
 }
 
 int GpuPool::free(int kind) const { return kind == any ? total_ : free_[kind]; }
@@ -31,6 +59,7 @@ int GpuPool::room(const Host& host, const Needs& needs) const {
 
 std::optional<Grant> GpuPool::place_on_kind(const Needs& needs, int gpus, int kind) const {
     if (free_[kind] < gpus) return {};
+    if (index_.words > 0 && needs.cpus == 0 && needs.memory == 0) return place_by_index(gpus, kind);
     int best = any, best_room = 0, total = 0;
     std::vector<GpuShare> rooms;
     for (int i = 0; i < static_cast<int>(hosts_.size()); ++i) {
@@ -51,6 +80,48 @@ std::optional<Grant> GpuPool::place_on_kind(const Needs& needs, int gpus, int ki
     if (gpus > 0) {  // the rest where it leaves least behind
         while (next + 1 != rooms.end() && (next + 1)->gpus >= gpus) ++next;
         grant.parts.push_back({next->host, gpus});
+    }
+    std::ranges::sort(grant.parts, {}, &GpuShare::host);
+    return grant;
+}
+
+namespace {
+
+// The first host in a row of the index, from `from` on; none: -1.
+int first_host(std::span<const std::uint64_t> row, int from = 0) {
+    for (std::size_t word = static_cast<std::size_t>(from) / 64; word < row.size(); ++word) {
+        std::uint64_t bits = row[word];
+        if (word == static_cast<std::size_t>(from) / 64) bits &= ~std::uint64_t{0} << from % 64;
+        if (bits != 0) return static_cast<int>(word * 64) + std::countr_zero(bits);
+    }
+    return -1;
+}
+
+}  // namespace
+
+// What place_on_kind() finds where nothing but GPUs counts; as many are free.
+std::optional<Grant> GpuPool::place_by_index(int gpus, int kind) const {
+    for (int here = gpus; here <= index_.most; ++here)
+        if (const int host = first_host(hosts_with(kind, here)); host >= 0) return Grant{{{host, gpus}}};
+    Grant grant;
+    int here = index_.most, host = -1;  // the last one that was looked at: most free GPUs first, then in order
+    const auto next = [&](int& at_gpus, int& at_host) {
+        for (at_host = first_host(hosts_with(kind, at_gpus), at_host + 1); at_host < 0;) {
+            if (--at_gpus == 0) return false;
+            at_host = first_host(hosts_with(kind, at_gpus));
+        }
+        return true;
+    };
+    bool found = next(here, host);
+    for (; gpus > 0 && found && here <= gpus; gpus -= here, found = next(here, host))
+        grant.parts.push_back({host, here});
+    if (gpus > 0) {  // the rest where it leaves least behind: the last host that has as many
+        int last = here;
+        for (int fewer = here; fewer >= gpus; --fewer)
+            if (first_host(hosts_with(kind, fewer)) >= 0) last = fewer;
+        for (int at = first_host(hosts_with(kind, last)); at >= 0; at = first_host(hosts_with(kind, last), at + 1))
+            if (last < here || at >= host) host = at;
+        grant.parts.push_back({host, gpus});
     }
     std::ranges::sort(grant.parts, {}, &GpuShare::host);
     return grant;
@@ -104,7 +175,7 @@ void GpuPool::take(const Needs& needs, std::span<const GpuShare> parts) {
     for (const GpuShare& part : parts) {
         Host& host = hosts_[part.host];
         assert(host.up && host.gpus >= part.gpus);
-        host.gpus -= part.gpus;
+        move(part.host, -part.gpus);
         host.cpus -= part.gpus * needs.cpus;
         host.memory -= part.gpus * needs.memory;
         free_[host.kind] -= part.gpus;
@@ -115,7 +186,7 @@ void GpuPool::take(const Needs& needs, std::span<const GpuShare> parts) {
 void GpuPool::give(const Needs& needs, std::span<const GpuShare> parts) {
     for (const GpuShare& part : parts) {
         Host& host = hosts_[part.host];
-        host.gpus += part.gpus;
+        move(part.host, part.gpus);
         host.cpus += part.gpus * needs.cpus;
         host.memory += part.gpus * needs.memory;
         if (!host.up) continue;
@@ -126,7 +197,9 @@ void GpuPool::give(const Needs& needs, std::span<const GpuShare> parts) {
 
 void GpuPool::set_up(int host, bool up) {
     if (hosts_[host].up == up) return;
+    if (!up) count(host, false);
     hosts_[host].up = up;
+    if (up) count(host, true);
     const int change = up ? hosts_[host].gpus : -hosts_[host].gpus;
     free_[hosts_[host].kind] += change;
     total_ += change;

@@ -3,6 +3,7 @@
 
 #include "lib/cluster/job.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -57,10 +58,24 @@ private:
         bool up = true;
     };
 
+    // Which hosts of a kind have how many free GPUs: one bit for each host, words in order, rows by kind and number.
+    // Only if hosts have at most `most_indexed` GPUs.
+    struct Index {
+        int most = 0;  // GPUs of a host
+        std::size_t words = 0;
+        std::vector<std::uint64_t> bits;
+    };
+    static constexpr int most_indexed = 256;
+
     int room(const Host& host, const Needs& needs) const;
+    void count(int host, bool in);
+    void move(int host, int more);
+    std::span<const std::uint64_t> hosts_with(int kind, int gpus) const;
+    std::optional<Grant> place_by_index(int gpus, int kind) const;
     std::optional<Grant> place_on_kind(const Needs& needs, int gpus, int kind) const;
 
     std::vector<Host> hosts_;
+    Index index_;
     std::vector<int> free_;  // by kind
     int total_ = 0;
 };

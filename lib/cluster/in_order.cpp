@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 namespace tpx {
 namespace {
@@ -33,6 +35,67 @@ std::vector<int> all_jobs(const Simulation& simulation) {
     jobs.insert(jobs.end(), simulation.running().begin(), simulation.running().end());
     std::ranges::sort(jobs);
     return jobs;
+}
+
+namespace {
+
+// Whether `a` comes before `b`, where numbers in them count by value.
+bool is_before(std::string_view a, std::string_view b) {
+    const auto take_number = [](std::string_view& text) {
+        text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
+        const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789"));
+        text.remove_prefix(digits.size());
+        return std::pair{digits.size(), digits};
+    };
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    while (!a.empty() && !b.empty()) {
+        if (is_digit(a[0]) && is_digit(b[0])) {
+            const auto one = take_number(a), other = take_number(b);
+            if (one != other) return one < other;
+        } else {
+            if (a[0] != b[0]) return a[0] < b[0];
+            a.remove_prefix(1);
+            b.remove_prefix(1);
+        }
+    }
+    return a.size() < b.size();
+}
+
+}  // namespace
+
+bool came_before(const TraceJob& a, const TraceJob& b) {
+    return a.arrival != b.arrival ? a.arrival < b.arrival : is_before(a.name, b.name);
+}
+
+bool PriorityOrder::before(const Simulation& simulation, int a, int b) const {
+    const TraceJob &one = simulation.job(a), &other = simulation.job(b);
+    if (one.priority != other.priority) return one.priority > other.priority;
+    if (by_name_ && one.arrival == other.arrival) {
+        if (came_before(one, other)) return true;
+        if (came_before(other, one)) return false;
+    }
+    return a < b;
+}
+
+const std::vector<int>& PriorityOrder::update(const Simulation& simulation) {
+    const std::vector<int>& waiting = simulation.waiting();
+    const auto first = [&](int a, int b) { return before(simulation, a, b); };
+    const auto come = std::ranges::lower_bound(waiting, next_);
+    if (order_.size() != static_cast<std::size_t>(come - waiting.begin())) {  // jobs were stopped and wait again
+        order_ = waiting;
+        std::ranges::sort(order_, first);
+    } else {
+        for (auto id = come; id != waiting.end(); ++id)
+            order_.insert(std::ranges::upper_bound(order_, *id, first), *id);
+    }
+    if (!waiting.empty()) next_ = std::max(next_, waiting.back() + 1);
+    return order_;
+}
+
+void PriorityOrder::remove(const Simulation& simulation, int id) {
+    const auto first = [&](int a, int b) { return before(simulation, a, b); };
+    const auto found = std::ranges::lower_bound(order_, id, first);
+    if (found != order_.end() && *found == id) order_.erase(found);
 }
 
 std::size_t start_in_order(Simulation& simulation, const std::vector<int>& order) {

@@ -7,7 +7,7 @@
 namespace tpx {
 
 std::span<const PolicyInfo> policies() {
-    static constexpr std::array<PolicyInfo, 15> all{{
+    static constexpr std::array<PolicyInfo, 17> all{{
         {"fifo", "In order of arrival", make_fifo},
         {"fifo-backfill", "In order of arrival, gaps filled without delaying the first", make_fifo_backfill},
         {"srtf", "Shortest remaining time first, others are stopped", make_srtf},
@@ -23,6 +23,8 @@ std::span<const PolicyInfo> policies() {
         {"sia", "Numbers of GPUs by goodput, every minute", make_sia},
         {"gavel", "Max-min fair shares of kinds of GPUs, in rounds", make_gavel},
         {"gavel-mixed", "The same, and jobs add idle GPUs of other kinds", make_gavel_mixed},
+        {"gavel-virtualflow", "gavel as VirtualFlow's simulator runs it", make_gavel_simulator},
+        {"gavel-mixed-virtualflow", "gavel-mixed as VirtualFlow's simulator runs it", make_gavel_mixed_simulator},
     }};
     return all;
 }

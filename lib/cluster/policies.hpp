@@ -39,5 +39,7 @@ std::unique_ptr<Policy> make_antman();
 std::unique_ptr<Policy> make_sia();
 std::unique_ptr<Policy> make_gavel();
 std::unique_ptr<Policy> make_gavel_mixed();
+std::unique_ptr<Policy> make_gavel_simulator();
+std::unique_ptr<Policy> make_gavel_mixed_simulator();
 
 }  // namespace tpx

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/simulation.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -158,8 +159,8 @@ void Simulation::make_ready(int id, Time delay) {
 void Simulation::check_limits(int id, const Grant& grant) const {
     const TraceJob& job = jobs_[id];
     if (const int gpus = grant.gpus(); gpus < job.least || gpus > job.most)
-        throw failure("job '{}' was given {} GPUs but may have {} to {}; please report this", job.name, gpus, job.least,
-                      job.most);
+        throw failure("job '{}' was given {} but may have {} to {}; please report this", job.name,
+                      counted(std::uint64_t(gpus), "GPU"), job.least, job.most);
 }
 
 void Simulation::start(int id, Grant grant, double cpu_share) {

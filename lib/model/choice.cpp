@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/model/choice.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/model/techniques.hpp"
 
@@ -52,11 +53,14 @@ Judged judge(const Job& job, const ExecutionPlan& plan, const Allocation& alloca
 std::string obstacle(const Job& job, const ExecutionPlan& plan) {
     const double local = job.batch / plan.dp, passes = static_cast<double>(plan.micro_batches) * plan.accumulation;
     const auto divides = [](double number, double by) { return std::fmod(number, by) == 0; };
-    if (!divides(job.batch, plan.dp)) return fmt::format("{} replicas share {:g} samples", plan.dp, job.batch);
+    if (!divides(job.batch, plan.dp))
+        return fmt::format("{} share {:g} sample{}", counted(std::uint64_t(plan.dp), "replica"), job.batch,
+                           job.batch == 1 ? "" : "s");
     if (!divides(local, passes)) return fmt::format("{:g} passes share the {:g} samples of a replica", passes, local);
     if (!divides(job.model.heads, plan.tp)) return fmt::format("tp={} cuts {:g} heads", plan.tp, job.model.heads);
     if (!divides(job.model.layers, plan.pp * plan.vpp))
-        return fmt::format("{} stages share {} layers", plan.pp * plan.vpp, job.model.layers);
+        return fmt::format("{} share {}", counted(std::uint64_t(plan.pp * plan.vpp), "stage"),
+                           counted(std::uint64_t(job.model.layers), "layer"));
     if (plan.pp == 1 && plan.micro_batches > 1)
         return "micro-batches (mb) need a pipeline; ga is for passes without one";
     if (plan.pp > 1 && plan.accumulation > 1) return "a pipeline has its micro-batches (mb) in place of ga";

@@ -9,7 +9,7 @@
 namespace tpx {
 namespace {
 
-// Up to so many runs, a wrong one can pull the first maximum that is found away from all others.
+// Up to so many configurations, a wrong one can pull the first maximum that is found away from all others.
 constexpr std::size_t few_runs = 20;
 
 // One damped step from `at`; false when none goes down.
@@ -115,6 +115,7 @@ Fit finish(const Posterior& posterior, const ModelSize& model, std::span<const R
     fit.cost = posterior.cost(belief.mean);
     fit.belief = belief;
     fit.weights = posterior.weights(belief.mean);
+    fit.shares = posterior.shares();
     fit.left_out_variances = posterior.left_out_variances(belief.mean, posterior.covariance(belief.mean));
     for (const Run& run : runs) fit.errors.push_back(predicted_seconds(fit.parameters, model, run) / run.seconds - 1);
     return fit;
@@ -139,19 +140,27 @@ Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Beli
         for (int i = 0; i < parameter_count; ++i) from[i] += normal(random) * std::sqrt(prior.covariance[i][i]);
         maxima.search(normal_maximum(model, runs, prior, from));
     }
-    if (starts > 1 && runs.size() <= few_runs) {  // each run may be the one that contradicts the others
-        for (std::size_t i = 0; i < runs.size(); ++i) maxima.search(normal_maximum(model, runs, prior, prior.mean, i));
+    const std::vector<std::size_t> same = configurations(runs);
+    if (starts > 1 && count_configurations(runs) <= few_runs) {  // each may be the one that contradicts the others
+        for (std::size_t i = 0; i < runs.size(); ++i)
+            if (same[i] == i) maxima.search(normal_maximum(model, runs, prior, prior.mean, i));
     }
     return finish(posterior, model, runs, maxima.average());
 }
 
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
                                   const Fit& fit) {
-    std::vector<double> errors;
+    const std::vector<std::size_t> same = configurations(runs);
+    std::vector<double> predicted, errors;
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        double cost = 0;
-        const Vector reached = descend(Posterior{model, runs, prior, Errors::some_wrong, i}, fit.belief.mean, cost);
-        errors.push_back(predicted_seconds(from_logarithms(reached), model, runs[i]) / runs[i].seconds - 1);
+        if (same[i] != i) {
+            predicted.push_back(predicted[same[i]]);
+        } else {
+            double cost = 0;
+            const Vector reached = descend(Posterior{model, runs, prior, Errors::some_wrong, i}, fit.belief.mean, cost);
+            predicted.push_back(predicted_seconds(from_logarithms(reached), model, runs[i]));
+        }
+        errors.push_back(predicted[i] / runs[i].seconds - 1);
     }
     return errors;
 }

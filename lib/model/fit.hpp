@@ -14,17 +14,18 @@ struct Fit {
     Belief belief;                ///< about the logarithms of the parameters, once the runs are seen
     std::vector<double> errors;   ///< predicted / measured - 1 of each run
     std::vector<double> weights;  ///< how much each run counted: 1, or near 0 for one that contradicts the others
-    std::vector<double> left_out_variances;  ///< of the logarithm of each predicted time, by all other runs
+    std::vector<double> shares;   ///< one over the number of runs of each run's configuration
+    std::vector<double> left_out_variances;  ///< of the logarithm of each predicted time, by other configurations
     double cost = 0;  ///< minus the logarithm of the posterior's density at the parameters, up to a constant
 };
 
 /// Fits parameters to `runs` in log space by Levenberg-Marquardt. The search for maxima of Posterior starts from the
 /// prior's mean and from `starts` - 1 fixed draws of it; with few runs and `starts` above 1, also from the fits that
-/// leave out one run each. The result is the average of the maxima that differ in which runs are wrong, weighted by the
-/// mass around them.
+/// leave out one configuration each. The result is the average of the maxima that differ in which runs are wrong,
+/// weighted by the mass around them.
 Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts = 6);
 
-/// predicted / measured - 1 of each run, by a fit to all the others.
+/// predicted / measured - 1 of each run, by a fit to all runs of other configurations.
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
                                   const Fit& fit);
 

@@ -4,9 +4,11 @@
 #include "lib/model/suggest.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 namespace tpx {
 
@@ -14,12 +16,18 @@ HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief
                  std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count,
                  std::optional<unsigned> draw) {
     HeldOut result;
+    const std::vector<std::size_t> same = configurations(runs);
+    const std::vector<std::size_t> all = candidates;
+    std::set<std::size_t> chosen;
+    std::erase_if(candidates, [&](std::size_t i) { return !chosen.insert(same[i]).second; });
+    chosen.clear();
     if (candidates.empty()) return result;
     std::vector<Run> offered;
     for (const std::size_t i : candidates) offered.push_back(runs[i]);
     const auto take = [&](std::size_t candidate) {
-        if (static_cast<int>(result.train.size()) < count && std::ranges::count(result.train, candidate) == 0)
-            result.train.push_back(candidate);
+        if (static_cast<int>(chosen.size()) == count || !chosen.insert(same[candidate]).second) return;
+        std::ranges::copy_if(all, std::back_inserter(result.train),
+                             [&](std::size_t i) { return same[i] == same[candidate]; });
     };
     Belief belief = prior;
     if (draw) {
@@ -34,7 +42,7 @@ HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief
     const Fit fit = fit_parameters(model, fitted, prior);
     const Uncertainty uncertainty = uncertainty_of(fit, leave_one_out(model, fitted, prior, fit));
     for (const std::size_t i : test) {
-        if (std::ranges::count(result.train, i) > 0) continue;
+        if (chosen.contains(same[i])) continue;
         const SecondsRange range = likely_seconds(uncertainty, model, runs[i]);
         result.covered += range.low <= runs[i].seconds && runs[i].seconds <= range.high;
         result.test.push_back(i);

@@ -17,9 +17,9 @@ struct HeldOut {
     std::size_t covered = 0;         ///< of `test`, those inside their likely_seconds()
 };
 
-/// Fits `count` of the `candidates` (indices into `runs`) and predicts each of `test`. The most informative ones are
-/// fitted, or a first one that `draw` picks and the most informative ones beside it; no time outside the training set
-/// is looked at.
+/// Fits all runs of `count` configurations among the `candidates` (indices into `runs`), and predicts each of `test`
+/// that is of another configuration. The most informative ones are fitted, or a first one that `draw` picks and the
+/// most informative ones beside it; no time outside the training set is looked at.
 HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
                  std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count,
                  std::optional<unsigned> draw = {});

@@ -68,8 +68,12 @@ Posterior::Posterior(const ModelSize& model, std::span<const Run> runs, const Be
       prior_{prior},
       errors_{errors},
       without_{without},
-      precision_{inverse(prior.covariance)} {
+      precision_{inverse(prior.covariance)},
+      configurations_{configurations(runs)} {
     for (const Run& run : runs) routes_.push_back(routes_of(run.plan, run.allocation));
+    std::vector<double> sizes(runs.size());
+    for (const std::size_t configuration : configurations_) ++sizes[configuration];
+    for (const std::size_t configuration : configurations_) shares_.push_back(1 / sizes[configuration]);
 }
 
 double Posterior::cost(const Vector& at) const {
@@ -77,7 +81,7 @@ double Posterior::cost(const Vector& at) const {
     double sum = 0;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
         const double off = log_error(is, i) / fitted_deviation;
-        if (i != without_) sum += run_cost(off * off, errors_);
+        if (counts(i)) sum += shares_[i] * run_cost(off * off, errors_);
     }
     const Vector moved = away(at);
     for (int i = 0; i < parameter_count; ++i) sum += parameter_cost(moved[i] * moved[i] * precision_[i][i], i);
@@ -92,11 +96,11 @@ void Posterior::linearize(const Vector& at, Matrix& matrix, Vector& downhill) co
         downhill[i] = -matrix[i][i] * moved[i];
     }
     const Parameters is = from_logarithms(at);
-    const std::vector<double> counts = weights(at);
+    const std::vector<double> right = weights(at);
     for (std::size_t i = 0; i < runs_.size(); ++i) {
-        if (i == without_) continue;
+        if (!counts(i)) continue;
         const Vector slope = slope_of(is, model_, runs_[i], routes_[i]);
-        const double weight = information(counts[i]);
+        const double weight = information(right[i]) * shares_[i];
         for (int j = 0; j < parameter_count; ++j) {
             downhill[j] -= weight * slope[j] * log_error(is, i);
             for (int k = 0; k < parameter_count; ++k) matrix[j][k] += weight * slope[j] * slope[k];
@@ -130,13 +134,15 @@ std::vector<double> Posterior::weights(const Vector& at) const {
 
 std::vector<double> Posterior::left_out_variances(const Vector& at, const Matrix& covariance) const {
     const Parameters is = from_logarithms(at);
-    const std::vector<double> counts = weights(at);
+    const std::vector<double> right = weights(at);
+    std::vector<double> known(runs_.size());  // information from each configuration
+    for (std::size_t i = 0; i < runs_.size(); ++i) known[configurations_[i]] += information(right[i]) * shares_[i];
     std::vector<double> result;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
         const Vector slope = slope_of(is, model_, runs_[i], routes_[i]);
         const double variance = dot(slope, covariance * slope);
-        const double known = std::min(variance * information(counts[i]), largest_leverage);
-        result.push_back(variance / (1 - known));  // what learn() does with one row, undone
+        const double leverage = std::min(variance * known[configurations_[i]], largest_leverage);
+        result.push_back(variance / (1 - leverage));  // what learn() does with one row, undone
     }
     return result;
 }

@@ -15,12 +15,13 @@ inline constexpr double run_deviation = 0.04;
 /// What is assumed of the errors of runs: all are normal, or a few runs are wrong, by any factor.
 enum class Errors { normal, some_wrong };
 
-/// The posterior density of the parameters once runs are known. The logarithms of times are normal, 3.5 % off;
-/// with Errors::some_wrong a run that contradicts the others hardly counts. Parameters that hardware decides have
-/// Student priors, because hardware that nobody tuned for can be far from any prior.
+/// The posterior density of the parameters once runs are known. Runs of one configuration count together as one run,
+/// because all of them are as far from the model as it is wrong about that configuration. The logarithms of times are
+/// normal, 3.5 % off; with Errors::some_wrong a run that contradicts the others hardly counts. Parameters that hardware
+/// decides have Student priors, because hardware that nobody tuned for can be far from any prior.
 class Posterior {
 public:
-    /// All of `runs` count except the one at index `without`.
+    /// All of `runs` count except those of the same configuration as the one at index `without`.
     Posterior(const ModelSize& model, std::span<const Run> runs, const Belief& prior, Errors errors,
               std::size_t without = none);
 
@@ -42,11 +43,15 @@ public:
     /// How much each run counts at `at`: 1 if the model meets it, near 0 if it contradicts the others.
     std::vector<double> weights(const Vector& at) const;
 
-    /// For each run, the variance of the logarithm of its predicted time that is left when all other runs are known;
-    /// `covariance` is that of the maximum `at`.
+    /// For each run, the variance of the logarithm of its predicted time that is left when all runs of other
+    /// configurations are known; `covariance` is that of the maximum `at`.
     std::vector<double> left_out_variances(const Vector& at, const Matrix& covariance) const;
 
+    /// For each run, one over the number of runs of its configuration.
+    const std::vector<double>& shares() const { return shares_; }
+
 private:
+    bool counts(std::size_t i) const { return without_ == none || configurations_[i] != configurations_[without_]; }
     double log_error(const Parameters& is, std::size_t i) const;  // predicted / measured of run i
     Vector away(const Vector& at) const;                          // from the prior's mean
 
@@ -57,6 +62,8 @@ private:
     std::size_t without_;
     Matrix precision_;
     std::vector<Routes> routes_;
+    std::vector<std::size_t> configurations_;
+    std::vector<double> shares_;
 };
 
 }  // namespace tpx

@@ -4,8 +4,11 @@
 #include "lib/model/belief.hpp"
 #include "lib/model/step_time.hpp"
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace tpx {
 
@@ -18,6 +21,13 @@ struct Run {
     std::optional<double> memory;  ///< bytes in use on the fullest GPU
     std::string label;             ///< names it in messages: "runs.csv:12"
 };
+
+/// For each run, the index of the first run of the same configuration: equal plan, batch, CPU threads and GPUs of each
+/// host.
+std::vector<std::size_t> configurations(std::span<const Run> runs);
+
+/// The number of different configurations.
+std::size_t count_configurations(std::span<const Run> runs);
 
 /// The seconds that `parameters` predict for `run`.
 double predicted_seconds(const Parameters& parameters, const ModelSize& model, const Run& run);

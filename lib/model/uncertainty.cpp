@@ -28,12 +28,13 @@ double total_deviation(double scale, double variance) {
 }  // namespace
 
 Uncertainty uncertainty_of(const Fit& fit, std::span<const double> left_out_errors) {
-    double squares = assumed_runs;
+    double squares = assumed_runs, count = assumed_runs;
     for (std::size_t i = 0; i < left_out_errors.size(); ++i) {
         const double variance = fit.left_out_variances[i] + model_deviation * model_deviation;
-        squares += std::min(std::pow(std::log1p(left_out_errors[i]), 2) / variance, largest_square);
+        squares += fit.shares[i] * std::min(std::pow(std::log1p(left_out_errors[i]), 2) / variance, largest_square);
+        count += fit.shares[i];
     }
-    return {fit.belief, std::sqrt(squares / (assumed_runs + static_cast<double>(left_out_errors.size())))};
+    return {fit.belief, std::sqrt(squares / count)};
 }
 
 double prediction_deviation(const Uncertainty& uncertainty, const ModelSize& model, const Run& run) {

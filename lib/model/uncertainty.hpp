@@ -19,7 +19,8 @@ struct SecondsRange {
     double high = 0;
 };
 
-/// The uncertainty of predictions by `fit`, given the errors of its runs where each is predicted from all others.
+/// The uncertainty of predictions by `fit`, given leave_one_out() of its runs: repeated runs of a
+/// configuration count together as one.
 Uncertainty uncertainty_of(const Fit& fit, std::span<const double> left_out_errors);
 
 /// Expected deviation of the logarithm of measured from predicted seconds of `run`.

@@ -2,6 +2,7 @@
 #include "formats/files/profile/assignment_file.hpp"
 
 #include "formats/files/toml_text.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -48,7 +49,8 @@ Assignment parse_assignment(std::string_view text, const std::string& name) {
         assignment.devices.push_back(std::move(devices));
     }
     if (sum != assignment.batch)
-        throw mistake(*table.get("batch"), name, "the devices have {} samples together, not {}", sum, assignment.batch);
+        throw mistake(*table.get("batch"), name, "the devices have {} together, not {}",
+                      counted(std::uint64_t(sum), "sample"), assignment.batch);
     return assignment;
 }
 

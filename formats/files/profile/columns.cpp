@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/columns.hpp"
 
+#include "formats/files/profile/column_aliases.hpp"
 #include "formats/files/toml_text.hpp"
 
 #include <fmt/ranges.h>
@@ -71,9 +72,17 @@ const std::vector<std::string>& run_quantities() {
 
 ColumnMap default_columns(const Table& table) {
     ColumnMap map;
-    map.strict = true;
+    map.is_default = true;
     for (const std::string& column : table.columns)
         if (std::ranges::count(run_quantities(), column) > 0) map.sources[column].column = column;
+    const auto has = [&](const char* quantity) { return map.sources.contains(quantity); };
+    for (const std::string& column : table.columns) {
+        const auto alias = known_alias(column);
+        if (!alias) continue;
+        const auto times = {"seconds", "rate", "tokens_per_second"};
+        const bool timed = std::ranges::count(times, alias->first) > 0 && std::ranges::any_of(times, has);
+        if (!timed) map.sources.insert(*alias);  // unless the quantity has a column
+    }
     return map;
 }
 

@@ -26,13 +26,13 @@ struct ColumnMap {
     std::map<std::string, ColumnSource> sources;             ///< by quantity: "seconds", "placement", "plan", "dp", ...
     std::vector<std::pair<std::string, std::string>> where;  ///< only rows with these values in these columns count
     std::vector<std::string> ignored;                        ///< columns that are not used, whatever their names
-    bool strict = false;                                     ///< a column that no quantity uses is an error
+    bool is_default = false;                                 ///< made by default_columns()
 };
 
 /// The quantities that a run can have: "plan", "dp", ..., "seconds", "memory". See tpx-throughput(5).
 const std::vector<std::string>& run_quantities();
 
-/// Each quantity under its own name, and no other columns.
+/// Each quantity under its own name, or else under a name that common frameworks give it: see known_alias().
 ColumnMap default_columns(const Table& table);
 
 /// `map`, and the columns of `table` that are named like a quantity which `map` does not mention, each as that

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/runs_file.hpp"
 
+#include "formats/files/profile/column_aliases.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
 #include <fmt/ranges.h>
@@ -29,7 +31,15 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> plan_colu
                                                                                      {"recompute", "recompute"},
                                                                                      {"zero", "zero"}}};
 
-bool is_true(std::string_view text) { return text == "1" || text == "true" || text == "True" || text == "yes"; }
+bool is_true(std::string_view text) {
+    constexpr std::array<std::string_view, 7> words{"1", "true", "True", "TRUE", "yes", "Yes", "on"};
+    return std::ranges::count(words, text) > 0;
+}
+
+bool is_false(std::string_view text) {
+    constexpr std::array<std::string_view, 7> words{"0", "false", "False", "FALSE", "no", "No", "off"};
+    return std::ranges::count(words, text) > 0;
+}
 
 // Reads the quantities of one row; what it throws names the row and the column.
 class RowReader {
@@ -137,6 +147,13 @@ bool is_no_time(std::string text) {
     return std::ranges::count(words, text) > 0;
 }
 
+// Whether a cell says that a time is missing, rather than that the run failed.
+bool is_missing(std::string text) {
+    constexpr std::array<std::string_view, 8> words{"", "-", "n/a", "na", "nan", "none", "null", "?"};
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return std::ranges::count(words, text) > 0;
+}
+
 // The quantity that has the time of the row; none if it did not run.
 std::optional<std::string> time_quantity(const RowReader& row) {
     for (const char* quantity : time_quantities)
@@ -176,8 +193,8 @@ double seconds_of(const RowReader& row, const std::string& quantity, double batc
 void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
     const double passes = batch / plan.dp / samples;
     if (passes != std::floor(passes) || passes < 1 || passes > most_samples)
-        throw failure("{} samples over {} replicas are no whole number of micro-batches of {}", batch, plan.dp,
-                      samples);
+        throw failure("{} sample{} over {} are no whole number of micro-batches of {}", batch, batch == 1 ? "" : "s",
+                      counted(std::uint64_t(plan.dp), "replica"), samples);
     (plan.pp > 1 ? plan.micro_batches : plan.accumulation) = static_cast<int>(passes);
 }
 
@@ -197,7 +214,9 @@ ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
     if (all) {
         if (gpus == 0) throw failure("dp=* needs a placement or a number of GPUs");
         const int others = plan.gpus() / plan.dp;
-        if (gpus % others != 0) throw failure("{} GPUs are not divisible by {}", gpus, others);
+        if (gpus % others != 0)
+            throw failure("{} {} not divisible by {}", counted(std::uint64_t(gpus), "GPU"), gpus == 1 ? "is" : "are",
+                          others);
         plan.dp = gpus / others;
     }
     const int local = static_cast<int>(std::ceil(batch / plan.dp));
@@ -206,10 +225,17 @@ ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
     return plan;
 }
 
+// Some tables say only whether all layers are recomputed.
+std::string recompute_word(const std::string& cell) {
+    if (is_true(cell)) return "full";
+    return is_false(cell) ? "none" : cell;
+}
+
 std::string plan_text(const RowReader& row) {
     std::string text = row.text("plan").value_or("");
     for (const auto& [quantity, word] : plan_columns)
-        if (const auto cell = row.text(std::string{quantity})) text += fmt::format(",{}={}", word, *cell);
+        if (const auto cell = row.text(std::string{quantity}))
+            text += fmt::format(",{}={}", word, quantity == "recompute" ? recompute_word(*cell) : *cell);
     if (const auto shards = row.text("fsdp"); shards && *shards != "1")
         text += row.text("dp") ? ",zero=3" : fmt::format(",dp={},zero=3", *shards);
     if (is_true(row.text("offload").value_or(""))) text += ",offload";
@@ -265,12 +291,24 @@ public:
         }
     }
 
+    /// Empty if no row names it.
+    std::string gpu() const { return values_.contains("gpu") ? values_.at("gpu") : ""; }
+
 private:
     std::map<std::string, std::string> values_;
 };
 
-// `time` is the quantity that has the time.
-Run run_of(const RowReader& row, const std::string& time, const RunDefaults& defaults, std::string label) {
+// Whether the row lacks a time, but has memory.
+bool has_only_memory(const RowReader& row) {
+    const auto memory = row.text("memory");
+    if (!memory || is_no_time(*memory)) return false;
+    return std::ranges::all_of(time_quantities,
+                               [&](const char* quantity) { return is_missing(row.text(quantity).value_or("")); });
+}
+
+// `time` is the quantity that has the time; without one, seconds are 0.
+Run run_of(const RowReader& row, const std::optional<std::string>& time, const RunDefaults& defaults,
+           std::string label) {
     Run run;
     run.label = std::move(label);
     run.allocation = {hosts_of(row), defaults.gpus_per_nic, row.read("cpus", positive).value_or(defaults.cpus)};
@@ -287,10 +325,11 @@ Run run_of(const RowReader& row, const std::string& time, const RunDefaults& def
         if (run.allocation.gpus.empty()) run.allocation.gpus = {run.plan.gpus()};
         (void)routes_of(run.plan, run.allocation);
         if (const auto samples = row.read("micro_batch", positive)) set_micro_batches(run.plan, *samples, run.batch);
-        if (run.plan.dp > run.batch) throw failure("{} replicas cannot share {} samples", run.plan.dp, run.batch);
+        if (run.plan.dp > run.batch)
+            throw failure("{} replicas cannot share {} sample{}", run.plan.dp, run.batch, run.batch == 1 ? "" : "s");
     });
     check_sequence(row, defaults.sequence);
-    run.seconds = seconds_of(row, time, run.batch, defaults.sequence);
+    if (time) run.seconds = seconds_of(row, *time, run.batch, defaults.sequence);
     run.memory = row.read("memory", [&](const std::string& text) { return gpu_bytes(text, row.unit("memory")); });
     return run;
 }
@@ -306,20 +345,41 @@ void check_columns(const Table& table, const ColumnMap& columns) {
     for (const auto& [column, value] : columns.where)
         if (table.find(column) == Table::npos) throw missing(column);
     if (std::ranges::none_of(time_quantities, [&](const char* quantity) { return columns.sources.contains(quantity); }))
-        throw missing("seconds");
-    if (!columns.strict) return;
-    for (const std::string& column : table.columns)
-        if (!columns.sources.contains(column))
-            throw failure("{}:1: unknown column '{}'; {} are known, and --columns can map others", table.file, column,
-                          fmt::join(run_quantities(), ", "));
+        throw failure(
+            "{}:1: there is no column 'seconds', 'rate' or 'tokens_per_second'; it has {}; --columns can map one",
+            table.file, fmt::join(table.columns, ", "));
+}
+
+// What the columns that default_columns() did not recognize mean. Throws Error where one of them may hold something
+// that a run cannot do without.
+void check_unknown(const Table& table, const ColumnMap& columns, RunRows& found) {
+    for (const auto& [quantity, source] : columns.sources)
+        if (source.column != quantity) found.aliases.emplace_back(source.column, quantity);
+    constexpr std::array<const char*, 7> degrees{"plan", "dp", "tp", "pp", "cp", "fsdp", "zero"};
+    const bool has_plan =
+        std::ranges::any_of(degrees, [&](const char* name) { return columns.sources.contains(name); });
+    for (const std::string& column : table.columns) {
+        const auto is_this = [&](const auto& source) { return source.second.column == column; };
+        if (std::ranges::any_of(columns.sources, is_this)) continue;
+        if (const std::string_view meaning = doubtful_meaning(column);
+            !meaning.empty() && !columns.sources.contains(std::string{meaning.substr(0, meaning.find(' '))}))
+            throw failure("{}:1: column '{}' may hold {}; map it in a --columns file, or list it there under ignore",
+                          table.file, column, meaning);
+        if (!has_plan)
+            throw failure(
+                "{}:1: unknown column '{}', and no column with a plan; {} are known, and --columns can map others",
+                table.file, column, fmt::join(run_quantities(), ", "));
+        found.unknown_columns.push_back(column);
+    }
 }
 
 }  // namespace
 
 RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefaults& defaults) {
-    const ColumnMap columns = given.strict ? given : with_standard_columns(given, table);
+    const ColumnMap columns = given.is_default ? given : with_standard_columns(given, table);
     check_columns(table, columns);
     RunRows found;
+    if (given.is_default) check_unknown(table, columns, found);
     SameModelAndGpu model_and_gpu;
     for (const Table::Row& row : table.rows) {
         const bool counts = std::ranges::all_of(
@@ -329,14 +389,20 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
         const std::string place = fmt::format("{}:{}", table.file, row.line);
         const auto label = reader.text("label");
         const auto time = time_quantity(reader);
-        if (!time) {
+        if (!time && !has_only_memory(reader)) {
             found.failed.push_back(place);
             continue;
         }
         model_and_gpu.check(reader, place);
+        Run run = run_of(reader, time, defaults, label ? fmt::format("{} ({})", place, *label) : place);
+        if (!time) {
+            found.memory_runs.push_back(std::move(run));
+            continue;
+        }
         if (reader.read("ep", positive).value_or(1) > 1) ++found.expert_parallel;
-        found.runs.push_back(run_of(reader, *time, defaults, label ? fmt::format("{} ({})", place, *label) : place));
+        found.runs.push_back(std::move(run));
     }
+    found.gpu = model_and_gpu.gpu();
     return found;
 }
 

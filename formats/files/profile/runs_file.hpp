@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace tpx::formats {
@@ -22,15 +24,19 @@ struct RunDefaults {
 /// The runs of a table, and the positions "FILE:LINE" of rows that did not run.
 struct RunRows {
     std::vector<Run> runs;
+    std::vector<Run> memory_runs;              ///< rows that have memory but no time; their `seconds` are 0
+    std::vector<std::string> unknown_columns;  ///< that hold no quantity
+    std::vector<std::pair<std::string, std::string>> aliases;  ///< columns that are read as a quantity, which follows
+    std::string gpu;                                           ///< name of the GPU type; empty: unknown
     std::vector<std::string> failed;
     std::size_t expert_parallel =
         0;  ///< runs with expert parallelism, whose communication the throughput model ignores
 };
 
 /// The runs in `table`, by `columns` and, for what it does not mention, the columns of standard names. Throws Error
-/// "FILE:LINE: column 'NAME': cause" for a column that is missing or unknown, a cell that cannot be read, a time that
-/// is negative or cannot be in seconds, or GPUs that do not fit the plan. A row did not run if its time or rate is
-/// empty, 0, or a word such as OOM.
+/// "FILE:LINE: column 'NAME': cause" for a column that is missing or whose meaning is doubtful, a cell that cannot be
+/// read, a time that is negative or cannot be in seconds, or GPUs that do not fit the plan. A row did not run if its
+/// time or rate is empty, 0, or a word such as OOM, unless it has memory and its time is merely missing.
 RunRows read_run_rows(const Table& table, const ColumnMap& columns, const RunDefaults& defaults);
 
 /// The same, without the rows that did not run.

@@ -3,6 +3,7 @@
 
 #include "formats/files/profile/placement.hpp"
 #include "formats/files/profile/runs_file.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/model/execution_plan.hpp"
 
@@ -61,8 +62,10 @@ double model_parallel(const LogRun& run) {
 // "--gpus 6 is", as the subject of an error.
 std::string gpus_text(const RunOverrides& overrides, const LogRun& run) {
     if (!overrides.placement.empty())
-        return fmt::format("--on {} has {} GPUs, which are", overrides.placement, gpus_of(overrides));
-    return overrides.gpus > 0 ? fmt::format("--gpus {} is", overrides.gpus) : run.text(LogField::gpus) + " GPUs are";
+        return fmt::format("--on {} has {}, which {}", overrides.placement,
+                           counted(std::uint64_t(gpus_of(overrides)), "GPU"), gpus_of(overrides) == 1 ? "is" : "are");
+    return overrides.gpus > 0 ? fmt::format("--gpus {} is", overrides.gpus)
+                              : run.text(LogField::gpus) + (run.text(LogField::gpus) == "1" ? " GPU is" : " GPUs are");
 }
 
 // The number of replicas and the number of GPUs, each from the other one.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/table.hpp"
 
+#include "formats/files/profile/table_text.hpp"
+#include "lib/core/counted.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -22,8 +25,17 @@ char separator_of(std::string_view text) {
 // Reads CSV one record after another.
 class CsvReader {
 public:
-    CsvReader(std::string_view text, std::string_view file)
-        : text_{text}, file_{file}, separator_{separator_of(text)}, ends_{separator_, '\n'} {}
+    CsvReader(std::string_view text, std::string_view file) : text_{text}, file_{file}, separator_{separator_of(text)} {
+        const std::string_view first = text.substr(0, text.find_first_of("\r\n"));
+        if (first.size() == 5 && first.starts_with("sep=")) {  // of Excel
+            separator_ = first[4];
+            at_ = std::min(text.find('\n'), text.size() - 1) + 1;
+            ++line_;
+        }
+        ends_ = {separator_, '\n'};
+    }
+
+    char separator() const { return separator_; }
 
     // The next record that is not blank and no comment; false at the end.
     bool next(Table::Row& row) {
@@ -86,24 +98,36 @@ void refuse(std::vector<std::string>* bad, const Error& error) {
     bad->emplace_back(error.what());
 }
 
+// Columns without names are numbers of rows, or follow from a separator at the ends of all lines.
+void drop_unnamed(Table& table) {
+    for (std::size_t i = table.columns.size(); i-- > 0;) {
+        if (!table.columns[i].empty()) continue;
+        const auto at = static_cast<std::ptrdiff_t>(i);
+        table.columns.erase(table.columns.begin() + at);
+        for (Table::Row& row : table.rows) row.cells.erase(row.cells.begin() + at);
+    }
+}
+
 Table parse_csv(std::string_view text, std::string_view file, std::vector<std::string>* bad) {
-    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
     Table table{std::string{file}, {}, {}};
     CsvReader reader{text, file};
     Table::Row row;
     if (!reader.next(row)) throw failure("{}: it is empty", file);
     table.columns = row.cells;
     for (std::size_t i = 0; i < table.columns.size(); ++i)
-        if (table.find(table.columns[i]) != i)
+        if (!table.columns[i].empty() && table.find(table.columns[i]) != i)
             throw failure("{}:{}: column '{}' is there twice", file, row.line, table.columns[i]);
     while (reader.next(row)) {
+        while (row.cells.size() > table.columns.size() && row.cells.back().empty()) row.cells.pop_back();
         if (row.cells.size() != table.columns.size()) {
-            refuse(bad, failure("{}:{}: {} cells, but the header has {} columns", file, row.line, row.cells.size(),
-                                table.columns.size()));
+            refuse(bad, failure("{}:{}: {}, but the header has {}", file, row.line, counted(row.cells.size(), "cell"),
+                                counted(table.columns.size(), "column")));
             continue;
         }
         table.rows.push_back(std::move(row));
     }
+    drop_unnamed(table);
+    normalize_numbers(table, reader.separator());
     return table;
 }
 
@@ -163,7 +187,9 @@ std::size_t Table::find(std::string_view name) const {
     return found == columns.end() ? npos : static_cast<std::size_t>(found - columns.begin());
 }
 
-Table parse_table(std::string_view text, std::string_view file, std::vector<std::string>* bad) {
+Table parse_table(std::string_view bytes, std::string_view file, std::vector<std::string>* bad) {
+    const std::string plain = table_text(bytes, file);
+    const std::string_view text = plain;
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first != text.npos && (text[first] == '[' || text[first] == '{'))
         return parse_json(text.substr(first), file, bad);

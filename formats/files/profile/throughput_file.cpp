@@ -213,6 +213,25 @@ Uncertainty uncertainty_of(const ThroughputModel& model) {
     return {belief, model.interval_scale};
 }
 
+ThroughputModel like(ThroughputModel model, const ThroughputModel& other) {
+    // How far the logarithms of the parameters of two sizes are apart beyond the scaling, as between the sizes of MPT.
+    constexpr double forward_deviation = 0.12, other_deviation = 0.05;
+    const ModelSize &size = model.size, &known = other.size;
+    Parameters parameters = other.parameters.value_or(prior_parameters(known));
+    parameters.forward *= size.active() * size.sequence / (known.active() * known.sequence);
+    parameters.k_const *= static_cast<double>(size.layers) / known.layers;
+    Matrix covariance = uncertainty_of(other).belief.covariance;
+    for (int i = 0; i < parameter_count; ++i) {
+        const double deviation = i == parameter_index(&Parameters::forward) ? forward_deviation : other_deviation;
+        covariance[i][i] += deviation * deviation;
+    }
+    model.parameters = parameters;
+    model.covariance = covariance;
+    model.interval_scale = other.interval_scale;
+    model.memory = other.memory;
+    return model;
+}
+
 Job job_of(const ThroughputModel& model) {
     Job job{model.size, model.parameters.value_or(prior_parameters(model.size))};
     job.batch = model.batch.value_or(0);

@@ -42,6 +42,11 @@ Belief belief_before(const ThroughputModel& model);
 /// How sure predictions by `model` are: as sure as the prior where it was not fitted.
 Uncertainty uncertainty_of(const ThroughputModel& model);
 
+/// `model`, which was not fitted, as `other`, a fitted model of another size of the same family on the same hardware,
+/// lets expect it: the time of a forward pass goes with parameters times tokens, the constant of a pass with the
+/// layers, and everything else is the same. Its covariance is that of `other` and what sizes differ in.
+ThroughputModel like(ThroughputModel model, const ThroughputModel& other);
+
 /// The model in TOML `text`. Throws Error (usage) "FILE:LINE: cause" for an unknown key or a value that cannot be.
 ThroughputModel parse_throughput_model(std::string_view text, std::string_view file);
 

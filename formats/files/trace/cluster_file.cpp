@@ -3,6 +3,7 @@
 
 #include "formats/files/plan/host_names.hpp"
 #include "formats/files/toml_text.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
@@ -146,8 +147,8 @@ private:
         for (std::size_t i = 0; i < cluster_.tenants.size(); ++i)
             if (cluster_.tenants[i].quota > cluster_.gpus())
                 throw mistake((*root["tenants"].as_array())[i], file_,
-                              "tenant '{}' has a quota of {} GPUs, the cluster has {}", cluster_.tenants[i].name,
-                              cluster_.tenants[i].quota, cluster_.gpus());
+                              "tenant '{}' has a quota of {}, the cluster has {}", cluster_.tenants[i].name,
+                              counted(std::uint64_t(cluster_.tenants[i].quota), "GPU"), cluster_.gpus());
     }
 
     std::string_view file_;

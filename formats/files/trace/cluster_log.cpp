@@ -16,11 +16,22 @@ constexpr double gpu_percent = 0.01;
 }  // namespace
 
 std::optional<ClusterLog> ClusterLog::find(const Table& table) {
+    if (!missing(table).empty()) return std::nullopt;
     ClusterLog log{table};
     log.find_columns();
-    const bool arrives = log.has(Quantity::submitted) || log.has(Quantity::started);
-    const bool lasts = log.has(Quantity::duration) || (log.has(Quantity::started) && log.has(Quantity::ended));
-    return arrives && lasts && log.has(Quantity::gpus) ? std::optional{std::move(log)} : std::nullopt;
+    return log;
+}
+
+std::vector<std::string_view> ClusterLog::missing(const Table& table) {
+    ClusterLog log{table};
+    log.find_columns();
+    std::vector<std::string_view> lacking;
+    if (!log.has(Quantity::submitted) && !log.has(Quantity::started))
+        lacking.emplace_back("a time of arrival (such as submit_time or start_time)");
+    if (!log.has(Quantity::duration) && !(log.has(Quantity::started) && log.has(Quantity::ended)))
+        lacking.emplace_back("a duration (such as duration, or start_time and end_time)");
+    if (!log.has(Quantity::gpus)) lacking.emplace_back("GPUs (such as gpu_num, num_gpus or gpus)");
+    return lacking;
 }
 
 void ClusterLog::find_columns() {

@@ -22,6 +22,9 @@ public:
     /// The log in `table`; nothing where GPUs, a time of arrival or durations have no column.
     static std::optional<ClusterLog> find(const Table& table);
 
+    /// What find() needs and `table` lacks, in words; of three quantities.
+    static std::vector<std::string_view> missing(const Table& table);
+
     /// The job in `row`; its arrival is in the log's own time. Nothing if the job used no GPUs, never ran or had not
     /// ended; notes() counts these. Throws Error that names the column.
     std::optional<TraceJob> job(const Table::Row& row, const TraceContext& context);

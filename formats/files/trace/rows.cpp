@@ -2,6 +2,7 @@
 #include "formats/files/trace/rows.hpp"
 
 #include "lib/cluster/sensitivity.hpp"
+#include "lib/core/counted.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -26,8 +27,9 @@ double Row::number(std::string_view column, double least, double most) const {
 }
 
 int Row::whole(std::string_view column, int least, int most) const {
-    const double value = number(column, least, most);
+    const double value = number(column, -HUGE_VAL, HUGE_VAL);
     if (value != std::floor(value)) throw bad(column, "{:g} is not a whole number", value);
+    if (value < least || value > most) throw bad(column, "{} is not from {} to {}", value, least, most);
     return static_cast<int>(value);
 }
 
@@ -60,17 +62,20 @@ bool set_predicted(TraceJob& job, const TraceContext& context, const std::string
     const auto found = context.speeds.predicted_.find(job.model);
     if (found == context.speeds.predicted_.end()) return false;
     const Grant packed = packed_grant(job, context.cluster, job.gpus);
-    if (packed.parts.empty()) throw failure("there are no {} GPUs of one kind", job.gpus);
+    if (packed.parts.empty())
+        throw failure("there {} of one kind", job.gpus == 1 ? "is no GPU" : fmt::format("are no {} GPUs", job.gpus));
     const HostShape shape = shape_of(packed);
     ExecutionPlan own;
     if (plan.empty()) {
         const int best = found->second->best(shape);
-        if (best == any) throw failure("no plan of '{}' fits on {} GPUs", job.model, job.gpus);
+        if (best == any)
+            throw failure("no plan of '{}' fits on {}", job.model, counted(std::uint64_t(job.gpus), "GPU"));
         own = found->second->plan(best);
     } else {
         own = parse_execution_plan(plan);
         if (own.dp == 1) own.dp = std::max(1, job.gpus / own.gpus());
-        if (own.gpus() != job.gpus) throw failure("'{}' is for {} GPUs, not {}", plan, own.gpus(), job.gpus);
+        if (own.gpus() != job.gpus)
+            throw failure("'{}' is for {}, not {}", plan, counted(std::uint64_t(own.gpus()), "GPU"), job.gpus);
         const bool is_cut = plan.find("ga=") != plan.npos || plan.find("mb=") != plan.npos;
         const int cut = is_cut ? any : found->second->best_like(own, shape);
         if (cut != any) own = found->second->plan(cut);
@@ -82,7 +87,7 @@ bool set_predicted(TraceJob& job, const TraceContext& context, const std::string
 // Sets work that takes `duration` with what the job asks for.
 void set_work(TraceJob& job, const TraceContext& context, Time duration) {
     const double rate = full_rate(job, context.cluster);
-    if (!(rate > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
+    if (!(rate > 0)) throw failure("there is no rate with {}", counted(std::uint64_t(job.gpus), "GPU"));
     job.work = static_cast<double>(duration) * rate;
 }
 
@@ -112,7 +117,8 @@ void set_steps(TraceJob& job, const TraceContext& context, double steps) {
     job.speed = entry->speed;
     find_kinds(job, context.cluster);
     job.work = entry->whole_jobs ? 1e6 : steps * 1e6;
-    if (!(full_rate(job, context.cluster) > 0)) throw failure("there is no rate with {} GPUs", job.gpus);
+    if (!(full_rate(job, context.cluster) > 0))
+        throw failure("there is no rate with {}", counted(std::uint64_t(job.gpus), "GPU"));
 }
 
 namespace {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/trace/trace_file.hpp"
 
+#include "formats/files/profile/table_text.hpp"
 #include "formats/files/trace/cluster_log.hpp"
+#include "formats/files/trace/log_cells.hpp"
 #include "formats/files/trace/philly_log.hpp"
 #include "formats/files/trace/rows.hpp"
 #include "lib/cluster/gpu_pool.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/file.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -56,6 +60,42 @@ const Format* format_of(const Table& table) {
         if (std::ranges::all_of(format.columns, [&](auto column) { return table.find(column) != Table::npos; }))
             return &format;
     return nullptr;
+}
+
+// The same rows under column names in lower case.
+Table with_lower_case(const Table& table) {
+    Table lower{table.file, {}, table.rows};
+    for (const std::string& column : table.columns) lower.columns.push_back(lower_case(column));
+    return lower;
+}
+
+// What the nearest known format has and `table` lacks.
+std::string lacking_of(const Table& table) {
+    const Format* nearest = nullptr;
+    double most = 0;
+    for (const Format& format : known_formats()) {
+        const auto has =
+            std::ranges::count_if(format.columns, [&](auto name) { return table.find(name) != Table::npos; });
+        const double share = static_cast<double>(has) / static_cast<double>(format.columns.size());
+        if (share > most) nearest = &format, most = share;
+    }
+    constexpr double quantities = 3;
+    const std::vector<std::string_view> missing = ClusterLog::missing(table);
+    if (const double share = 1 - static_cast<double>(missing.size()) / quantities; share > most)
+        return fmt::format("the nearest is a job log, which also needs {}", fmt::join(missing, " and "));
+    if (!nearest) return "none of the columns is of a known format";
+    std::vector<std::string> lacking;
+    for (const std::string_view column : nearest->columns)
+        if (table.find(column) == Table::npos) lacking.push_back(fmt::format("'{}'", column));
+    return fmt::format("the nearest is that of {} traces, which lacks {} {}", nearest->name,
+                       lacking.size() == 1 ? "column" : "columns", fmt::join(lacking, ", "));
+}
+
+// Traces of tpx say how long a job takes in one of two ways.
+void check_work(const Table& table, const Format& format) {
+    if (format.name == "tpx" && table.find("duration") == Table::npos && table.find("steps") == Table::npos)
+        throw failure("{}: the trace has neither a column 'duration' nor 'steps'; it has {}", table.file,
+                      fmt::join(table.columns, ", "));
 }
 
 // Gavel's traces have ten fields between tabs and no header; the first lines may be cut.
@@ -109,9 +149,8 @@ void check_fit(const TraceJob& job, const Cluster& cluster, const GpuPool& empty
         throw failure("the job requests {}, but the cluster has {}{}", counted(std::uint64_t(job.gpus), "GPU"),
                       cluster.gpus(job.kind), here());
     if (!empty.place(job, job.gpus))
-        throw failure(
-            "{} GPUs of one kind with {:g} cores and {:g} bytes each are not there, even when nobody else runs",
-            job.gpus, job.cpus, job.memory);
+        throw failure("{} of one kind with {:g} cores and {:g} bytes each are not there, even when nobody else runs",
+                      counted(std::uint64_t(job.gpus), "GPU"), job.cpus, job.memory);
     if (job.tenant != any && job.guaranteed && job.gpus > cluster.tenants[job.tenant].quota)
         throw failure("the job requests {}, but the quota of tenant '{}' is {}",
                       counted(std::uint64_t(job.gpus), "GPU"), cluster.tenants[job.tenant].name,
@@ -166,9 +205,14 @@ void add_jobs(Trace& trace, const Table& table, const Cluster& cluster, const st
 Trace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const SpeedBook& speeds,
                   const std::optional<Elasticity>& elasticity) {
     Trace trace;
-    const Table table = table_of(text, file, trace.bad);
+    const std::string plain = table_text(text, file);
+    Table table = table_of(plain, file, trace.bad);
+    if (table.columns.empty()) throw failure("{}: it has no jobs", file);
+    if (!format_of(table))
+        if (Table lower = with_lower_case(table); format_of(lower)) table = std::move(lower);
     const TraceContext context{cluster, speeds};
     if (const Format* format = format_of(table)) {
+        check_work(table, *format);
         trace.format = format->name;
         find_unknown_columns(table, *format, trace);
         add_jobs(trace, table, cluster, elasticity, [&](const Table::Row& row) {
@@ -180,9 +224,9 @@ Trace parse_trace(std::string_view text, std::string_view file, const Cluster& c
         trace.notes = log->notes();
     } else {
         throw failure(
-            "{}: unrecognized trace format; known formats: columns arrival and gpus, job logs of clusters, and traces "
-            "of Rubick, VirtualFlow, Gavel or Philly; see tpx-trace(5)",
-            file);
+            "{}: unrecognized trace format: {}; found columns {}; known formats: columns arrival and gpus, job logs of "
+            "clusters, and traces of Rubick, VirtualFlow, Gavel or Philly; see tpx-trace(5)",
+            file, lacking_of(table), fmt::join(table.columns, ", "));
     }
     if (trace.format == "rubick" && std::ranges::none_of(trace.jobs, &TraceJob::guaranteed))
         for (TraceJob& job : trace.jobs) job.guaranteed = true;  // the column means nothing there

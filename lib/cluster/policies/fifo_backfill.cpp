@@ -2,6 +2,9 @@
 #include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
 
+#include <optional>
+#include <vector>
+
 namespace tpx {
 namespace {
 
@@ -38,20 +41,48 @@ private:
     static void fill(Simulation& simulation, const std::vector<int>& waiting, std::size_t first) {
         const TraceJob& head = simulation.job(waiting[first]);
         Promise promise = promise_to(simulation, waiting[first]);
+        std::vector<Look> looks;
         for (std::size_t i = first + 1; i < waiting.size() && simulation.pool().free() > 0; ++i) {
             const TraceJob& job = simulation.job(waiting[i]);
             if (job.gpus > simulation.pool().free(job.kind)) continue;
-            auto grant = simulation.place(waiting[i], job.gpus);
-            if (!grant) continue;
-            if (simulation.now() + simulation.time_needed(waiting[i], *grant) > promise.time) {
-                promise.pool.take(job, grant->parts);
+            Look own, *look = is_plain(job) ? &look_for(looks, job) : &own;
+            if (!look->grant) {
+                if (look->no_room) continue;
+                look->grant = simulation.place(waiting[i], job.gpus);
+                look->no_room = !look->grant;
+                if (look->no_room) continue;
+            }
+            if (simulation.now() + simulation.time_needed(waiting[i], *look->grant) > promise.time) {
+                if (look->delays_first) continue;
+                promise.pool.take(job, look->grant->parts);
                 if (promise.time != never && !promise.pool.place(head, head.gpus)) {
-                    promise.pool.give(job, grant->parts);
+                    promise.pool.give(job, look->grant->parts);
+                    look->delays_first = true;
                     continue;
                 }
             }
-            simulation.start(waiting[i], std::move(*grant));
+            simulation.start(waiting[i], std::move(*look->grant));
+            looks.clear();
         }
+    }
+
+    // What was found out about jobs that ask for the same, until one is started.
+    struct Look {
+        int gpus = 0, kind = any;
+        std::optional<Grant> grant{};
+        bool no_room = false;       // for it now
+        bool delays_first = false;  // if it still runs when the first job is to start
+    };
+
+    // Whether nothing but GPUs counts for a job.
+    static bool is_plain(const TraceJob& job) {
+        return job.cpus == 0 && job.memory == 0 && job.kinds.empty() && (job.tenant == any || !job.guaranteed);
+    }
+
+    static Look& look_for(std::vector<Look>& looks, const TraceJob& job) {
+        for (Look& look : looks)
+            if (look.gpus == job.gpus && look.kind == job.kind) return look;
+        return looks.emplace_back(Look{job.gpus, job.kind});
     }
 };
 

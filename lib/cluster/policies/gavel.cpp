@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/cluster/in_order.hpp"
 #include "lib/cluster/max_min.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -17,9 +17,14 @@ namespace {
 // kind; in rounds of six minutes those come first whose share is largest for the rounds that they have had there.
 // Shares are computed anew when jobs have come or gone. With mixed kinds, as in Or et al., "VirtualFlow" (MLSys 2022),
 // a job that was chosen takes idle GPUs of other kinds, too, if it knows how to use them.
+struct GavelVariant {
+    bool mixed;      // kinds
+    bool simulator;  // with what VirtualFlow's simulator does differently, to reproduce its runs
+};
+
 class Gavel final : public Policy {
 public:
-    explicit Gavel(bool mixed) : mixed_{mixed} {}
+    explicit Gavel(GavelVariant variant) : variant_{variant} {}
 
     void schedule(Simulation& simulation) override {
         round_ = std::max(shortest, 4 * simulation.start_delay());
@@ -35,10 +40,18 @@ public:
 private:
     static constexpr Time shortest = 360 * second;
 
+    bool find_jobs(const Simulation& simulation) {
+        if (variant_.simulator) return find_jobs_of_simulator(simulation);
+        std::vector<int> jobs = all_jobs(simulation);
+        if (jobs == jobs_) return false;
+        jobs_ = std::move(jobs);
+        return true;
+    }
+
     // Those that ran in the last round in the order in which they were chosen, then those that wait as they stand in
     // their heap; true when there are others than before. A job whose last step ends at this very moment is not known
     // to be done when the round is decided.
-    bool find_jobs(const Simulation& simulation) {
+    bool find_jobs_of_simulator(const Simulation& simulation) {
         const auto is_done = [&](int id) {
             return ended_.contains(id) || simulation.result(id).finish < simulation.now();
         };
@@ -68,31 +81,59 @@ private:
     }
 
     void compute_shares(const Simulation& simulation) {
-        uses_.clear();
-        rounds_.clear();
-        std::vector<int> counts;
-        const int kinds = static_cast<int>(simulation.cluster().kinds.size());
-        for (int kind = 0; kind < kinds; ++kind) counts.push_back(simulation.cluster().gpus(kind));
-        for (const int id : jobs_) {
-            const TraceJob& job = simulation.job(id);
-            KindUse use{job.priority, {}, {}};
-            for (int kind = 0; kind < kinds; ++kind) {
-                const bool allowed = job.kind == any || job.kind == kind;
-                const auto [gpus, rate] = job.speed->on_kind(kind, job.gpus);
-                const bool fits = allowed && rate > 0 && gpus <= std::min(counts[kind], job.most);
-                use.gpus.push_back(fits ? gpus : 0);
-                use.rates.push_back(fits ? rate : 0);
-            }
-            uses_.push_back(std::move(use));
+        rounds_.assign(jobs_.size() * simulation.cluster().kinds.size(), 0);
+        if (counts_.empty())
+            for (int kind = 0; kind < static_cast<int>(simulation.cluster().kinds.size()); ++kind)
+                counts_.push_back(simulation.cluster().gpus(kind));
+        if (variant_.simulator) {
+            uses_.clear();
+            for (const int id : jobs_) uses_.push_back(use_of(simulation, id));
+            shares_ = max_min_shares(uses_, counts_);
+            return;
         }
-        shares_ = max_min_shares(uses_, counts);
+        std::vector<int> sizes;
+        for (const int id : jobs_) {
+            if (classes_of_.size() <= static_cast<std::size_t>(id))
+                classes_of_.resize(static_cast<std::size_t>(id) + 1, any);
+            int& number = classes_of_[static_cast<std::size_t>(id)];
+            if (number == any) number = static_cast<int>(classes_.add(use_of(simulation, id)));
+            if (sizes.size() < classes_.uses().size()) sizes.resize(classes_.uses().size());
+            ++sizes[static_cast<std::size_t>(number)];
+        }
+        sizes.resize(classes_.uses().size());
+        if (sizes != sizes_) shares_ = fair_class_shares(classes_.uses(), sizes, counts_);
+        sizes_ = std::move(sizes);
     }
+
+    // On which kinds a job can run, with how many GPUs and how fast.
+    KindUse use_of(const Simulation& simulation, int id) const {
+        const TraceJob& job = simulation.job(id);
+        KindUse use{job.priority, {}, {}};
+        for (int kind = 0; kind < static_cast<int>(counts_.size()); ++kind) {
+            const bool allowed = job.kind == any || job.kind == kind;
+            const auto [gpus, rate] = job.speed->on_kind(kind, job.gpus);
+            const bool fits = allowed && rate > 0 && gpus <= std::min(counts_[kind], job.most);
+            use.gpus.push_back(fits ? gpus : 0);
+            use.rates.push_back(fits ? rate : 0);
+        }
+        return use;
+    }
+
+    // Where job i of jobs_ has its use and shares.
+    std::size_t place_of(std::size_t i) const {
+        return variant_.simulator ? i : static_cast<std::size_t>(classes_of_[static_cast<std::size_t>(jobs_[i])]);
+    }
+    const KindUse& use(std::size_t i) const { return variant_.simulator ? uses_[i] : classes_.uses()[place_of(i)]; }
 
     struct Candidate {
         double urgency;
         std::size_t index;
         int kind;
+        std::size_t place = 0;
     };
+    static bool is_later(const Candidate& a, const Candidate& b) {
+        return a.urgency != b.urgency ? a.urgency < b.urgency : a.place > b.place;
+    }
 
     using Counts = std::vector<int>;  // GPUs of each kind
 
@@ -100,36 +141,42 @@ private:
     std::vector<Counts> choose(const Simulation& simulation) {
         std::vector<Candidate> candidates;
         const int kinds = static_cast<int>(simulation.cluster().kinds.size());
-        for (std::size_t i = jobs_.size(); i-- > 0;) {  // of equally urgent ones the last comes first
+        for (std::size_t n = 0; n < jobs_.size(); ++n) {  // of equally urgent ones, the simulator takes the last one
+            const std::size_t i = variant_.simulator ? jobs_.size() - 1 - n : n;
             for (int kind = 0; kind < kinds; ++kind) {
-                const double share = shares_[i][kind];
+                const double share = shares_[place_of(i)][kind];
                 if (share <= 0) continue;
-                const auto had = rounds_.find({jobs_[i], kind});
-                candidates.push_back({had == rounds_.end() ? HUGE_VAL : share / had->second, i, kind});
+                const int had = rounds_[i * static_cast<std::size_t>(kinds) + static_cast<std::size_t>(kind)];
+                candidates.push_back({had == 0 ? HUGE_VAL : share / had, i, kind});
             }
         }
-        std::ranges::stable_sort(candidates, std::greater{}, &Candidate::urgency);
+        for (std::size_t place = 0; place < candidates.size(); ++place) candidates[place].place = place;
+        std::ranges::make_heap(candidates, is_later);
         std::vector<std::size_t> order;
         std::vector<int> free, chosen(jobs_.size(), any);
         for (int kind = 0; kind < kinds; ++kind) free.push_back(usable(simulation, kind));
         chosen_.clear();
         queue_.clear();
-        for (const Candidate& candidate : candidates) {
-            const int gpus = uses_[candidate.index].gpus[candidate.kind];
+        while (!candidates.empty() && std::ranges::any_of(free, [](int gpus) { return gpus > 0; })) {
+            std::ranges::pop_heap(candidates, is_later);
+            const Candidate candidate = candidates.back();
+            candidates.pop_back();
+            const int gpus = use(candidate.index).gpus[candidate.kind];
             if (chosen[candidate.index] != any || free[candidate.kind] < gpus) continue;
             chosen[candidate.index] = candidate.kind;
             order.push_back(candidate.index);
             free[candidate.kind] -= gpus;
-            ++rounds_[{jobs_[candidate.index], candidate.kind}];
+            ++rounds_[candidate.index * static_cast<std::size_t>(kinds) + static_cast<std::size_t>(candidate.kind)];
         }
         std::vector<Counts> counts(jobs_.size());
         for (const std::size_t index : order) {
             chosen_.push_back(jobs_[index]);
             counts[index].resize(free.size());
-            counts[index][chosen[index]] = uses_[index].gpus[chosen[index]];
-            if (mixed_) add_idle(simulation.job(jobs_[index]), uses_[index].rates[chosen[index]], counts[index], free);
+            counts[index][chosen[index]] = use(index).gpus[chosen[index]];
+            if (variant_.mixed)
+                add_idle(simulation.job(jobs_[index]), use(index).rates[chosen[index]], counts[index], free);
         }
-        for (std::size_t i = 0; i < jobs_.size(); ++i)
+        for (std::size_t i = 0; variant_.simulator && i < jobs_.size(); ++i)
             if (chosen[i] == any) push(simulation, jobs_[i]);
         return counts;
     }
@@ -172,7 +219,7 @@ private:
         Grant all;
         for (std::size_t kind = 0; kind < counts.size(); ++kind) {
             if (counts[kind] == 0) continue;
-            TraceJob there = simulation.job(id);
+            Needs there = simulation.job(id);
             there.kind = static_cast<int>(kind);
             const auto grant = simulation.pool().place(there, counts[kind]);
             if (!grant) return {};
@@ -201,23 +248,30 @@ private:
         }
     }
 
-    bool mixed_;
+    GavelVariant variant_;
     Time round_ = shortest;
     Time due_ = 0;  // when the next round begins
     std::vector<int> jobs_;
-    std::vector<int> known_;   // the same, in order
     std::vector<int> chosen_;  // of the last round, most urgent first
-    std::set<int> ended_;      // done when a round began
-    std::vector<int> queue_;   // who was not chosen, or came since, as a heap
-    int next_ = 0;             // the first job that has not come
-    std::vector<KindUse> uses_;
-    std::vector<std::vector<double>> shares_;
-    std::map<std::pair<int, int>, int> rounds_;  // that a job has had on a kind
+    // Of the simulator.
+    std::vector<int> known_;                   // jobs_, in order
+    std::set<int> ended_;                      // done when a round began
+    std::vector<int> queue_;                   // who was not chosen, or came since, as a heap
+    int next_ = 0;                             // the first job that has not come
+    std::vector<int> counts_;                  // GPUs of each kind
+    std::vector<KindUse> uses_;                // of the simulator, by job
+    UseClasses classes_;                       // else of all jobs
+    std::vector<int> classes_of_;              // by job
+    std::vector<int> sizes_;                   // jobs of each class that the shares are for
+    std::vector<std::vector<double>> shares_;  // by job or class, and kind
+    std::vector<int> rounds_;                  // that a job has had on a kind
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_gavel() { return std::make_unique<Gavel>(false); }
-std::unique_ptr<Policy> make_gavel_mixed() { return std::make_unique<Gavel>(true); }
+std::unique_ptr<Policy> make_gavel() { return std::make_unique<Gavel>(GavelVariant{false, false}); }
+std::unique_ptr<Policy> make_gavel_mixed() { return std::make_unique<Gavel>(GavelVariant{true, false}); }
+std::unique_ptr<Policy> make_gavel_simulator() { return std::make_unique<Gavel>(GavelVariant{false, true}); }
+std::unique_ptr<Policy> make_gavel_mixed_simulator() { return std::make_unique<Gavel>(GavelVariant{true, true}); }
 
 }  // namespace tpx

@@ -2,8 +2,6 @@
 #include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
 
-#include <algorithm>
-
 namespace tpx {
 namespace {
 
@@ -11,10 +9,14 @@ namespace {
 class Priority final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
-        std::vector<int> waiting = simulation.waiting();
-        std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
-        start_in_order(simulation, waiting);
+        std::vector<int> started = order_.update(simulation);
+        started.resize(start_in_order(simulation, started));
+        for (const int id : started)
+            if (!simulation.grant(id).parts.empty()) order_.remove(simulation, id);
     }
+
+private:
+    PriorityOrder order_;
 };
 
 }  // namespace

@@ -109,6 +109,8 @@ private:
     void admit(GrantDraft& draft, int id) {
         const Simulation& simulation = draft.simulation();
         const Facts is = facts(simulation, id);
+        const int free = draft.pool().free();
+        if (free < is.start && free + spare(simulation) < is.start) return;  // it does not fit either
         if (is.start > draft.most(id) || place(draft, id)) return;
         if (draft.pool().free() + spare(simulation) < is.start) return;
         GrantDraft trial = draft;

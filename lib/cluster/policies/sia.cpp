@@ -78,31 +78,52 @@ private:
         return std::max(0.01, (age - lost) / (age + restart + 1));
     }
 
-    // least[i][g]: the least cost of the first i jobs with at most g GPUs.
     void decide(Simulation& simulation) {
         const std::vector<int> ids = all_jobs(simulation);
-        const int gpus = simulation.cluster().gpus();
         std::vector<std::vector<Choice>> all;
-        std::vector<std::vector<double>> least{std::vector<double>(gpus + 1)};
+        long most = 0;  // GPUs that the jobs could use together
         for (const int id : ids) {
             all.push_back(choices(simulation, id));
-            std::vector<double> next(gpus + 1, HUGE_VAL);
-            for (int has = 0; has <= gpus; ++has)
-                for (const Choice& choice : all.back())
-                    if (choice.gpus <= has)
-                        next[has] = std::min(next[has], least.back()[has - choice.gpus] + choice.cost);
-            least.push_back(std::move(next));
+            most += std::ranges::max(all.back(), {}, &Choice::gpus).gpus;
         }
         wanted_.clear();
+        most <= simulation.cluster().gpus() ? want_all(ids, all) : want_best(ids, all, simulation.cluster().gpus());
+        free_unwanted(simulation);
+    }
+
+    // What want_best() decides where there are GPUs for all.
+    void want_all(const std::vector<int>& ids, const std::vector<std::vector<Choice>>& all) {
+        double sum = 0;
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            double least = HUGE_VAL;
+            for (const Choice& choice : all[i]) least = std::min(least, sum + choice.cost);
+            const auto chosen =
+                std::ranges::find_if(all[i], [&](const Choice& choice) { return sum + choice.cost == least; });
+            wanted_[ids[i]] = chosen->gpus;
+            sum = least;
+        }
+    }
+
+    // least_[i][g]: the least cost of the first i jobs with at most g GPUs.
+    void want_best(const std::vector<int>& ids, const std::vector<std::vector<Choice>>& all, int gpus) {
+        if (least_.size() <= ids.size()) least_.resize(ids.size() + 1);
+        least_[0].assign(gpus + 1, 0);
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            const double* before = least_[i].data();
+            std::vector<double>& next = least_[i + 1];
+            next.assign(gpus + 1, HUGE_VAL);
+            for (const Choice& choice : all[i])
+                for (int has = choice.gpus; has <= gpus; ++has)
+                    next[has] = std::min(next[has], before[has - choice.gpus] + choice.cost);
+        }
         int left = gpus;
         for (std::size_t i = ids.size(); i-- > 0;) {
             const auto chosen = std::ranges::find_if(all[i], [&](const Choice& choice) {
-                return choice.gpus <= left && least[i + 1][left] == least[i][left - choice.gpus] + choice.cost;
+                return choice.gpus <= left && least_[i + 1][left] == least_[i][left - choice.gpus] + choice.cost;
             });
             wanted_[ids[i]] = chosen->gpus;
             left -= chosen->gpus;
         }
-        free_unwanted(simulation);
     }
 
     void free_unwanted(Simulation& simulation) {
@@ -132,6 +153,7 @@ private:
 
     std::map<int, Configurations> configurations_;
     std::map<int, int> wanted_;
+    std::vector<std::vector<double>> least_;
     Time next_ = 0;
 };
 

@@ -17,6 +17,8 @@ public:
         const std::vector<int> waiting = simulation.waiting();
         for (const int id : waiting) {
             const TraceJob& job = simulation.job(id);
+            if (simulation.pool().free() == 0) return;
+            if (simulation.pool().free(job.kind) < job.gpus) continue;
             if (auto grant = simulation.place(id, job.gpus)) {
                 simulation.start(id, std::move(*grant));
                 continue;
@@ -31,9 +33,9 @@ private:
     // What a GPU's equal part of the cores of its host is, of those that `job` asks for; on the worst of all hosts.
     static double equal_share(const Cluster& cluster, const TraceJob& job) {
         double share = 1;
+        if (job.cpus == 0) return share;
         for (const ClusterHost& host : cluster.hosts)
-            if (host.cpus > 0 && host.gpus > 0 && job.cpus > 0)
-                share = std::min(share, host.cpus / host.gpus / job.cpus);
+            if (host.cpus > 0 && host.gpus > 0) share = std::min(share, host.cpus / host.gpus / job.cpus);
         return share;
     }
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/fair_shares.hpp"
+#include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/cluster/simulation.hpp"
@@ -7,8 +8,8 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <set>
 #include <utility>
+#include <vector>
 
 namespace tpx {
 namespace {
@@ -16,15 +17,15 @@ namespace {
 // Elastic weighted fair sharing, Algorithm 1 of Or et al., "VirtualFlow" (MLSys 2022): jobs are let in by priority as
 // long as no running job of higher priority gets less for it. Who is to have less gives GPUs back once its last change
 // is done; who is to have more waits for them, and nothing else is decided meanwhile. What happens meanwhile is looked
-// at afterwards, one arrival after another, as the authors' scheduler does.
+// at afterwards, one arrival after another, as the authors' scheduler does; jobs that came at the same moment are
+// looked at together.
 class Wfs final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
         drop_finished(simulation);
         note_events(simulation);
         while (carry_out(simulation) && !events_.empty()) {
-            if (events_.front() != departure) known_.insert(events_.front());
-            events_.pop_front();
+            next_event(simulation);
             decide(simulation);
         }
     }
@@ -41,7 +42,45 @@ private:
     void note_events(const Simulation& simulation) {
         if (events_.empty() || events_.back() != departure) events_.push_back(departure);
         for (const int id : simulation.waiting())
-            if (id >= next_) events_.push_back(id), next_ = id + 1;
+            if (id >= next_) {
+                if (next_ > 0 && simulation.job(next_ - 1).arrival == simulation.job(id).arrival) came_together_ = true;
+                events_.push_back(id);
+                next_ = id + 1;
+            }
+    }
+
+    // Takes one event, or all jobs that came at one moment: in which order their trace lists them must not matter.
+    void next_event(const Simulation& simulation) {
+        const int first = events_.front();
+        events_.pop_front();
+        if (first == departure) return;
+        know(first);
+        const auto with_first = [&](int event) {
+            return event != departure && simulation.job(event).arrival == simulation.job(first).arrival;
+        };
+        for (; !events_.empty() && with_first(events_.front()); events_.pop_front()) know(events_.front());
+    }
+
+    // Orders jobs that came at one moment by name. `ids` are in order of arrival.
+    void sort_by_name(const Simulation& simulation, std::vector<int>& ids) const {
+        if (!came_together_) return;
+        const auto first = [&](int a, int b) { return came_before(simulation.job(a), simulation.job(b)); };
+        for (auto begin = ids.begin(); begin != ids.end();) {
+            const Time arrival = simulation.job(*begin).arrival;
+            const auto end =
+                std::find_if(begin + 1, ids.end(), [&](int id) { return simulation.job(id).arrival != arrival; });
+            if (end - begin > 1) std::stable_sort(begin, end, first);
+            begin = end;
+        }
+    }
+
+    void know(int id) {
+        if (known_.size() <= static_cast<std::size_t>(id)) known_.resize(static_cast<std::size_t>(id) + 1);
+        known_[static_cast<std::size_t>(id)] = true;
+    }
+
+    bool knows(int id) const {
+        return static_cast<std::size_t>(id) < known_.size() && known_[static_cast<std::size_t>(id)];
     }
 
     void drop_finished(const Simulation& simulation) {
@@ -72,8 +111,12 @@ private:
                                                    : simulation.pool().place_more(simulation.job(wish.id), held,
                                                                                   wish.gpus - held.gpus());
                    if (!grant) return false;
-                   held.parts.empty() ? simulation.start(wish.id, std::move(*grant))
-                                      : simulation.change(wish.id, std::move(*grant));
+                   if (!held.parts.empty()) {
+                       simulation.change(wish.id, std::move(*grant));
+                       return true;
+                   }
+                   queue_.remove(simulation, wish.id);
+                   simulation.start(wish.id, std::move(*grant));
                    return true;
                }) > 0;
     }
@@ -111,6 +154,7 @@ private:
     void decide(Simulation& simulation) {
         const int gpus = usable(simulation);
         std::vector<int> ids = simulation.running();
+        sort_by_name(simulation, ids);
         const std::size_t running = ids.size();
         std::vector<FairClaim> claims;
         int least = 0;  // that these and those who are let in need together
@@ -120,12 +164,10 @@ private:
             shares.clear();
             for (const int id : ids) shares.push_back(simulation.grant(id).gpus());
         }
-        std::vector<int> waiting = simulation.waiting();
-        std::ranges::stable_sort(waiting, std::greater{}, [&](int id) { return simulation.job(id).priority; });
-        for (const int id : waiting) {
+        for (const int id : queue_.update(simulation)) {
             if (least >= gpus) break;
             const FairClaim claim = claim_of(simulation.job(id));
-            if (!known_.contains(id) || !simulation.within_quota(id, simulation.job(id).gpus)) continue;
+            if (!knows(id) || !simulation.within_quota(id, simulation.job(id).gpus)) continue;
             if (least + claim.least > gpus) break;
             claims.push_back(claim);
             const std::vector<int> with = weighted_fair_shares(claims, gpus);
@@ -157,8 +199,10 @@ private:
     }
 
     std::deque<int> events_;                       // that are to be looked at: jobs that came, and departures
-    std::set<int> known_;                          // jobs that were looked at
+    std::vector<bool> known_;                      // jobs that were looked at
+    PriorityOrder queue_{true};                    // that wait
     int next_ = 0;                                 // the first job that has not come
+    bool came_together_ = false;                   // some jobs
     std::vector<Wish> wishes_;                     // that are not carried out yet
     std::map<std::pair<int, int>, bool> can_run_;  // by job and GPUs
 };

@@ -145,6 +145,70 @@ TEST_CASE("shares of the jobs of Gavel's small trace are as good as the simplex 
     }
 }
 
+// What a job has, in the unit in which jobs are compared.
+double worth_of(const KindUse& use, const std::vector<double>& shares) {
+    double worth = 0, mean = 0;
+    for (std::size_t t = 0; t < shares.size(); ++t) {
+        mean += use.rates[t] / double(shares.size());
+        worth += shares[t] * use.gpus[t] * use.rates[t] / use.weight;
+    }
+    return worth / mean;
+}
+
+TEST_CASE(
+    "fair shares: nobody can have more without taking from somebody who has no more, whatever the number of jobs") {
+    std::mt19937 random{12};
+    const std::vector<int> counts{16, 8, 4};
+    for (const std::size_t jobs : {1, 2, 5, 12, 24, 25, 60}) {
+        for (int round = 0; round < 6; ++round) {
+            const std::vector<KindUse> uses = random_uses(random, jobs, 3);
+            const Coefficients shares = fair_time_shares(uses, counts);
+            CAPTURE(jobs);
+            CHECK(least_share(uses, shares) ==
+                  doctest::Approx(solve(max_min_program(uses, counts)).value).epsilon(1e-6));
+            std::vector<double> worths;
+            for (std::size_t j = 0; j < jobs; ++j) worths.push_back(worth_of(uses[j], shares[j]));
+            // The most that one job could have while all who have no more than it keep what they have.
+            for (std::size_t one = 0; one < std::min<std::size_t>(jobs, 8); ++one) {
+                LinearProgram program = max_min_program(uses, counts);
+                for (double& gain : program.gain) gain = 0;
+                const std::size_t columns = program.gain.size();
+                constexpr double keep = 1e4;  // the worth of what others keep, in the objective
+                for (std::size_t j = 0; j < jobs; ++j) program.rows[j].back() = 0;
+                const std::size_t extra = jobs;  // what each of the others keeps, up to what it has
+                program.gain.resize(columns + extra);
+                for (auto& row : program.rows) row.resize(columns + extra);
+                for (std::size_t j = 0; j < jobs; ++j) {
+                    program.rows[j][columns + j] = 1;
+                    const bool kept = j != one && worths[j] <= worths[one] + 1e-6;
+                    program.gain[columns + j] = j == one ? 1 : kept ? keep : 0;
+                    std::vector<double> limit(columns + extra);
+                    limit[columns + j] = 1;
+                    if (j != one) program.rows.push_back(limit), program.limits.push_back(worths[j]);
+                }
+                const LinearSolution best = solve(program);
+                CHECK(best.x[columns + one] <= worths[one] + 1e-4);
+            }
+            for (std::size_t t = 0; t < 3; ++t) {
+                double used = 0;
+                for (std::size_t j = 0; j < jobs; ++j) used += shares[j][t] * uses[j].gpus[t];
+                CHECK(used <= counts[t] + 1e-6);
+            }
+        }
+    }
+}
+
+TEST_CASE("fair shares of one kind: everybody has the same level of GPU time, or all time") {
+    const std::vector<KindUse> uses{{1, {1}, {1}}, {1, {1}, {1}}, {1, {1}, {8}}, {2, {1}, {4}}};
+    const Coefficients shares = fair_time_shares(uses, std::vector<int>{8});
+    // Levels 1, 1, 8 x, 4 y / 2: the small jobs have all their time, 6 GPUs are left for the others at 8 x = 2 y.
+    CHECK(shares[0][0] == doctest::Approx(1));
+    CHECK(shares[1][0] == doctest::Approx(1));
+    CHECK(shares[2][0] * 8 == doctest::Approx(shares[3][0] * 4 / 2));
+    CHECK(shares[2][0] * 8 + shares[3][0] * 4 == doctest::Approx(6));
+    CHECK(fair_time_shares(std::vector<KindUse>{{1, {0}, {0}}}, std::vector<int>{8})[0][0] == 0);
+}
+
 // X as the log of VirtualFlow's simulator prints it, for two, two and five jobs on 16 K80, 8 P100 and 4 V100.
 TEST_CASE("shares are those of VirtualFlow's simulator, to all digits that its log has") {
     const std::vector<double> bert{373.8130840275546, 589.3243116859167, 515.2902142983745},
@@ -237,7 +301,8 @@ Means play_kinds(const std::string& jobs_an_hour, bool mixed) {
     }
     REQUIRE(jobs.size() == 20);
     const Rules rules;
-    const Results results = Simulation{cluster, jobs, rules}.run(*find_policy(mixed ? "gavel-mixed" : "gavel")->make());
+    const Results results = Simulation{cluster, jobs, rules}.run(
+        *find_policy(mixed ? "gavel-mixed-virtualflow" : "gavel-virtualflow")->make());
     for (std::size_t i = 0; i < ends.size(); ++i) {
         const JobResult& job = results.jobs[i];
         means.played += seconds_of(job.finish - job.arrival) / 20;

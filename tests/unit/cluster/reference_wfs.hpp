@@ -29,8 +29,10 @@ public:
             for (std::size_t i = 0; i < jobs_.size(); ++i)
                 if (has_[i] > 0 && left_[i] <= rounding * has_[i]) has_[i] = 0, fates_[i].finish = now_;
             decide();
+            bool came = false;
             for (std::size_t i = 0; i < jobs_.size(); ++i)
-                if (!known_[i] && arrival(i) <= now_) known_[i] = true, decide();
+                if (!known_[i] && arrival(i) <= now_) known_[i] = came = true;
+            if (came) decide();
         }
         return fates_;
     }

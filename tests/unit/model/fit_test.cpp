@@ -2,6 +2,7 @@
 #include "lib/model/fit.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/model/hold_out.hpp"
 #include "lib/model/suggest.hpp"
 #include "tests/support/cpu_time.hpp"
 
@@ -223,4 +224,37 @@ TEST_CASE("learning a row is what inverting its information gives") {
     for (int i = 0; i < parameter_count; ++i)
         for (int j = 0; j < parameter_count; ++j)
             CHECK(belief.covariance[i][j] == doctest::Approx(expected[i][j]).epsilon(1e-6));
+}
+
+TEST_CASE("repeated runs of a configuration count as one: neither the fit nor its left-out errors become surer") {
+    const std::vector<Run> all = runs(0.03);
+    const std::vector<Run> once{all.begin(), all.begin() + 10};
+    std::vector<Run> thrice;
+    for (const Run& run : once) thrice.insert(thrice.end(), 3, run);
+    CHECK(count_configurations(thrice) == once.size());
+    const Belief prior = prior_belief(one_billion());
+    const Fit single = fit_parameters(one_billion(), once, prior),
+              repeated = fit_parameters(one_billion(), thrice, prior);
+    const std::vector<double> one = leave_one_out(one_billion(), once, prior, single);
+    const std::vector<double> three = leave_one_out(one_billion(), thrice, prior, repeated);
+    CHECK(repeated.parameters.forward == doctest::Approx(single.parameters.forward).epsilon(1e-4));
+    for (int i = 0; i < parameter_count; ++i)
+        CHECK(repeated.belief.covariance[i][i] == doctest::Approx(single.belief.covariance[i][i]).epsilon(1e-3));
+    for (std::size_t i = 0; i < once.size(); ++i) {
+        CHECK(three[3 * i + 2] == doctest::Approx(one[i]).epsilon(0.01));
+        CHECK(repeated.left_out_variances[3 * i] == doctest::Approx(single.left_out_variances[i]).epsilon(0.01));
+    }
+    CHECK(uncertainty_of(repeated, three).scale == doctest::Approx(uncertainty_of(single, one).scale).epsilon(0.01));
+}
+
+TEST_CASE("held-out runs are of other configurations than the fitted ones") {
+    const std::vector<Run> all = runs(0.03);
+    std::vector<Run> twice;
+    for (std::size_t i = 0; i < 14; ++i) twice.insert(twice.end(), 2, all[i]);
+    const HeldOut held = hold_out(one_billion(), twice, prior_belief(one_billion()), 8);
+    CHECK(held.train.size() == 16);
+    CHECK(held.test.size() == 12);
+    const std::vector<std::size_t> same = configurations(twice);
+    for (const std::size_t i : held.train)
+        for (const std::size_t j : held.test) CHECK(same[i] != same[j]);
 }

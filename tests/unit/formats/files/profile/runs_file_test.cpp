@@ -146,9 +146,12 @@ TEST_CASE("what cannot be a run is refused with its row and column") {
     CHECK(refusal("plan,placement,seconds\ndp=8,8-8,1\n") ==
           "runs.csv:2: column 'placement': invalid placement '8-8'; use GPUs per host such as 8, 8+8+4 or 4x8");
     CHECK(refusal("plan,seconds\ndp=64,1\n") == "runs.csv:2: column 'plan': 64 replicas cannot share 32 samples");
-    CHECK(refusal("plan,seconds,colour\ndp=8,1,red\n").starts_with("runs.csv:1: unknown column 'colour'; plan, dp"));
-    CHECK(refusal("plan\ndp=8\n") == "runs.csv:1: there is no column 'seconds'; it has plan");
-    CHECK(refusal("plan,seconds\ndp=8\n") == "runs.csv:2: 1 cells, but the header has 2 columns");
+    CHECK(refusal("seconds,colour\n1,red\n")
+              .starts_with("runs.csv:1: unknown column 'colour', and no column with a plan; plan, dp"));
+    CHECK(
+        refusal("plan\ndp=8\n") ==
+        "runs.csv:1: there is no column 'seconds', 'rate' or 'tokens_per_second'; it has plan; --columns can map one");
+    CHECK(refusal("plan,seconds\ndp=8\n") == "runs.csv:2: 1 cell, but the header has 2 columns");
     CHECK(refusal("plan,plan\n") == "runs.csv:1: column 'plan' is there twice");
     CHECK(refusal("plan,seconds\n\"dp=8,1\n") == "runs.csv:2: a quote is not closed");
     CHECK(refusal("plan,seconds\n\"dp=8\"x,1\n") == "runs.csv:2: text after a closing quote");
@@ -222,4 +225,85 @@ TEST_CASE("what is no model file is refused with its line") {
     CHECK(refused("[model]\nparameters = 1e9\n[covariance]\nmodel_parallel = [1]\n") ==
           "m.toml:4: 2 numbers were expected");
     CHECK(refused("[model\n").starts_with("m.toml:1: "));
+}
+
+TEST_CASE("unknown columns are named and not used, unless a plan is missing or they may hold what is needed") {
+    const Table table = parse_table("plan,seconds,colour,seed\ndp=8,1,red,7\n", "runs.csv");
+    const RunRows rows = read_run_rows(table, default_columns(table), {32, 2, 4});
+    CHECK(rows.runs.size() == 1);
+    CHECK(rows.unknown_columns == std::vector<std::string>{"colour", "seed"});
+    CHECK(refusal("plan,seconds,batch_size\ndp=8,1,4\n") ==
+          "runs.csv:1: column 'batch_size' may hold batch or micro_batch; map it in a --columns file, or list it there "
+          "under ignore");
+}
+
+TEST_CASE("columns are recognized by the names that frameworks give them") {
+    const Table table = parse_table(
+        "Num GPUs,GPUs per node,tensor_parallel_size,data_parallel_size,global_batch_size,Step time (ms),"
+        "gradient_checkpointing,peak_memory_gib\n16,8,4,4,64,250,True,20\n",
+        "runs.csv");
+    const RunRows rows = read_run_rows(table, default_columns(table), {32, 2, 4});
+    REQUIRE(rows.runs.size() == 1);
+    const Run& run = rows.runs[0];
+    CHECK(to_string(run.plan) == "dp=4,tp=4,recompute=full");
+    CHECK(run.allocation.gpus == std::vector<int>{8, 8});
+    CHECK(run.batch == 64);
+    CHECK(run.seconds == 0.25);
+    CHECK(run.memory == 20.0 * 1073741824);
+    CHECK(rows.aliases.size() == 8);
+    CHECK(rows.unknown_columns.empty());
+    CHECK(runs_of("dp,seconds,step_time\n8,1,2\n")[0].seconds == 1);
+}
+
+TEST_CASE("rows with memory and no time are kept for the memory estimate") {
+    const Table table = parse_table(
+        "plan,seconds,memory\ndp=8,1.5,20GB\ndp=4,,40GB\ndp=2,n/a,60GB\ntp=8,OOM,80GB\ntp=4,,\n", "runs.csv");
+    const RunRows rows = read_run_rows(table, default_columns(table), {8, 2, 4});
+    CHECK(rows.runs.size() == 1);
+    REQUIRE(rows.memory_runs.size() == 2);
+    CHECK(rows.memory_runs[1].memory == 60e9);
+    CHECK(rows.failed == std::vector<std::string>{"runs.csv:5", "runs.csv:6"});
+}
+
+TEST_CASE("tables of spreadsheets are read in whatever form they are saved") {
+    const auto seconds = [](const std::string& text) {
+        return read_runs(parse_table(text, "t"), default_columns(parse_table(text, "t")), {32, 2, 4})[0].seconds;
+    };
+    CHECK(seconds("plan;seconds\r\ndp=8;0,512\r\n") == 0.512);
+    CHECK(seconds("plan;seconds\ndp=8;1.234,5\n") == 1234.5);
+    CHECK(seconds("plan,seconds\ndp=8,\"1,234.5\"\n") == 1234.5);
+    CHECK(seconds("plan,seconds\ndp=8,\"1,234\"\n") == 1234);
+    CHECK(seconds("plan;seconds\ndp=8;1,234\n") == 1.234);  // with semicolons, a comma is the decimal sign
+    CHECK(seconds("plan\tseconds\ndp=8\t1 234\n") == 1234);
+    CHECK(seconds("plan\tseconds\ndp=8\t0,25\n") == 0.25);
+    CHECK(seconds("plan;seconds\ndp=8;0.512\n") == 0.512);
+    CHECK(seconds("\xEF\xBB\xBFplan,seconds\ndp=8,1.5\n") == 1.5);
+    CHECK(seconds("sep=;\r\nplan;seconds\r\ndp=8;1,5\r\n") == 1.5);
+    CHECK(seconds("plan,seconds\rdp=8,1.5\r") == 1.5);
+    CHECK(seconds(",plan,seconds,\n0,dp=8,1.5,\n") == 1.5);
+    for (const bool big : {false, true}) {
+        std::string wide = big ? "\xFE\xFF" : "\xFF\xFE";
+        for (const char c : std::string{"plan,seconds\ndp=8,1.5\n"})
+            wide += big ? std::string{'\0', c} : std::string{c, '\0'};
+        CHECK(seconds(wide) == 1.5);
+    }
+}
+
+TEST_CASE("files that are no text are refused with what they are") {
+    using namespace std::string_literals;
+    const auto refused = [](const std::string& bytes) {
+        try {
+            (void)parse_table(bytes, "t.csv");
+        } catch (const Error& error) {
+            return std::string{error.what()};
+        }
+        return "accepted"s;
+    };
+    CHECK(refused("PK\x03\x04xyz") ==
+          "t.csv: not a table but a zip archive, such as an Excel (.xlsx) or OpenDocument (.ods) spreadsheet; save it "
+          "as CSV");
+    CHECK(refused("PAR1xyz") == "t.csv: not a table but a Parquet file; convert it to CSV");
+    CHECK(refused("plan\0,seconds\n"s) == "t.csv: not text: it contains NUL bytes");
+    CHECK(refused("\x1F\x8B\x08") == "t.csv: damaged or truncated gzip file");
+    CHECK(refused("\xFF\xFEp") == "t.csv: truncated UTF-16 text");
 }

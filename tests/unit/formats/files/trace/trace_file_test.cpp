@@ -88,7 +88,7 @@ TEST_CASE("rows that cannot be jobs are bad, with their lines") {
     CHECK(fault(head + "a,nan,1,5\n") == "t:2: column 'arrival': 'nan' is not a number");
     CHECK(fault(head + "a,inf,1,5\n") == "t:2: column 'arrival': 'inf' is not a number");
     CHECK(fault(head + "a,1e300,1,5\n") == "t:2: column 'arrival': 1e+300 is not from 0 to 1e+09");
-    CHECK(fault(head + "a,0,0,5\n") == "t:2: column 'gpus': 0 is not from 1 to 1.04858e+06");
+    CHECK(fault(head + "a,0,0,5\n") == "t:2: column 'gpus': 0 is not from 1 to 1048576");
     CHECK(fault(head + "a,0,1.5,5\n") == "t:2: column 'gpus': 1.5 is not a whole number");
     CHECK(fault(head + "a,0,9,5\n") == "t:2: the job requests 9 GPUs, but the cluster has 8");
     CHECK(fault(head + "a,0,1,5\na,1,1,5\n") == "t:3: job 'a' is there twice");
@@ -201,7 +201,7 @@ TEST_CASE("jobs take the fastest kind of GPUs that has room, and none on which t
     GpuPool full = pool;
     full.take(trace.jobs[3], std::vector<GpuShare>{{1, 4}});
     CHECK(full.place(trace.jobs[3], 2)->parts == std::vector<GpuShare>{{0, 2}});
-    CHECK(fault("arrival,gpus,steps,model\n0,1,9,m\n", cluster, speeds) == "t:2: there is no rate with 1 GPUs");
+    CHECK(fault("arrival,gpus,steps,model\n0,1,9,m\n", cluster, speeds) == "t:2: there is no rate with 1 GPU");
 }
 
 TEST_CASE("a cluster is read, or refused with its line") {
@@ -280,6 +280,37 @@ TEST_CASE("outages name hosts of the cluster and end after they begin") {
     CHECK(bad("host,begin,end\nn0,2,2\n") == "o:2: column 'end': it is not after the begin");
     CHECK(bad("host,begin,end\nn0,-2,2\n") == "o:2: column 'begin': -2 is not from 0 to 1e+09");
     CHECK(bad("machine,begin\nn0,2\n") == "o: no column 'host' in it");
+}
+
+// Why a text is no trace.
+std::string no_trace(const std::string& text) {
+    try {
+        (void)trace_of(text);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST_CASE("a table that is no trace is refused with what it lacks") {
+    CHECK(no_trace("arrival,duration\n0,5\n")
+              .starts_with("t: unrecognized trace format: the nearest is that of tpx traces, which lacks column "
+                           "'gpus'; found columns "
+                           "arrival, duration; known formats: "));
+    CHECK(
+        no_trace("arrival_time,gpu_demand\n0,5\n").find("that of virtualflow traces, which lacks column 'priority'") !=
+        std::string::npos);
+    CHECK(no_trace("submit_time,gpu_num\n0,5\n").find("the nearest is a job log, which also needs a duration") !=
+          std::string::npos);
+    CHECK(no_trace("x,y\n0,5\n").find("none of the columns is of a known format; found columns x, y") !=
+          std::string::npos);
+    CHECK(no_trace("arrival,gpus\n0,5\n") ==
+          "t: the trace has neither a column 'duration' nor 'steps'; it has arrival, gpus");
+    CHECK(no_trace("") == "t: it is empty");
+    CHECK(no_trace("[]") == "t: it has no jobs");
+    CHECK(trace_of("arrival,gpus,duration\n").jobs.empty());
+    CHECK(trace_of("Name,Arrival,GPUs,Duration\na,0,1,5\n").jobs[0].name == "a");
+    CHECK(trace_of("\xEF\xBB\xBFname;arrival;gpus;duration\r\na;0;1;1.234,5\r\n").jobs[0].work == 1234.5e6);
 }
 
 }  // namespace

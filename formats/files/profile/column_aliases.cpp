@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/profile/column_aliases.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace tpx::formats {
+namespace {
+
+struct Alias {
+    std::string_view column, quantity, unit;
+};
+
+constexpr Alias aliases[] = {
+    {"step_time", "seconds", ""},
+    {"iter_time", "seconds", ""},
+    {"iteration_time", "seconds", ""},
+    {"time_per_step", "seconds", ""},
+    {"time_per_iteration", "seconds", ""},
+    {"seconds_per_step", "seconds", ""},
+    {"seconds_per_iteration", "seconds", ""},
+    {"sec_per_step", "seconds", ""},
+    {"s_per_step", "seconds", ""},
+    {"step_time_s", "seconds", ""},
+    {"step_time_sec", "seconds", ""},
+    {"step_seconds", "seconds", ""},
+    {"iter_time_s", "seconds", ""},
+    {"iteration_time_s", "seconds", ""},
+    {"time_s", "seconds", ""},
+    {"time_sec", "seconds", ""},
+    {"step_time_ms", "seconds", "ms"},
+    {"iter_time_ms", "seconds", "ms"},
+    {"iteration_time_ms", "seconds", "ms"},
+    {"time_per_step_ms", "seconds", "ms"},
+    {"ms_per_step", "seconds", "ms"},
+    {"ms_per_iter", "seconds", "ms"},
+    {"ms_per_iteration", "seconds", "ms"},
+    {"time_ms", "seconds", "ms"},
+    {"samples_per_second", "rate", "samples/s"},
+    {"samples_per_sec", "rate", "samples/s"},
+    {"samples_s", "rate", "samples/s"},
+    {"samples_sec", "rate", "samples/s"},
+    {"throughput_samples_s", "rate", "samples/s"},
+    {"steps_per_second", "rate", "steps/s"},
+    {"steps_s", "rate", "steps/s"},
+    {"iterations_per_second", "rate", "steps/s"},
+    {"iters_per_second", "rate", "steps/s"},
+    {"it_s", "rate", "steps/s"},
+    {"tokens_per_sec", "tokens_per_second", ""},
+    {"tokens_s", "tokens_per_second", ""},
+    {"tokens_sec", "tokens_per_second", ""},
+    {"throughput_tokens_s", "tokens_per_second", ""},
+    {"global_batch_size", "batch", ""},
+    {"global_batch", "batch", ""},
+    {"gbs", "batch", ""},
+    {"train_batch_size", "batch", ""},
+    {"micro_batch_size", "micro_batch", ""},
+    {"microbatch_size", "micro_batch", ""},
+    {"mbs", "micro_batch", ""},
+    {"num_micro_batches", "micro_batches", ""},
+    {"num_microbatches", "micro_batches", ""},
+    {"microbatches", "micro_batches", ""},
+    {"gradient_accumulation_steps", "accumulation", ""},
+    {"gradient_accumulation", "accumulation", ""},
+    {"grad_accum", "accumulation", ""},
+    {"ga", "accumulation", ""},
+    {"data_parallel", "dp", ""},
+    {"data_parallel_size", "dp", ""},
+    {"dp_size", "dp", ""},
+    {"tensor_parallel", "tp", ""},
+    {"tensor_parallel_size", "tp", ""},
+    {"tensor_model_parallel_size", "tp", ""},
+    {"tp_size", "tp", ""},
+    {"pipeline_parallel", "pp", ""},
+    {"pipeline_parallel_size", "pp", ""},
+    {"pipeline_model_parallel_size", "pp", ""},
+    {"pp_size", "pp", ""},
+    {"context_parallel", "cp", ""},
+    {"context_parallel_size", "cp", ""},
+    {"cp_size", "cp", ""},
+    {"zero_stage", "zero", ""},
+    {"activation_checkpointing", "recompute", ""},
+    {"gradient_checkpointing", "recompute", ""},
+    {"activation_recompute", "recompute", ""},
+    {"cpu_offload", "offload", ""},
+    {"sequence_parallel", "sequence", ""},
+    {"num_gpus", "gpus", ""},
+    {"n_gpus", "gpus", ""},
+    {"ngpus", "gpus", ""},
+    {"gpu_count", "gpus", ""},
+    {"world_size", "gpus", ""},
+    {"gpus_per_node", "per_host", ""},
+    {"gpus_per_host", "per_host", ""},
+    {"peak_memory", "memory", ""},
+    {"memory_gb", "memory", "GB"},
+    {"peak_memory_gb", "memory", "GB"},
+    {"max_memory_gb", "memory", "GB"},
+    {"memory_gib", "memory", "GiB"},
+    {"peak_memory_gib", "memory", "GiB"},
+    {"memory_mb", "memory", "MB"},
+    {"memory_mib", "memory", "MiB"},
+    {"peak_memory_mib", "memory", "MiB"},
+    {"seq_len", "sequence_length", ""},
+    {"seq_length", "sequence_length", ""},
+    {"seqlen", "sequence_length", ""},
+    {"max_seq_len", "sequence_length", ""},
+    {"cpus_per_gpu", "cpus", ""},
+    {"gpu_type", "gpu", ""},
+    {"gpu_name", "gpu", ""},
+    {"model_name", "model", ""},
+    {"expert_parallel_size", "ep", ""},
+};
+
+struct Doubtful {
+    std::string_view column, meaning;
+};
+
+constexpr Doubtful doubtful[] = {
+    {"batch_size", "batch or micro_batch"},
+    {"bs", "batch or micro_batch"},
+    {"local_batch_size", "micro_batch"},
+    {"time", "seconds"},
+    {"duration", "seconds"},
+    {"throughput", "rate or tokens_per_second"},
+    {"tokens_per_second_per_gpu", "tokens_per_second"},
+    {"tokens_s_gpu", "tokens_per_second"},
+    {"parallelism", "plan"},
+    {"strategy", "plan"},
+    {"config", "plan"},
+    {"nodes", "placement"},
+    {"num_nodes", "placement"},
+    {"nnodes", "placement"},
+    {"hosts", "placement"},
+    {"sharding", "zero or fsdp"},
+    {"stage", "zero or pp"},
+    {"checkpointing", "recompute"},
+};
+
+// "Step time (ms)" becomes "step_time_ms".
+std::string normal_name(std::string_view column) {
+    std::string name;
+    for (const unsigned char c : column) {
+        if (std::isalnum(c) != 0)
+            name += static_cast<char>(std::tolower(c));
+        else if (!name.empty() && name.back() != '_')
+            name += '_';
+    }
+    while (name.ends_with('_')) name.pop_back();
+    return name;
+}
+
+}  // namespace
+
+std::optional<std::pair<std::string, ColumnSource>> known_alias(std::string_view column) {
+    const std::string name = normal_name(column);
+    ColumnSource source;
+    source.column = column;
+    if (std::ranges::count(run_quantities(), name) > 0) return std::pair{name, source};
+    const auto* found = std::ranges::find(aliases, name, &Alias::column);
+    if (found == std::end(aliases)) return std::nullopt;
+    source.unit = found->unit;
+    return std::pair{std::string{found->quantity}, source};
+}
+
+std::string_view doubtful_meaning(std::string_view column) {
+    const std::string name = normal_name(column);
+    const auto* found = std::ranges::find(doubtful, name, &Doubtful::column);
+    return found == std::end(doubtful) ? std::string_view{} : found->meaning;
+}
+
+}  // namespace tpx::formats
