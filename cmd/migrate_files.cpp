@@ -169,11 +169,14 @@ std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<co
     return files;
 }
 
-void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies) {
-    const auto count = std::ranges::count_if(hosts, remains);
-    if (count < copies)
+void require_hosts(int copies, int hosts) {
+    if (hosts < copies)
         throw Error{Exit::usage, "--replicas {}: only {} can keep files; add hosts or use fewer replicas", copies,
-                    counted(static_cast<std::size_t>(count), "host")};
+                    counted(static_cast<std::size_t>(hosts), "host")};
+}
+
+void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies) {
+    require_hosts(copies, static_cast<int>(std::ranges::count_if(hosts, remains)));
     const auto partners = partners_of(files, hosts, draft, copies);
     const std::vector<std::uint32_t> groups = switch_groups(hosts);
     const std::vector<std::uint64_t> no_load(hosts.size());

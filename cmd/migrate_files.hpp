@@ -21,6 +21,9 @@ std::vector<Piece> pieces_of_ranks(const Migration& job, const std::vector<std::
 std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<const Host> hosts,
                                               const std::vector<std::set<std::uint32_t>>& files_of_ranks);
 
+/// Throws Error (usage) if `hosts` hosts cannot keep `copies` copies of each file.
+void require_hosts(int copies, int hosts);
+
 /// Assigns each file to at least `copies` hosts. All files that only one host has get their other copies on the same
 /// hosts, which are of other switch groups if possible, and chosen so that all hosts keep about as many bytes. Throws
 /// Error (usage) if fewer than `copies` hosts can keep files.

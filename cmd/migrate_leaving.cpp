@@ -2,8 +2,10 @@
 #include "cmd/migrate_leaving.hpp"
 
 #include "cmd/job_log.hpp"
+#include "cmd/managed_request.hpp"
 #include "cmd/managed_target.hpp"
 #include "cmd/migrate_report.hpp"
+#include "cmd/positive.hpp"
 #include "formats/files/plan/host_names.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
@@ -97,9 +99,10 @@ void save(Managed& run, const MigrateRequest& options, const ManagedJob& job, co
     request.add(options.leaving);
     request.add(run.survey.manifest->request);
     const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey, nullptr, run.stop};
-    const ManagedDone done = write_to_stores(
-        saving, job, manifest_to_be(saving, job, fmt::format("{:016x}", request.value())), record, patience);
-    run.survey = survey_stores(run.comm, run.team, run.store, {});
+    formats::Manifest manifest = manifest_to_be(saving, job, fmt::format("{:016x}", request.value()));
+    manifest.requested_replicas = positive(run.options.replicas, "--replicas", 1);  // should this run end here
+    const ManagedDone done = write_to_stores(saving, job, manifest, record, patience, out);
+    run.survey = survey_stores(run.comm, run.team, run.store, rejoining_hosts(run.options, run.team));
     out.note("saved: {} has all files on hosts that remain", state_name(done.manifest));
 }
 

@@ -12,6 +12,7 @@
 #include "cmd/migrate_report.hpp"
 #include "cmd/positive.hpp"
 #include "cmd/ranks.hpp"
+#include "cmd/staged_state.hpp"
 #include "cmd/store_locks.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/driver.hpp"
@@ -68,6 +69,7 @@ StoreCheck check_current(const Managed& run) {
                        run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
 }
 
+/// Removes states that are not current, and what unfinished changes left, from the stores of `hosts`. Collective.
 void prune(const Managed& run, const std::vector<bool>& hosts) {
     mpi::all_or_none(run.comm, [&] {
         if (run.host.rank() != 0 || !hosts[run.team.host]) return;
@@ -78,6 +80,19 @@ void prune(const Managed& run, const std::vector<bool>& hosts) {
         for (const std::string& name : run.store.stagings())
             if (!name.starts_with(set_aside)) run.store.remove_staging(name);
     });
+}
+
+/// The same on all hosts that got the new state. Returns why it failed, since the change is complete; empty: it did
+/// not.
+std::string prune_after(const Managed& run) {
+    std::vector<bool> hosts;
+    for (const Host& host : run.team.hosts) hosts.push_back(remains(host));
+    try {
+        prune(run, hosts);
+    } catch (const mpi::AgreedError& error) {
+        return fmt::format("--prune: {}", error.what());
+    }
+    return {};
 }
 
 /// The data position in the current state, which a host that has this state reads; null if there is none. Collective.
@@ -121,8 +136,15 @@ Exit end_without_change(const Managed& run, Output& out) {
     remove_damaged_records(run);
     if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
     const CurrentRanks ranks = current_ranks(run);
-    report_current(run.options.store, *run.survey.manifest, ranks, out);
-    out.finish();
+    if (const std::string hosts = hosts_with_staging(run); !hosts.empty() && !run.options.prune)
+        out.note(
+            "staging of {} contains what an unfinished change left; the command of this change continues it, and "
+            "another change or --prune removes it",
+            hosts);
+    mpi::all_or_none(run.comm, [&] {
+        report_current(run.options.store, *run.survey.manifest, ranks, out);
+        out.finish();
+    });
     if ((run.options.hold.empty() && run.options.plan.launch.empty()) || run.options.dry_run) return Exit::success;
     if (!ranks.places)
         throw mpi::AgreedError{
@@ -145,7 +167,7 @@ Exit export_state(const Managed& run, ManagedJob& job, const ReadRecord& record,
         agreed_request(run.comm, job.migration, run.options.export_to, record, run.host.rank() == 0);
     MigrateDone done = write_to_shared(run, job, request, record, patience);
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    report(job.migration, places, &done, out);
+    require_reported(report_done(run.comm, job.migration, places, done, out), places.to);
     return Exit::success;
 }
 
@@ -164,17 +186,14 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
         report_dry_run(run, job, places, &manifest, out);
         return Exit::success;
     }
-    ManagedDone made = write_to_stores(run, job, manifest, record, patience);
-    if (run.options.prune) {
-        std::vector<bool> hosts;
-        for (const Host& host : run.team.hosts) hosts.push_back(remains(host));
-        prune(run, hosts);
-    }
+    ManagedDone made = write_to_stores(run, job, manifest, record, patience, out);
+    std::string fault = run.options.prune ? prune_after(run) : "";
     made.done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    report(job.migration, places, &made.done, out, &made.manifest);
-    out.finish();
+    const std::string unreported = report_done(run.comm, job.migration, places, made.done, out, &made.manifest);
+    if (fault.empty()) fault = unreported;
     write_launch(run.comm, run.options, rank_places(job.migration), places.state);
     hold(run, made.manifest, rank_places(job.migration), HeldState::written, out);
+    require_reported(fault, places.state);
     return Exit::success;
 }
 
@@ -266,19 +285,13 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
         if (!options.decision_dir.empty() && !path_is_directory(options.decision_dir))
             throw failure("{}: is not a folder that all hosts share (--decision-dir)", options.decision_dir);
         store.emplace(fs::absolute(formats::store_of(options.store, team.hosts[team.host])));
+        if (!options.export_to.empty()) check_export_place(options.export_to, store->folder());
+        if (!options.fallback.empty() && options.fallback.find("{host}") == options.fallback.npos &&
+            !path_exists(options.fallback))
+            out.note("--fallback {}: does not exist", options.fallback);
     });
-    StoreLock lock;
-    if (!options.dry_run) lock = lock_store(comm, host, *store, options);
-    if (lock.is_held)
-        if (const std::string note = recover_switch(comm, team, *store, outdated); !note.empty()) out.note("{}", note);
-    Managed run{comm, host, options, team, *store, survey_stores(comm, team, *store, outdated), pace ? &*pace : nullptr,
-                &stop};
-    Fd used;
-    if (only_reads(options) && !options.dry_run) {
-        if (!lock.is_held) out.note("{}: another tpx migrate is changing the stores", options.store);
-        used = use_current(run);
-        lock = {};
-    }
+    OpenStores stores = open_stores(comm, host, team, *store, options, outdated, out);
+    Managed run{comm, host, options, team, *store, std::move(stores.survey), pace ? &*pace : nullptr, &stop};
     for (std::size_t h = 0; h < team.hosts.size(); ++h)
         if (!run.survey.hosts[h].fault.empty())
             out.note("host '{}': its current state is not used: {}", team.hosts[h].name, run.survey.hosts[h].fault);

@@ -7,6 +7,7 @@
 #include "cmd/store_json.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
+#include "lib/exec/publish.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -134,6 +135,24 @@ void report(const Migration& job, const MigratePlaces& places, const MigrateDone
     out.result("sent {} between hosts, read {} and wrote {} in {}\n",
                format_size(job.change.relocation.total.other_host), format_size(done->report.bytes_read),
                format_size(done->report.bytes_written), format_seconds(done->seconds));
+}
+
+std::string report_done(const mpi::Comm& comm, const Migration& job, const MigratePlaces& places,
+                        const MigrateDone& done, Output& out, const formats::Manifest* manifest) {
+    std::string fault;
+    try {
+        report(job, places, &done, out, manifest);
+        out.finish();
+    } catch (const std::exception& error) {
+        fault = error.what();
+    }
+    mpi::broadcast(comm, fault);
+    return fault;
+}
+
+void require_reported(const std::string& fault, const std::string& output) {
+    if (!fault.empty())
+        throw mpi::AgreedError{Error{exit_after_commit, "{}; {} is complete and in place", fault, output}};
 }
 
 void report_current(const std::string& store, const formats::Manifest& manifest, const CurrentRanks& ranks,

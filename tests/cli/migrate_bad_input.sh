@@ -3,15 +3,9 @@
 # outdated stores with one line each, before anything is written, and that it does not depend on the clocks of hosts.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'umount s/host1 small 2>/dev/null; cd / && rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
+trap 'umount s/host1 small 2>/dev/null; cd / && rm -rf "$scratch"' EXIT
 dcp=$testdata/llama-rope/dcp-fsdp2
 # unchanged STATUS TEXT ...: as refused(), and nothing is written to staging either.
 unchanged() {

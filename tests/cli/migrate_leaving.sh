@@ -3,15 +3,8 @@
 # is saved first, so that they are not needed any more, and the plan says before whether the time is enough.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 
 dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2
 # start CKPT ITERATION ARGS...: new stores of four hosts with the state of CKPT.

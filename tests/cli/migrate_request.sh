@@ -3,15 +3,8 @@
 # say otherwise, and that a request in other words does nothing.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 dcp=$testdata/llama-rope/dcp-fsdp2
 # has TEXT...: the JSON of the last run contains these texts.
 has() {
