@@ -5,6 +5,7 @@
 #include "cmd/migrate_ranks.hpp"
 #include "cmd/migrate_run.hpp"
 #include "cmd/positive.hpp"
+#include "cmd/prune_stores.hpp"
 #include "cmd/room_check.hpp"
 #include "cmd/staged_state.hpp"
 #include "cmd/store_checksums.hpp"
@@ -14,6 +15,7 @@
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/draft_files.hpp"
+#include "lib/exec/journal.hpp"
 
 #include <unistd.h>
 
@@ -75,6 +77,19 @@ void check_room_for_export(const Managed& run, const HostPart& part, const fs::p
     });
 }
 
+/// Where this host keeps its journals of an export: in a folder of its own, because the journals of an output must be
+/// of one job, and each host writes other files. Collective.
+JournalPlace journal_of_host(const Managed& run, const PartialDirectory& partial, std::uint64_t request) {
+    JournalPlace place{partial.path() / journal_folder / fmt::format("host{}", run.team.host), request, 0};
+    std::string attempt = "0";
+    mpi::all_or_none(run.comm, [&] {
+        if (partial.attempt() > 0 && run.host.rank() == 0) attempt = std::to_string(next_attempt(place.output));
+    });
+    mpi::broadcast(run.host, attempt);
+    place.attempt = std::stoi(attempt);
+    return place;
+}
+
 /// By host, whether it is one of the hosts of `manifest`.
 std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest) {
     std::vector<bool> members(team.hosts.size());
@@ -114,17 +129,6 @@ void add_ranks(formats::Manifest& manifest, const Migration& migration, const st
             is_usual = is_usual && host.devices[k] == static_cast<int>(k);
         if (is_usual) host.devices.clear();
     }
-}
-
-/// With --prune, frees space before writing: on hosts that have the current state, removes earlier states. Not for a
-/// state that is read from a checkpoint: nobody has checked the current one then. Nor with --within, whose second
-/// change is planned from files of the state before the save.
-void prune_before(const Managed& run, const ManagedJob& job) {
-    if (!run.options.prune || job.is_import || !run.options.within.empty() || run.host.rank() != 0 ||
-        !run.survey.has_current[run.team.host])
-        return;
-    for (const std::string& state : run.store.states())
-        if (epoch_of_name(state) < run.survey.manifest->epoch) run.store.remove_unused_state(state);
 }
 
 /// Writes and checks the files of the new state in staging; adds their checksums to `manifest`. Collective.
@@ -235,21 +239,22 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
         part.emplace(part_of_host(job.migration, run.team.host, {}));
     });
     check_room_for_export(run, *part, output);
-    Naming naming = naming_of(run, output, request, part->draft);
     exec.pace = run.pace;
-    naming.restart = true;  // each host writes its files without a journal
-    PartialDirectory partial{run.comm, std::move(naming)};
+    PartialDirectory partial{run.comm, naming_of(run, output, request, job.migration.conversion.draft)};
     patience.set_end(fmt::format("; {} is unfinished", partial.path().string()));
     exec.cancelled = run.signal();
+    exec.journal = journal_of_host(run, partial, request);
     const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
-    const Made made = make_files(host_run, partial.path(), record, exec);
-    together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
-    patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
-    const Published published = job.migration.target.format->is_one_file
-                                    ? partial.commit_file(std::string{job.migration.target.format->file_name})
-                                    : partial.commit();
-    if (!published.fault.empty()) throw mpi::AgreedError{Error{exit_after_commit, "{}", published.fault}};
-    return sum_of(host_run, made);
+    return keeping(partial, [&] {
+        const Made made = make_files(host_run, partial.path(), record, exec);
+        together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
+        patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
+        const Published published = job.migration.target.format->is_one_file
+                                        ? partial.commit_file(std::string{job.migration.target.format->file_name})
+                                        : partial.commit();
+        if (!published.fault.empty()) throw mpi::AgreedError{Error{exit_after_commit, "{}", published.fault}};
+        return sum_of(host_run, made);
+    });
 }
 
 }  // namespace tpx::cli

@@ -92,8 +92,8 @@ void give_up(StoreCheck& check, const formats::Manifest& manifest, const std::ve
         run.options.store, in_words(plan), run.survey.manifest->iteration}};
 }
 
-void save(Managed& run, const MigrateRequest& options, const ManagedJob& job, const ReadRecord& record,
-          Patience& patience, Output& out) {
+MigrateDone save(Managed& run, const MigrateRequest& options, const ManagedJob& job, const ReadRecord& record,
+                 Patience& patience, Output& out) {
     Fingerprint request;
     request.add("save what only leaving hosts have");
     request.add(options.leaving);
@@ -104,6 +104,18 @@ void save(Managed& run, const MigrateRequest& options, const ManagedJob& job, co
     const ManagedDone done = write_to_stores(saving, job, manifest, record, patience, out);
     run.survey = survey_stores(run.comm, run.team, run.store, rejoining_hosts(run.options, run.team));
     out.note("saved: {} has all files on hosts that remain", state_name(done.manifest));
+    return done.done;
+}
+
+/// The files that `job` would write, with the hosts that would have them.
+std::vector<StoredFile> files_to_be(const Migration& job) {
+    std::vector<StoredFile> files;
+    for (std::size_t f = 0; f < job.conversion.draft.files.size(); ++f) {
+        files.push_back({job.conversion.draft.files[f].path, job.conversion.draft.files[f].size, {}});
+        for (std::size_t h = 0; h < job.files_of_hosts.size(); ++h)
+            if (job.files_of_hosts[h][f]) files.back().hosts.push_back(static_cast<int>(h));
+    }
+    return files;
 }
 
 /// The seconds since `start` on rank 0, the same on all ranks.
@@ -132,12 +144,13 @@ std::optional<double> seconds_within(const MigrateRequest& options) {
     return number * scale;
 }
 
-std::optional<LeavingPlan> save_from_leaving_hosts(Managed& run, StoreCheck& check, Patience& patience, Output& out,
-                                                   std::chrono::steady_clock::time_point start) {
+std::optional<SavedFromLeaving> save_from_leaving_hosts(Managed& run, StoreCheck& check, Patience& patience,
+                                                        Output& out, std::chrono::steady_clock::time_point start) {
     const std::optional<double> within = seconds_within(run.options);
     if (!within || !check.lost_tensors.empty()) return std::nullopt;
     const std::vector<bool> leaving = leaving_hosts(run);
-    LeavingPlan plan{.within = *within};
+    SavedFromLeaving saved{.plan = {.within = *within}, .done = {}, .files = {}};
+    LeavingPlan& plan = saved.plan;
     for (const StoredFile& file : check.files) {
         if (!is_only_on(file, leaving)) continue;
         ++plan.files;
@@ -154,17 +167,22 @@ std::optional<LeavingPlan> save_from_leaving_hosts(Managed& run, StoreCheck& che
     }
     plan.passed = agreed_seconds(run.comm, start);
     log_event("leaving", {{"plan", leaving_json(plan)}});
-    if (plan.is_in_time() || run.options.fallback.empty()) {
-        if (!plan.is_in_time() && plan.assumed.empty()) refuse_late(run, plan, out);
-        out.note("{}", in_words(plan));
-        if (!job || run.options.dry_run) return plan;
-        save(run, options, *job, record, patience, out);
-        check = check_by_manifest(run);
-    } else {
+    if (!plan.is_in_time() && !run.options.fallback.empty()) {
         out.note("{}", in_words(plan));
         give_up(check, *run.survey.manifest, leaving);
+        return saved;
     }
-    return plan;
+    if (!plan.is_in_time() && plan.assumed.empty()) refuse_late(run, plan, out);
+    out.note("{}", in_words(plan));
+    if (!job) return saved;
+    add_transfers(plan, job->migration.change);
+    if (run.options.dry_run) {
+        saved.files = files_to_be(job->migration);
+    } else {
+        saved.done = save(run, options, *job, record, patience, out);
+        check = check_by_manifest(run);
+    }
+    return saved;
 }
 
 }  // namespace tpx::cli

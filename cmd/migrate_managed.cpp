@@ -10,7 +10,9 @@
 #include "cmd/migrate_launch.hpp"
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_report.hpp"
+#include "cmd/migrate_run.hpp"
 #include "cmd/positive.hpp"
+#include "cmd/prune_stores.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/staged_state.hpp"
 #include "cmd/store_locks.hpp"
@@ -67,32 +69,6 @@ StoreCheck check_current(const Managed& run) {
     mpi::all_or_none(run.comm, [&] { threads = threads_of(run.comm, run.options.limits); });
     return check_state(run.comm, run.host, run.team, run.store, run.survey, threads, run.pace,
                        run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
-}
-
-/// Removes states that are not current, and what unfinished changes left, from the stores of `hosts`. Collective.
-void prune(const Managed& run, const std::vector<bool>& hosts) {
-    mpi::all_or_none(run.comm, [&] {
-        if (run.host.rank() != 0 || !hosts[run.team.host]) return;
-        const std::string current = run.store.current();
-        for (const std::string& state : run.store.states())
-            if (state != current && epoch_of_name(state) <= epoch_of_name(current))
-                run.store.remove_unused_state(state);
-        for (const std::string& name : run.store.stagings())
-            if (!name.starts_with(set_aside)) run.store.remove_staging(name);
-    });
-}
-
-/// The same on all hosts that got the new state. Returns why it failed, since the change is complete; empty: it did
-/// not.
-std::string prune_after(const Managed& run) {
-    std::vector<bool> hosts;
-    for (const Host& host : run.team.hosts) hosts.push_back(remains(host));
-    try {
-        prune(run, hosts);
-    } catch (const mpi::AgreedError& error) {
-        return fmt::format("--prune: {}", error.what());
-    }
-    return {};
 }
 
 /// The data position in the current state, which a host that has this state reads; null if there is none. Collective.
@@ -183,10 +159,13 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     const MigratePlaces places{from, run.options.store, run.options.store + "/current"};
     formats::Manifest manifest = manifest_to_be(run, job, request);
     if (run.options.dry_run) {
+        const auto& leaving = job.migration.leaving;
+        if (leaving && !leaving->sends.empty()) ++manifest.epoch;  // the state that is saved first has one, too
         report_dry_run(run, job, places, &manifest, out);
         return Exit::success;
     }
     ManagedDone made = write_to_stores(run, job, manifest, record, patience, out);
+    if (job.saved) add(made.done, *job.saved);
     std::string fault = run.options.prune ? prune_after(run) : "";
     made.done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const std::string unreported = report_done(run.comm, job.migration, places, made.done, out, &made.manifest);
@@ -236,7 +215,11 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
                 std::chrono::steady_clock::time_point start) {
     const bool exports = !options.export_to.empty();
     if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
-    if (!exports && !asks_for_change(options)) return end_without_change(run, out);
+    if (!exports && !asks_for_change(options)) {
+        // An earlier state can be the last one that is intact.
+        if (options.prune && !options.dry_run) require_intact(run, check_current(run));
+        return end_without_change(run, out);
+    }
     if (!exports) keep_replicas(run, options, out);
     if (options.position) check_position_stays(run, current_position(run));
     ReadRecord record;
@@ -254,11 +237,16 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     if (is_current(run, check, request, out) && !exports) return end_without_change(run, out);
     for (const std::string& note : check.notes) out.note("{}", note);
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
-    const std::optional<LeavingPlan> leaving = save_from_leaving_hosts(run, check, patience, out, start);
-    const bool is_planned = planned && !leaving;
-    ManagedJob job = is_planned ? std::move(*planned) : plan_from_stores(run, check, purpose, record, out);
-    if (planned && leaving) job.migration.choice = planned->migration.choice;
-    job.migration.leaving = leaving;
+    const std::optional<SavedFromLeaving> saved = save_from_leaving_hosts(run, check, patience, out, start);
+    const bool is_planned = planned && !saved;
+    ManagedJob job = is_planned ? std::move(*planned)
+                                : plan_from_stores(run, check, purpose, record, out,
+                                                   saved ? saved->files : std::vector<StoredFile>{});
+    if (planned && saved) job.migration.choice = planned->migration.choice;
+    if (saved) {
+        job.migration.leaving = saved->plan;
+        job.saved = saved->done;
+    }
     return exports ? export_state(run, job, record, patience, out, start)
                    : change_state(run, job, request, record, patience, out, start);
 }

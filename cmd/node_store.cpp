@@ -44,33 +44,33 @@ void remove_file(const fs::path& file) {
 
 }  // namespace
 
-void CreatedStore::create(const fs::path& store) {
-    std::vector<fs::path> missing;
-    for (fs::path folder = store; !path_exists(folder); folder = folder.parent_path()) missing.push_back(folder);
-    for (const char* name : {"states", "staging"}) make_directories(store / name);
-    sync_folder(store);
-    if (!missing.empty()) folders_ = std::move(missing);
+CreatedStore::CreatedStore(const fs::path& store) {
+    for (const char* name : {"states", "staging"})
+        if (!path_exists(store / name)) folders_.push_back(store / name);
+    for (fs::path folder = store; !path_exists(folder); folder = folder.parent_path()) folders_.push_back(folder);
+    parts_ = {store / "states", store / "staging"};
+}
+
+void CreatedStore::create() const {
+    for (const fs::path& part : parts_) make_directories(part);
+    if (!parts_.empty()) sync_folder(parts_.front().parent_path());
 }
 
 void CreatedStore::remove_if_empty() noexcept {
     try {
-        if (folders_.empty()) return;
-        const fs::path& store = folders_.front();
-        if (list_directory(store) != std::vector<std::string>{"staging", "states"}) return;
-        // If there is a state, it is here; rmdir() removes empty folders only.
-        for (const char* name : {"states", "staging"})
-            if (::rmdir((store / name).c_str()) != 0) return make_directories(store / "states");
+        for (const fs::path& part : parts_)
+            if (!list_directory(part).empty()) return;
         for (const fs::path& folder : folders_)
             if (::rmdir(folder.c_str()) != 0) return;
     } catch (const std::exception&) {  // an empty folder that is left does no harm
     }
 }
 
-Fd NodeStore::create_and_lock(CreatedStore& created) const {
+Fd NodeStore::create_and_lock(const CreatedStore& created) const {
     // Readers lock a store only for a moment, unless they end a switch that was interrupted.
     constexpr std::chrono::milliseconds patience{2000}, pause{50};
     for (std::chrono::milliseconds waited{0}; waited < patience; waited += pause) {
-        created.create(folder_);
+        created.create();
         if (Fd lock = try_to_lock()) return lock;
         std::this_thread::sleep_for(pause);
     }

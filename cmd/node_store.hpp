@@ -17,26 +17,29 @@ namespace tpx::cli {
 /// Begins the names in staging of what was in the place of `current`. It may be data, so tpx never removes it.
 inline constexpr std::string_view set_aside = "replaced-current-";
 
-/// The folders that a run has created for a store. Destroying this removes them, unless the store contains something.
+/// The folders of a store that a run creates. Destroying this removes them, unless the store contains something.
 class CreatedStore {
 public:
     CreatedStore() = default;
+    /// Finds the folders that are missing: parts of the store, the store, and those above it.
+    explicit CreatedStore(const std::filesystem::path& store);
     ~CreatedStore() { remove_if_empty(); }
-    CreatedStore(CreatedStore&& other) noexcept : folders_{std::exchange(other.folders_, {})} {}
+    CreatedStore(CreatedStore&& other) noexcept
+        : parts_{std::exchange(other.parts_, {})}, folders_{std::exchange(other.folders_, {})} {}
     CreatedStore& operator=(CreatedStore&& other) noexcept {
-        if (this == &other) return *this;
-        remove_if_empty();
-        folders_ = std::exchange(other.folders_, {});
+        std::swap(parts_, other.parts_);
+        std::swap(folders_, other.folders_);
         return *this;
     }
 
-    /// Creates the store and the folders above it that are missing.
-    void create(const std::filesystem::path& store);
+    /// Creates the folders that are missing.
+    void create() const;
 
 private:
     void remove_if_empty() noexcept;
 
-    std::vector<std::filesystem::path> folders_;  ///< the store first, then those above it
+    std::vector<std::filesystem::path> parts_;    ///< folders in the store
+    std::vector<std::filesystem::path> folders_;  ///< that were missing, the deepest first
 };
 
 /// The store of one host, a folder:
@@ -55,9 +58,9 @@ public:
     std::filesystem::path state(const std::string& name) const { return folder_ / "states" / name; }
     std::filesystem::path staging(const std::string& change) const { return folder_ / "staging" / change; }
 
-    /// Creates missing folders, and locks the store until the result is destroyed. Adds what it creates to `created`.
-    /// Throws Error if another run has locked the store for longer than a reader needs.
-    Fd create_and_lock(CreatedStore& created) const;
+    /// Creates the folders of `created`, and locks the store until the result is destroyed. Throws Error if another run
+    /// has locked the store for longer than a reader needs.
+    Fd create_and_lock(const CreatedStore& created) const;
     /// Locks the store until the result is destroyed; empty if another run has locked it, or if there is no store.
     Fd try_to_lock() const;
     /// Keeps remove_unused_state() from removing a state until the result is destroyed.

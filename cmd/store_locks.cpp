@@ -67,6 +67,10 @@ StoreLock lock_store(const mpi::Comm& comm, const mpi::Comm& host, const NodeSto
                      const MigrateRequest& options) {
     StoreLock lock;
     std::uint64_t locked_by_others = 0;
+    // On all hosts before one creates its store: the stores of emulated hosts have folders in common.
+    mpi::all_or_none(comm, [&] {
+        if (host.rank() == 0 && !only_looks(options)) lock.created = CreatedStore{store.folder()};
+    });
     mpi::all_or_none(comm, [&] {
         if (host.rank() != 0) return;
         if (!only_looks(options)) {
