@@ -35,6 +35,14 @@ std::size_t host_for_copy(std::span<const Host> hosts, const std::vector<std::ui
     return best;
 }
 
+/// Whether all hosts in `has` are in one switch group.
+bool are_in_one_group(const std::vector<bool>& has, const std::vector<std::uint32_t>& groups) {
+    const auto first = static_cast<std::size_t>(std::ranges::find(has, true) - has.begin());
+    for (std::size_t h = first; h < has.size(); ++h)
+        if (has[h] && groups[h] != groups[first]) return false;
+    return true;
+}
+
 /// The hosts that have a file.
 std::vector<bool> hosts_of_file(const std::vector<std::vector<bool>>& files, std::size_t file) {
     std::vector<bool> has;
@@ -191,6 +199,12 @@ void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> h
                 next < choice.size() ? choice[next++] : host_for_copy(hosts, groups, has, first, no_load);
             has[host] = files[host][f] = true;
         }
+        // The copies that the layout itself needs can all be in one switch group.
+        if (copies < 2 || !are_in_one_group(has, groups)) continue;
+        const std::size_t host = host_for_copy(hosts, groups, has, first, no_load);
+        if (host == hosts.size()) continue;
+        has[host] = true;
+        files[host][f] = !are_in_one_group(has, groups);
     }
 }
 
