@@ -4,6 +4,7 @@
 #include "cmd/migrate_files.hpp"
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_ranks.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/positive.hpp"
 #include "formats/driver.hpp"
 #include "formats/files/plan/host_names.hpp"
@@ -128,9 +129,7 @@ std::string digest_of_request(const Managed& run) {
 }
 
 void check_export_place(const std::filesystem::path& output, const std::filesystem::path& store) {
-    const std::filesystem::path folder = std::filesystem::weakly_canonical(store),
-                                place = std::filesystem::weakly_canonical(std::filesystem::absolute(output));
-    if (std::ranges::mismatch(folder, place).in1 == folder.end())
+    if (is_inside(output, store))
         throw usage_error("--export {}: is inside the store {}", output.string(), store.string());
 }
 

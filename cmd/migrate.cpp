@@ -9,6 +9,7 @@
 #include "cmd/migrate_report.hpp"
 #include "cmd/migrate_run.hpp"
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/room_check.hpp"
 #include "formats/files/stores.hpp"
@@ -46,9 +47,7 @@ Naming naming_of(const MigrateRequest& options, const fs::path& output, std::uin
 /// The output must be new, and no part of what is read.
 void check_place(const fs::path& store, const fs::path& output) {
     if (entry_exists(output)) throw failure("{}: already exists", output.string());
-    const fs::path folder = fs::weakly_canonical(store), inside = fs::weakly_canonical(fs::absolute(output));
-    if (std::ranges::mismatch(folder, inside).in1 == folder.end())
-        throw failure("{}: is inside the store {}", output.string(), store.string());
+    if (is_inside(output, store)) throw failure("{}: is inside the store {}", output.string(), store.string());
 }
 
 /// Gives all hosts' files their final names, once all are on disk everywhere.
