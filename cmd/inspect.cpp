@@ -39,6 +39,7 @@ struct Total {
 
 std::string role_of(const formats::Source& source, std::size_t tensor) {
     const Meaning& meaning = source.reading.meanings[tensor];
+    if (meaning.virtual_node >= 0) return std::string{name(Role::virtual_node)};
     if (!source.checkpoint.roles.empty()) return std::string{name(source.checkpoint.roles[tensor])};
     if (meaning.kind == Meaning::Kind::parameter) return std::string{name(meaning.role)};
     return meaning.kind == Meaning::Kind::extra ? "extra" : "unknown";

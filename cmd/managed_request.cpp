@@ -70,7 +70,7 @@ bool asks_for_change(const MigrateRequest& options) {
 }
 
 bool only_reads(const MigrateRequest& options) {
-    if (!options.import_from.empty() || options.prune) return false;
+    if (!options.import_from.empty() || options.prune || !options.data_store.empty()) return false;
     return !options.export_to.empty() || !asks_for_change(options);
 }
 

@@ -2,6 +2,7 @@
 #include "cmd/managed_source.hpp"
 
 #include "cmd/check_copies.hpp"
+#include "cmd/keeper_client.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "formats/convert/canonical.hpp"
 #include "formats/files/plan/host_names.hpp"
@@ -87,7 +88,7 @@ Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs:
     const bool rehearses = only != nullptr && plans_on_first(run.options);
     Migration job = migration_of_mirror(run.options, run.team, mirror, origin, purpose,
                                         rehearses ? Planners::first : Planners::all);
-    if (only != nullptr) return job;
+    if (only != nullptr || job.origin.held) return job;  // documents of held state name the save
     const ContentCheck check = check_stores(run.comm, job, mirror, run.team);
     mpi::all_or_none(run.comm, [&] { check(nullptr); });
     return job;
@@ -141,11 +142,13 @@ bool plans_on_first(const MigrateRequest& options) { return options.dry_run && o
 
 ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record) {
     ManagedJob job{.is_import = true};
-    if (path.find("{host}") == path.npos) {
+    if (path.find("{host}") == path.npos && !path.starts_with(held_prefix)) {
         job.migration = plan_shared(run, path, purpose, record);
     } else {
-        const fs::path own = formats::store_of(path, run.team.hosts[run.team.host]);
-        job.migration = plan_mirrored(run, {.named = path, .own = own}, nullptr, purpose, record, {});
+        PlainStore own;
+        mpi::all_or_none(run.comm, [&] { own = plain_store(path, run.team.hosts[run.team.host]); });
+        job.migration =
+            plan_mirrored(run, {.named = path, .own = own.folder, .held = own.held}, nullptr, purpose, record, {});
     }
     mpi::all_or_none(run.comm, [&] {
         job.model = model_of(job.migration);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cmd/forecast.hpp"
+#include "cmd/held_store.hpp"
 #include "cmd/leaving_plan.hpp"
 #include "cmd/migrate_request.hpp"
 #include "cmd/reading.hpp"
@@ -42,6 +43,7 @@ struct Origin {
     std::filesystem::path folder;   ///< the checkpoint, as this rank opens it
     std::filesystem::path own;      ///< the folder that contains the files of this host
     std::vector<StoredFile> files;  ///< each with the hosts that have it; empty: all hosts read `folder`
+    std::shared_ptr<const HeldStore> held = nullptr;  ///< that `own` belongs to, if a keeper holds the state
 };
 
 /// Where the new files are written.
@@ -57,6 +59,14 @@ struct LayoutChoice {
     std::size_t compared = 0;    ///< layouts that were compared
     std::size_t excluded = 0;    ///< layouts that devices cannot hold, split TP groups, or use excluded techniques
     std::uint64_t crossing = 0;  ///< bytes between hosts that the ranks of the chosen layout lack
+};
+
+/// What hosts get of the data files of a job, with --data-store.
+struct DataCopies {
+    std::uint64_t files = 0;     ///< of the data position
+    std::uint64_t bytes = 0;     ///< of these files
+    std::uint64_t missing = 0;   ///< bytes that hosts lack, of all hosts together
+    std::uint64_t crossing = 0;  ///< bytes that other hosts send for that
 };
 
 /// What it took to plan a migration.
@@ -75,6 +85,7 @@ struct Migration {
     std::optional<LeavingPlan> leaving;  ///< with --within
     Index batch = 0;                     ///< samples of a global batch; 0: unknown
     std::optional<formats::DataPosition> position;
+    std::optional<DataCopies> data_copies;  ///< with --data-store
     formats::Conversion conversion;
     std::vector<std::vector<std::uint32_t>> holders;  ///< by source file: the hosts whose stores have it, ascending
     std::vector<std::vector<bool>> files_of_hosts;    ///< by host and file of the draft
@@ -91,6 +102,10 @@ std::vector<std::uint32_t> hosts_of_ranks(const Migration& job);
 /// Plans the migration of the checkpoint in `origin` to the hosts of `options`. Reads only
 /// `origin.folder`, including the files that the draft copies, which become fixed bytes of the draft.
 Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, Origin origin, Purpose purpose);
+
+/// Plans what hosts send each other, so that each host can write its `job.files_of_hosts`: sets the change and cells of
+/// `job` from its conversion and holders.
+void plan_host_transfers(const MigrateRequest& options, Migration& job, const std::vector<Host>& hosts);
 
 /// Which ranks plan a migration.
 enum class Planners {

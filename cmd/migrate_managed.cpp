@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate_managed.hpp"
 
+#include "cmd/data_copies.hpp"
 #include "cmd/managed_dry_run.hpp"
 #include "cmd/managed_request.hpp"
 #include "cmd/managed_source.hpp"
@@ -108,10 +109,42 @@ void remove_damaged_records(const Managed& run) {
     });
 }
 
+/// With --data-store: the data files of the current state, on the hosts of its ranks.
+std::optional<DataCopies> copies_of_current(const Managed& run, const CurrentRanks& ranks) {
+    if (run.options.data_store.empty()) return std::nullopt;
+    if (ranks.position.is_null() || !ranks.places)
+        throw mpi::AgreedError{usage_error(
+            "--data-store: the current state has {}",
+            ranks.position.is_null() ? "no data position; pass --data" : "ranks that run on none of these hosts")};
+    std::vector<bool> members(run.team.hosts.size());
+    for (const std::uint32_t host : ranks.places->host_of_rank) members[host] = true;
+    return copy_data_files(run, formats::data_position_of(ranks.position), members);
+}
+
+/// With --data-store: the data files of the new state, on the hosts of its ranks. Collective.
+void copy_data(const Managed& run, ManagedJob& job) {
+    if (run.options.data_store.empty()) return;
+    // A dry run may have planned on rank 0 only.
+    std::string text;
+    mpi::all_or_none(run.comm, [&] {
+        if (run.comm.rank() != 0) return;
+        if (!job.migration.position) throw usage_error("--data-store: the state has no data position; pass --data");
+        text = nlohmann::json{{"position", to_json(*job.migration.position)}, {"hosts", hosts_of_ranks(job.migration)}}
+                   .dump();
+    });
+    mpi::broadcast(run.comm, text);
+    const auto json = nlohmann::ordered_json::parse(text);
+    std::vector<bool> members(run.team.hosts.size());
+    for (const std::uint32_t host : json.at("hosts")) members[host] = true;
+    job.migration.data_copies = copy_data_files(run, formats::data_position_of(json.at("position")), members);
+}
+
 Exit end_without_change(const Managed& run, Output& out) {
     remove_damaged_records(run);
     if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
-    const CurrentRanks ranks = current_ranks(run);
+    CurrentRanks ranks = current_ranks(run);
+    ranks.data_store = run.options.data_store;
+    ranks.data_copies = copies_of_current(run, ranks);
     if (const std::string hosts = hosts_with_staging(run); !hosts.empty() && !run.options.prune)
         out.note(
             "staging of {} contains what an unfinished change left; the command of this change continues it, and "
@@ -156,8 +189,9 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
         check_virtual_nodes_stay(run, job);
     });
     const std::string from = run.options.import_from.empty() ? run.options.store : run.options.import_from;
-    const MigratePlaces places{from, run.options.store, run.options.store + "/current"};
+    const MigratePlaces places{from, run.options.store, run.options.store + "/current", 0, run.options.data_store};
     formats::Manifest manifest = manifest_to_be(run, job, request);
+    copy_data(run, job);
     if (run.options.dry_run) {
         const auto& leaving = job.migration.leaving;
         if (leaving && !leaving->sends.empty()) ++manifest.epoch;  // the state that is saved first has one, too
@@ -256,6 +290,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
 Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patience& patience, Output& out) {
     const auto start = std::chrono::steady_clock::now();
     mpi::all_or_none(comm, [&] { check_managed_options(given); });
+    mpi::all_or_none(comm, [&] { check_data_store(given); });
     MigrateRequest options = given;
     const Team team = team_of(comm, options);
     check_hold_names(comm, options, team);

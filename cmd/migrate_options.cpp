@@ -17,7 +17,8 @@ void add_store_options(Command& command, MigrateRequest& options) {
         .details(
             "CKPT is a checkpoint on storage that all hosts share, in any format, or the path of a folder on each "
             "host, "
-            "with {host}. --to and --format default to the layout and format of CKPT.");
+            "with {host}, or hold:NAME, which keepers of the hosts hold in memory. --to and --format default to the "
+            "layout and format of CKPT.");
     command.option("--export", &options.export_to, "OUT", "Write the current state to shared storage as OUT")
         .details("OUT becomes a checkpoint as tpx reshard writes it. The stores do not change.");
     command
@@ -90,7 +91,7 @@ void add_migrate(Cli& cli) {
         "Each host reads its own store, sends other hosts what they lack, and writes the files that its new ranks "
         "read. With --store, stores keep states with checksums, and all hosts switch to a new state together. Start at "
         "least one process on each host.");
-    command.positional("STORES", &plan.stores, "Path of each host's checkpoint; {host} is replaced")
+    command.positional("STORES", &plan.stores, "Path of each host's checkpoint, or hold:NAME; {host} is replaced")
         .required({"--store"});
     command.positional("OUT", &options->output, "Folder to create on each host; {host} is replaced")
         .required({"--store"});
@@ -105,6 +106,12 @@ void add_migrate(Cli& cli) {
         .details(
             "Writes tpx.data.json beside the state, with the samples of each rank in every global batch. The default "
             "is the position in the tpx.data.json of the state that is read, if it has one.");
+    command
+        .option("--data-store", &options->data_store, "PATTERN",
+                "Folder of each host for the data files; {host} is replaced")
+        .details(
+            "Requires --store, and files in the data position. Before the stores switch to the new state, each host "
+            "with ranks gets the data files that it lacks; see DATA FILES in tpx-migrate(1).");
     command
         .option("--assignment", &options->assignment, "FILE",
                 "Virtual nodes of each device type, written by tpx profile hetero")

@@ -224,6 +224,10 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
     return job;
 }
 
+void plan_host_transfers(const MigrateRequest& options, Migration& job, const std::vector<Host>& hosts) {
+    plan_transfers(options, job, hosts, held_by_hosts(job));
+}
+
 HostPart part_of_host(const Migration& job, std::uint32_t host, const fs::path& inbox) {
     const formats::Conversion& conversion = job.conversion;
     std::vector<std::uint32_t> numbers;

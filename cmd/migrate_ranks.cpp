@@ -81,7 +81,7 @@ std::optional<RankPlaces> rank_places(const formats::Manifest& manifest, std::sp
     return placed == ranks ? std::optional{std::move(places)} : std::nullopt;
 }
 
-Json ranks_json(const RankPlaces& places, const std::string& pattern) {
+Json ranks_json(const RankPlaces& places, const std::string& pattern, const std::string& data_store) {
     Json ranks = Json::array();
     std::vector<int> local_ranks(places.hosts.size()), local_sizes(places.hosts.size());
     std::vector<std::string> devices(places.hosts.size());
@@ -97,6 +97,7 @@ Json ranks_json(const RankPlaces& places, const std::string& pattern) {
             environment_of(places.layout, number, local_ranks[host]++, static_cast<std::size_t>(local_sizes[host]),
                            formats::store_of(pattern, places.hosts[host]).string());
         environment["CUDA_VISIBLE_DEVICES"] = devices[host];  // so that cuda:$LOCAL_RANK is the device of the rank
+        if (!data_store.empty()) environment["TPX_DATA"] = formats::store_of(data_store, places.hosts[host]).string();
         if (places.layout.vn > 0) formats::add_share(environment, places.layout, places.batch, number);
         ranks.push_back({{"rank", rank},
                          {"host", places.hosts[host].name},

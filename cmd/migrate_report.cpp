@@ -59,6 +59,13 @@ std::uint64_t bytes_between_hosts(const std::vector<HostShare>& shares) {
     return sum;
 }
 
+Json copies_json(const DataCopies& copies) {
+    return {{"files", copies.files},
+            {"bytes", copies.bytes},
+            {"bytes_missing", copies.missing},
+            {"bytes_between_hosts", copies.crossing}};
+}
+
 Json migrate_json(const Migration& job, const MigratePlaces& places, const MigrateDone* done,
                   const formats::Manifest* manifest) {
     const std::vector<HostShare> shares = shares_of(job, done);
@@ -84,7 +91,9 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
                           {"excluded", job.choice->excluded},
                           {"bytes_between_hosts", job.choice->crossing}};
     if (job.purpose != Purpose::shared)
-        json["ranks"] = ranks_json(rank_places(job), places.state.empty() ? places.to : places.state);
+        json["ranks"] =
+            ranks_json(rank_places(job), places.state.empty() ? places.to : places.state, places.data_store);
+    if (job.data_copies) json["data_files"] = copies_json(*job.data_copies);
     if (manifest != nullptr) json["state"] = state_json(*manifest);
     if (job.forecast) json["forecast"] = to_json(*job.forecast);
     if (job.leaving) json["leaving"] = leaving_json(*job.leaving);
@@ -108,9 +117,16 @@ Json current_json(const std::string& store, const formats::Manifest& manifest, c
               {"written", false}};
     if (ranks.batch > 0) json["global_batch"] = ranks.batch;
     if (!ranks.position.is_null()) json["data"] = ranks.position;
-    if (ranks.places) json["ranks"] = ranks_json(*ranks.places, store + "/current");
+    if (ranks.places) json["ranks"] = ranks_json(*ranks.places, store + "/current", ranks.data_store);
+    if (ranks.data_copies) json["data_files"] = copies_json(*ranks.data_copies);
     json["state"] = state_json(manifest);
     return json;
+}
+
+void print_copies(const std::optional<DataCopies>& copies, Output& out) {
+    if (!copies) return;
+    out.result("data: {}, {}; hosts lacked {}, of which {} came from other hosts\n", counted(copies->files, "file"),
+               format_size(copies->bytes), format_size(copies->missing), format_size(copies->crossing));
 }
 
 std::string in_words(const formats::Manifest& manifest) {
@@ -150,6 +166,7 @@ void report(const Migration& job, const MigratePlaces& places, const MigrateDone
         out.result("{:<12} {:>6} {:>6} {:>10} {:>10} {:>10}\n", job.change.hosts[h].name, shares[h].ranks.size(),
                    shares[h].files, format_size(shares[h].bytes), format_size(shares[h].sends),
                    format_size(shares[h].receives));
+    print_copies(job.data_copies, out);
     if (job.forecast) print_forecast(*job.forecast, bytes_between_hosts(shares), out);
     if (done == nullptr) return out.result("nothing was written (--dry-run)\n");
     out.result("sent {} between hosts, read {} and wrote {} in {}\n", format_size(bytes_between_hosts(shares)),
@@ -182,6 +199,7 @@ void report_current(const std::string& store, const formats::Manifest& manifest,
     if (out.json()) return out.object("tpx.migrate/1", json);
     out.result("{}: {} is current: {}, {} ({}); nothing to do\n", store, state_name(manifest), manifest.format,
                manifest.layout, in_words(manifest));
+    print_copies(ranks.data_copies, out);
 }
 
 }  // namespace tpx::cli

@@ -19,6 +19,7 @@ struct MigratePlaces {
     std::string to;
     std::string state;           ///< the folder from which new ranks load their state, with "{host}"; empty: `to`
     double background_rate = 0;  ///< bytes per second of each host; 0: no limit
+    std::string data_store;      ///< the folder of the data files, with "{host}"; empty: not given
 };
 
 /// What only leaving hosts had, and whether it could be saved in time, as JSON.
@@ -43,6 +44,8 @@ struct CurrentRanks {
     Index batch = 0;                  ///< samples of a global batch; 0: unknown
     nlohmann::ordered_json position;  ///< of the job in its data; null: the state contains none
     std::optional<RankPlaces> places;
+    std::string data_store;                 ///< the folder of the data files, with "{host}"; empty: not given
+    std::optional<DataCopies> data_copies;  ///< with --data-store
 };
 
 /// Prints the current state of managed stores after a run that moved nothing.

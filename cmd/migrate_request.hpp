@@ -26,6 +26,7 @@ struct MigrateRequest : MigrateOptions {
     std::string fallback;
     std::string decision_dir;
     std::string data;
+    std::string data_store;
     std::optional<formats::DataPosition> position;  ///< read from `data`, if given
     std::string assignment;
     std::optional<formats::Assignment> assigned;  ///< read from `assignment`, if given

@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-HOSTS = 6
+HOSTS, NODES = 6, 8  # virtual nodes
 
 # What happens before each phase, and the layout in which the phase trains.
 PHASES = {
@@ -35,8 +35,8 @@ class Job:
         self.options, self.folder = options, folder
         self.steps, self.lost, self.ranks = 0, [], []
         (folder / "stores").mkdir(parents=True)
-        (folder / "data.toml").write_text("samples = 100000\nglobal_batch = 32\nvirtual_nodes = 8\nseed = 3\nconsumed = 0\n")
-        self.run(options.python, HERE / "train.py", "init", "init")
+        (folder / "data.toml").write_text(f"samples = 100000\nglobal_batch = 32\nvirtual_nodes = {NODES}\nseed = 3\nconsumed = 0\n")
+        self.run(options.python, HERE / "train.py", "init", "init", NODES)
 
     def run(self, *command):
         done = subprocess.run([*map(str, command)], cwd=self.folder, capture_output=True, text=True)

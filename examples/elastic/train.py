@@ -4,10 +4,13 @@
 $TPX_STATE, or from hold:$TPX_HELD if that is set, and saves its part of the new state in SAVED, a folder of this host alone.
 `tpx migrate --json` prints the environment of each rank. Rank 0 appends a line to LOSSES for each step.
 
+Each virtual node draws its dropout masks from a stream of random numbers of its own, which is a part of the state: the checkpoint
+has it as virtual_nodes.N.rng, and tpx moves it with its virtual node.
+
 MODE ddp: every rank has the whole model. The gradients of the virtual nodes are added as integers, in which the order does not
 matter, so that the losses have the same bits on any number of ranks. MODE sharded: FSDP2, and tensor parallelism if TPX_TP > 1.
 
-`train.py init SAVED` saves the state before the first step."""
+`train.py init SAVED NODES` saves the state of a job with NODES virtual nodes before the first step."""
 import json
 import os
 import sys
@@ -29,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from elastic_sampler import DataPosition
 from tpx_handover import attach
 
-WORDS, WIDTH, HIDDEN, LAYERS, HEAD, LENGTH = 64, 64, 128, 2, 16, 32
+WORDS, WIDTH, HIDDEN, LAYERS, HEAD, LENGTH, DROPOUT = 64, 64, 128, 2, 16, 32, 0.1
 ONE = 2.0**40  # what gradients are multiplied by to become integers
 
 
@@ -60,8 +63,8 @@ class Layer(nn.Module):
         self.attention_norm, self.ffn_norm = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
 
     def forward(self, x):
-        x = x + self.attention(self.attention_norm(x))
-        return x + self.feed_forward(self.ffn_norm(x))
+        x = x + F.dropout(self.attention(self.attention_norm(x)), DROPOUT)
+        return x + F.dropout(self.feed_forward(self.ffn_norm(x)), DROPOUT)
 
 
 class Llama(nn.Module):
@@ -102,18 +105,22 @@ def sequence(sample):
     return torch.tensor(words)
 
 
-def loss_of(model, samples):
+def loss_of(model, samples, stream):
+    """The loss of the samples of a virtual node. `stream` is the state of its random numbers, which goes on."""
+    torch.set_rng_state(stream)
     words = torch.stack([sequence(sample) for sample in samples])
-    return F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
+    loss = F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
+    stream.copy_(torch.get_rng_state())
+    return loss
 
 
-def step_ddp(model, nodes, count):
+def step_ddp(model, nodes, streams, count):
     """Gradients and loss of a global batch, of which `nodes` are the virtual nodes of this rank, out of `count`."""
     parameters = list(model.parameters())
     sums = [torch.zeros(p.shape, dtype=torch.int64) for p in [*parameters, torch.zeros(())]]
-    for _, samples in nodes:
+    for node, samples in nodes:
         model.zero_grad()
-        loss = loss_of(model, samples)
+        loss = loss_of(model, samples, streams[node])
         loss.backward()
         for total, value in zip(sums, [*(p.grad for p in parameters), loss.detach()]):
             total += (value.double() / count * ONE).round().long()
@@ -124,26 +131,31 @@ def step_ddp(model, nodes, count):
     return sums[-1].item() / ONE
 
 
-def step_sharded(model, nodes, count, dp, tp):
+def step_sharded(model, nodes, streams, count, dp, tp):
     mean = torch.zeros(())
-    for number, (_, samples) in enumerate(nodes):
+    for number, (node, samples) in enumerate(nodes):
         model.set_requires_gradient_sync(number + 1 == len(nodes))
-        loss = loss_of(model, samples) / count
+        loss = loss_of(model, samples, streams[node]) / count
         (loss * dp).backward()  # FSDP averages over the dp ranks
         mean += loss.detach()
     dist.all_reduce(mean)
     return mean.item() / tp
 
 
-def state_of(model, optimizer):
+def new_streams(nodes):
+    return {node: torch.Generator().manual_seed(node).get_state() for node in nodes}
+
+
+def state_of(model, optimizer, streams):
     weights, state = get_state_dict(model, optimizer)
-    return {"model": weights, "optimizer": state}
+    own = {str(node): {"rng": stream} for node, stream in streams.items()}
+    return {"model": weights, "optimizer": state, "virtual_nodes": own}
 
 
-def save(model, optimizer, folder, position):
+def save(state, folder, position):
     """Each rank writes to its own host. What rank 0 alone writes, .metadata, goes to all hosts, as does the data position."""
     folder.mkdir(parents=True, exist_ok=True)
-    dcp.save(state_of(model, optimizer), checkpoint_id=folder)
+    dcp.save(state, checkpoint_id=folder)
     metadata = [(folder / ".metadata").read_bytes() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(metadata)
     if os.environ["LOCAL_RANK"] == "0":
@@ -177,27 +189,28 @@ def train(mode, steps, saved, losses):
     if mode == "sharded":
         parallelize(model, tp, dp)
     optimizer = optimizer_of(model)
-    state = state_of(model, optimizer)
-    load(state, rank)
-    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     position = DataPosition.read(os.environ["TPX_STATE"] + "/tpx.data.json")
     count = position.document["virtual_nodes"]
+    streams = new_streams(node for node, _ in position.batch(0, rank))
+    state = state_of(model, optimizer, streams)
+    load(state, rank)
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     for step in range(steps):
         optimizer.zero_grad()
         nodes = list(position.batch(step, rank))
-        loss = step_ddp(model, nodes, count) if mode == "ddp" else step_sharded(model, nodes, count, dp, tp)
+        loss = step_ddp(model, nodes, streams, count) if mode == "ddp" else step_sharded(model, nodes, streams, count, dp, tp)
         optimizer.step()
         if rank == 0:
             with losses.open("a") as log:
                 print(position.consumed // position.global_batch + step, float(loss).hex(), file=log)
-    save(model, optimizer, saved, position.advanced(steps))
+    save(state_of(model, optimizer, streams), saved, position.advanced(steps))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     if sys.argv[1] == "init":
-        dcp.save(state_of(model := make(), optimizer_of(model)), checkpoint_id=sys.argv[2])
+        dcp.save(state_of(model := make(), optimizer_of(model), new_streams(range(int(sys.argv[3])))), checkpoint_id=sys.argv[2])
         sys.exit()
     dist.init_process_group("gloo")
     train(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))

@@ -17,6 +17,7 @@
 #include "formats/convert/target_states.hpp"
 #include "formats/convert/unknown_tensors.hpp"
 #include "formats/convert/unscaled.hpp"
+#include "formats/convert/virtual_node_state.hpp"
 #include "formats/driver.hpp"
 #include "formats/folder_files.hpp"
 #include "formats/quantized/quantized.hpp"
@@ -131,6 +132,7 @@ private:
         if (target_.format->check_target != nullptr) target_.format->check_target(source_, target_);
         if (const auto check_complete = source_format()->check_complete) check_complete(source_, target_, out_.notes);
         check_whole_model(source_, target_);
+        check_virtual_node_state(source_, target_, out_.notes);
         if (choice_.dialect != nullptr) {
             out_.dialect =
                 std::make_shared<const Dialect>(with_state_names(target_.format->state_names, *choice_.dialect));

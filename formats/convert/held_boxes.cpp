@@ -29,7 +29,8 @@ std::vector<Piece> held_boxes(const Source& source, const Conversion& out, const
     std::vector<Piece> pieces;
     for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
         const Tensor& tensor = expressed.tensors[t];
-        if (whole_ones.contains(tensor.name)) {
+        const bool of_virtual_node = expressed.reading.meanings[t].virtual_node >= 0 && target.layout.vn > 0;
+        if (whole_ones.contains(tensor.name) && !of_virtual_node) {
             for (const int rank : *target.held)
                 pieces.push_back({.tensor = t, .box = whole(tensor.shape), .rank = rank});
             continue;

@@ -30,7 +30,13 @@ std::optional<Recognised> recognise_dcp(const std::filesystem::path& folder) {
     }
     if (path_exists(folder / "__0.metadata"))
         return Recognised{folder, nullptr, "a DCP checkpoint with a metadata file for each rank"};
+    if (is_held_by_hosts(folder)) return Recognised{folder, &dcp_driver, "training state that hosts hold in memory"};
     return std::nullopt;
+}
+
+Checkpoint open_any(const std::filesystem::path& path, MissingFiles missing) {
+    if (!path_is_directory(path)) return open_held(path);
+    return is_held_by_hosts(path) ? open_held_by_hosts(path) : open_dcp(path, missing);
 }
 
 constexpr std::array<std::string_view, 4> dcp_aliases{"titan", "torchtitan", "fsdp", "fsdp2"};
@@ -58,8 +64,7 @@ constinit const Driver dcp_driver{
     .precedence = 20,
     .recognise_file = recognise_held,
     .recognise_folder = recognise_dcp,
-    .open = [](const std::filesystem::path& path,
-               MissingFiles missing) { return path_is_directory(path) ? open_dcp(path, missing) : open_held(path); },
+    .open = open_any,
     .count_writers = ranks_of_files,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content,

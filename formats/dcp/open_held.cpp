@@ -11,6 +11,7 @@
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 
 #include <fcntl.h>
 
@@ -172,10 +173,14 @@ private:
 }  // namespace
 }  // namespace held
 
-Checkpoint open_held(const std::filesystem::path& path) {
+namespace {
+
+held::Manifest read_manifest(const std::filesystem::path& path) {
     const std::string text = read_file(path, largest_config);
-    const held::Manifest manifest =
-        in_context([&] { return path.string(); }, [&] { return held::parse_manifest(text); });
+    return in_context([&] { return path.string(); }, [&] { return held::parse_manifest(text); });
+}
+
+Checkpoint open_parts(const std::filesystem::path& path, const held::Manifest& manifest) {
     held::Joiner joiner{path};
     for (const held::Manifest::Part& part : manifest.parts) joiner.add(part);
     Checkpoint checkpoint = joiner.join();
@@ -186,6 +191,28 @@ Checkpoint open_held(const std::filesystem::path& path) {
     megatron::read_args(checkpoint);
     tell_training_roles(checkpoint);
     return checkpoint;
+}
+
+}  // namespace
+
+Checkpoint open_held(const std::filesystem::path& path) { return open_parts(path, read_manifest(path)); }
+
+Checkpoint open_held_by_hosts(const std::filesystem::path& folder) {
+    held::Manifest all;
+    for (const std::string& name : list_directory(folder)) {
+        if (!held::is_manifest_of_host(name)) continue;
+        const held::Manifest own = read_manifest(folder / name);
+        for (const held::Manifest::Part& part : own.parts)
+            if (std::ranges::find(all.parts, part.document, &held::Manifest::Part::document) == all.parts.end())
+                all.parts.push_back(part);
+        if (all.config.empty()) all.config = own.config;
+    }
+    std::ranges::sort(all.parts, {}, &held::Manifest::Part::document);  // the lowest rank's objects count
+    return open_parts(folder / "manifest", all);
+}
+
+bool is_held_by_hosts(const std::filesystem::path& folder) {
+    return std::ranges::any_of(list_directory(folder), held::is_manifest_of_host);
 }
 
 }  // namespace tpx::formats

@@ -3,6 +3,7 @@
 
 #include "formats/driver.hpp"
 #include "formats/state/named_roles.hpp"
+#include "lib/layout/virtual_nodes.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -57,6 +58,8 @@ void spread(const Checkpoint& checkpoint, std::span<const std::uint32_t> numbers
         const auto parameter = parameters.find(parameter_of(checkpoint, t));
         if (roles[t] == Role::step && parameter != parameters.end()) meanings[t] = parameter->second;
         if (roles[t] == Role::extra) meanings[t].kind = Meaning::Kind::extra;
+        if (const auto node = virtual_node_of(checkpoint.catalogue.tensors[t].name); node && roles[t] == Role::extra)
+            meanings[t].virtual_node = *node;
         if (!read.contains(t) && roles[t] != Role::extra) meanings[t].role = roles[t];
         if (meanings[t].kind == Meaning::Kind::unknown) reading.unknown.push_back(t);
     }

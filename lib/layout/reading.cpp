@@ -7,6 +7,7 @@
 #include "lib/layout/matching.hpp"
 #include "lib/layout/outer_model.hpp"
 #include "lib/layout/parts.hpp"
+#include "lib/layout/virtual_nodes.hpp"
 
 #include <algorithm>
 #include <map>
@@ -181,9 +182,8 @@ FamilyMatch adapter_match(std::span<const Tensor> tensors, const Families& famil
     return best;
 }
 
-}  // namespace
-
-Reading read(std::span<const Tensor> tensors, const Families& families, const Config& config) {
+/// What read() finds if no tensor is state of a virtual node.
+Reading read_model(std::span<const Tensor> tensors, const Families& families, const Config& config) {
     Reading reading;
     reading.config = config;
     reading.lists = ListItems{config};
@@ -219,6 +219,29 @@ Reading read(std::span<const Tensor> tensors, const Families& families, const Co
     if (reading.complete) choose_by_shape(reading, tensors);
     const auto tied = reading.family->tied.find(std::string{reading.source()});
     reading.tied = !config.empty() && tied != reading.family->tied.end() && holds(config, tied->second);
+    return reading;
+}
+
+}  // namespace
+
+Reading read(std::span<const Tensor> tensors, const Families& families, const Config& config) {
+    const auto of_virtual_node = [](const Tensor& tensor) { return virtual_node_of(tensor.name).has_value(); };
+    if (std::ranges::none_of(tensors, of_virtual_node)) return read_model(tensors, families, config);
+    std::vector<Tensor> others;
+    std::vector<std::uint32_t> numbers;  // of `others` among `tensors`
+    std::vector<Meaning> meanings(tensors.size());
+    for (std::uint32_t t = 0; t < tensors.size(); ++t) {
+        if (const auto node = virtual_node_of(tensors[t].name)) {
+            meanings[t] = {.kind = Meaning::Kind::extra, .virtual_node = *node};
+        } else {
+            others.push_back(tensors[t]);
+            numbers.push_back(t);
+        }
+    }
+    Reading reading = read_model(others, families, config);
+    for (std::size_t k = 0; k < numbers.size(); ++k) meanings[numbers[k]] = std::move(reading.meanings[k]);
+    for (std::uint32_t& t : reading.unknown) t = numbers[t];
+    reading.meanings = std::move(meanings);
     return reading;
 }
 

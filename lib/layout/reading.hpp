@@ -24,6 +24,7 @@ struct Meaning {
     const Rule* rule = nullptr;
     Role role = Role::weight;  ///< or master, exp_avg, exp_avg_sq, step: a role of the dialect
     NameIndices indices;
+    int virtual_node = -1;  ///< of an extra that one virtual node keeps: its number; -1: of all ranks
 };
 
 /// Whose words `config` speaks about tensors of `dialect`: "mcore" for Megatron's args, "hf" for a config.json; either
@@ -49,9 +50,10 @@ struct Reading {
     std::string_view source() const { return dialect ? configured_by(*dialect, config) : "hf"; }
 };
 
-/// Finds the family and dialect whose rules match every tensor (extras aside) and that the configuration, if there is
-/// one, asks for; of several that match, the plainest. Then solves the sizes of the factors from the configuration and
-/// the shapes. Throws Error "tensor 'NAME': ..." when configuration and shapes contradict each other.
+/// Finds the family and dialect whose rules match every tensor (extras and state of virtual nodes aside) and that the
+/// configuration, if there is one, asks for; of several that match, the plainest. Then solves the sizes of the factors
+/// from the configuration and the shapes. Throws Error "tensor 'NAME': ..." when configuration and shapes contradict
+/// each other.
 Reading read(std::span<const Tensor> tensors, const Families& families, const Config& config);
 
 /// The sizes of factors in `layer`, see Dims::derive_layer().

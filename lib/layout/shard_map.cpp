@@ -2,6 +2,7 @@
 #include "lib/layout/shard_map.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/virtual_nodes.hpp"
 
 #include <algorithm>
 #include <span>
@@ -145,6 +146,12 @@ std::vector<Cuts> ShardMap::cuts(const TensorForm& form, Sharing sharing) const 
 
 Owner ShardMap::owner_of_all(const TensorForm& form) const {
     Owner owner;
+    if (form.virtual_node >= 0 && layout_.vn > 0) {
+        if (form.virtual_node >= layout_.vn)
+            throw Error{Exit::usage, "is state of virtual node {}, but the layout has vn={}", form.virtual_node,
+                        layout_.vn};
+        return {.shard = dp_of_virtual_node(layout_, form.virtual_node)};
+    }
     if (!cutting_.by_layer || form.layer_axis < 0) owner.stage = stage_of(form);
     if (form.experts > 0 && form.expert_axis < 0)
         owner.block = static_cast<int>(form.expert * layout_.ep / form.experts);
@@ -153,7 +160,12 @@ Owner ShardMap::owner_of_all(const TensorForm& form) const {
 
 std::vector<Shard> ShardMap::shards(const TensorForm& form, Sharing sharing) const {
     std::vector<Shard> shards;
-    add_products(cuts(form, sharing), {.box = {}, .owner = owner_of_all(form), .of_experts = form.experts > 0}, shards);
+    add_products(cuts(form, sharing),
+                 {.box = {},
+                  .owner = owner_of_all(form),
+                  .of_experts = form.experts > 0,
+                  .of_virtual_node = form.virtual_node >= 0 && layout_.vn > 0},
+                 shards);
     const auto order = [&](const Shard& shard) {
         const auto at = [&](int axis) { return axis >= 0 ? shard.box[axis].begin : 0; };
         return std::tuple{at(form.layer_axis), at(form.expert_axis), shard.owner.part};
@@ -169,7 +181,8 @@ std::vector<Shard> ShardMap::shards(const Reading& reading, const Tensor& tensor
 }
 
 std::vector<std::int32_t> ShardMap::ranks(const Shard& shard, Sharing sharing) const {
-    return grid_of(layout_, shard.of_experts).ranks_of(shard.owner, sharing);
+    return grid_of(layout_, shard.of_experts)
+        .ranks_of(shard.owner, shard.of_virtual_node ? Sharing::virtual_nodes : sharing);
 }
 
 }  // namespace tpx

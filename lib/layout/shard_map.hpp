@@ -30,7 +30,8 @@ using Cuts = std::vector<AxisCut>;
 struct Shard {
     Box box;
     Owner owner;
-    bool of_experts = false;  ///< which grid the owner's coordinates are of, see grid_of()
+    bool of_experts = false;       ///< which grid the owner's coordinates are of, see grid_of()
+    bool of_virtual_node = false;  ///< the owner's shard is the dp coordinate whose ranks run the virtual node
 };
 
 /// Which boxes of a tensor the ranks of a layout hold. This is the only code that answers that question for planning,
@@ -38,7 +39,8 @@ struct Shard {
 ///   experts are dealt to ep blocks, layers to stages as tpx-layout(5) says; tp_axis is split over tp (experts: etp);
 ///   fsdp splits the result along axis 0 (fsdp_dim) as torch.chunk does, over the ranks that hold the same part; ZeRO
 ///   splits optimizer state (stage 3: weights too) over all of these, along the first axis that counts neither layers
-///   nor experts; state of virtual nodes, axis 0 of which counts them, is split over dp. All else is replicated.
+///   nor experts; state of virtual nodes, axis 0 of which counts them, is split over dp; state of one virtual node is
+///   on the ranks that run it. All else is replicated.
 class ShardMap {
 public:
     /// `stages`: the stage of each layer, see stages_of_layers(); layers beyond are on the last stage.

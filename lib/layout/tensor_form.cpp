@@ -115,6 +115,7 @@ void find_experts(TensorForm& form, const Reading& reading, const Meaning& meani
 
 TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
     TensorForm form{.shape = tensor.shape};
+    form.virtual_node = meaning.virtual_node;
     // Neither state that is known not to be a parameter nor an unknown tensor among known ones is split.
     form.replicated =
         meaning.kind == Meaning::Kind::extra || (meaning.kind == Meaning::Kind::unknown && reading.family);

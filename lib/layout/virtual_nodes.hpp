@@ -4,6 +4,9 @@
 #include "lib/core/interval.hpp"
 #include "lib/layout/layout.hpp"
 
+#include <optional>
+#include <string_view>
+
 namespace tpx {
 
 /// Throws Error (usage) if a rank of a layout with virtual nodes would run none, or if a virtual node would have no
@@ -14,6 +17,13 @@ void check_virtual_nodes(const Layout& layout, Index batch);
 /// divided into as many parts as there are coordinates, by `vn_parts` or evenly, see part(). Empty if the layout has no
 /// virtual nodes.
 Interval virtual_nodes_of(const Layout& layout, int dp);
+
+/// The dp coordinate whose ranks run virtual node `node`, which must be one of those of the layout.
+int dp_of_virtual_node(const Layout& layout, int node);
+
+/// The number of the virtual node whose state a tensor or object of this name is: N of "virtual_nodes.N.ANY", also
+/// below other keys. Nothing for other names.
+std::optional<int> virtual_node_of(std::string_view name);
 
 /// The samples of a global batch that consecutive `nodes` of `count` virtual nodes train on. Virtual node k trains on
 /// part number k of the batch, see part(), on whichever ranks it runs. `nodes` must not be empty.

@@ -60,6 +60,30 @@ held host0 0 1
 held host1 2 3
 release
 
+# What the keepers of several hosts hold is a source: for folders, and for managed stores. A host without keeper has nothing.
+vn=$testdata/dcp/virtual-nodes
+rm -r s
+done_with 'epoch 1' 2 2x1 --import "$vn" --iteration 5 --to fsdp=2,vn=4 "${named[@]}"
+mpirun -n 3 "$tpx" migrate 'hold:state-{host}' 'memory/{host}' --emulate --hosts 3x1 --to fsdp=3,vn=4 >out 2>err || fail "not from memory"
+grep -q 'sent 1.18 kB between hosts' out || fail "sends more than it must: $(cat out)"
+merge() {
+    rm -rf merged && mkdir merged
+    for host in "$@"; do cp -RL "$host/." merged || exit; done
+    "$tpx" verify "$vn" merged >verified 2>&1 || { cat verified >&2; fail "another state comes from memory"; }
+}
+merge memory/host0 memory/host1 memory/host2
+rm -r s
+done_with 'epoch 1' 3 3x1 --import 'hold:state-{host}' --iteration 5 --to fsdp=1,vn=4
+whole "$vn" host0 host1 host2
+"$tpx" hold --release state-host1 >/dev/null
+rm -r s
+migrate 3 3x1 --import 'hold:state-{host}' --iteration 5 --to fsdp=1,vn=4
+grep -q "hold:state-{host}: tensor 'model.tok_embeddings.weight': no file contains \[7:14, 0:8\]" err || fail "a keeper that ended is not noticed"
+release
+migrate 3 3x1 --import 'hold:state-{host}' --iteration 5 --to fsdp=1,vn=4
+{ [ "$status" -eq 1 ] && grep -q 'no store of 3 hosts has any file' err; } || fail "no keeper is not noticed"
+[ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'tpx-held-*' -user "$(id -u)" -mmin -1 2>/dev/null)" ] || fail "folders of links are left"
+
 for wrong in "--hold 0" "--hold x" "--hold-name x" "--hold 9 --hold-name a/b" "--hold 9 --export out"; do
     # shellcheck disable=SC2086 # words
     migrate 2 2x2 $wrong

@@ -216,6 +216,16 @@ std::string write_document(const Document& document) {
     return json.dump();
 }
 
+namespace {
+
+constexpr std::string_view host_prefix = "tpx-held.", host_ending = ".json";
+
+}  // namespace
+
+std::string manifest_of_host(std::string_view host) { return fmt::format("{}{}{}", host_prefix, host, host_ending); }
+
+bool is_manifest_of_host(std::string_view file) { return file.starts_with(host_prefix) && file.ends_with(host_ending); }
+
 Manifest parse_manifest(std::string_view json) {
     const Json root = parse(json);
     const auto plain_name = [](const Json& object, const char* key) {

@@ -67,6 +67,11 @@ struct Manifest {
     std::string config;  ///< empty: none
 };
 
+/// The name of the manifest of one host in a folder that has the documents and segments of several hosts, and whether a
+/// file is one.
+std::string manifest_of_host(std::string_view host);
+bool is_manifest_of_host(std::string_view file);
+
 /// How the text of a manifest begins.
 inline constexpr std::string_view manifest_start = R"({"tpx_held":1)";
 

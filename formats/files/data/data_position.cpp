@@ -158,10 +158,7 @@ nlohmann::ordered_json to_json(const DataPosition& position) {
     return json;
 }
 
-std::optional<DataPosition> read_data_position(const fs::path& folder) {
-    const fs::path path = folder / data_position_name;
-    if (!path_exists(path)) return std::nullopt;
-    const auto json = nlohmann::json::parse(read_file(path, longest_data_file), nullptr, false);
+DataPosition data_position_of(const nlohmann::ordered_json& json) {
     try {
         DataPosition position{.order = {json.at("samples"), json.at("seed")},
                               .batch = json.at("global_batch"),
@@ -171,7 +168,18 @@ std::optional<DataPosition> read_data_position(const fs::path& folder) {
         if (json.at("schema") == schema && is_valid(position)) return position;
     } catch (const nlohmann::json::exception&) {
     }
-    throw failure("{}: is not a data position that tpx wrote; pass --data", path.string());
+    throw failure("is not a data position that tpx wrote");
+}
+
+std::optional<DataPosition> read_data_position(const fs::path& folder) {
+    const fs::path path = folder / data_position_name;
+    if (!path_exists(path)) return std::nullopt;
+    const auto json = nlohmann::ordered_json::parse(read_file(path, longest_data_file), nullptr, false);
+    try {
+        return data_position_of(json);
+    } catch (const Error& error) {
+        throw failure("{}: {}; pass --data", path.string(), error.what());
+    }
 }
 
 }  // namespace tpx::formats

@@ -39,6 +39,9 @@ inline constexpr std::string_view data_position_name = "tpx.data.json";
 /// The content of that file without the ranks.
 nlohmann::ordered_json to_json(const DataPosition& position);
 
+/// The data position that to_json() made `json` of. Throws Error if it is none.
+DataPosition data_position_of(const nlohmann::ordered_json& json);
+
 /// The data position in the checkpoint `folder`, if it has one. Throws Error "PATH: cause".
 std::optional<DataPosition> read_data_position(const std::filesystem::path& folder);
 

@@ -90,3 +90,40 @@ TEST_CASE("law: the state of a virtual node is split as the virtual nodes are") 
         }
     }
 }
+
+TEST_CASE("names tell the virtual node whose state they are") {
+    CHECK(virtual_node_of("virtual_nodes.0.rng") == 0);
+    CHECK(virtual_node_of("app.virtual_nodes.12.bn.running_mean") == 12);
+    for (const char* name : {"virtual_nodes.3", "virtual_nodes.3.", "virtual_nodes.03.rng", "virtual_nodes.-1.rng",
+                             "virtual_nodes.x.rng", "my_virtual_nodes.3.rng", "virtual_nodes.99999999999.rng", "rng"})
+        CHECK_MESSAGE(!virtual_node_of(name), name);
+}
+
+TEST_CASE("state of a virtual node is on the ranks that run it, in every layout") {
+    std::mt19937 draw{7};
+    for (int trial = 0; trial < 200; ++trial) {
+        const auto up_to = [&](int most) { return std::uniform_int_distribution{1, most}(draw); };
+        Layout layout{.tp = up_to(3), .pp = up_to(3), .dp = up_to(5), .cp = up_to(2)};
+        layout.vn = layout.dp + up_to(9) - 1;
+        if (up_to(2) == 1) layout.fsdp = layout.dp;
+        if (up_to(2) == 1) {
+            layout.vn_parts.assign(static_cast<std::size_t>(layout.dp), 1);
+            for (int k = layout.dp; k < layout.vn; ++k)
+                ++layout.vn_parts[static_cast<std::size_t>(up_to(layout.dp) - 1)];
+        }
+        const ShardMap map{layout, {}, std::vector<int>(1, 0)};
+        for (int node = 0; node < layout.vn; ++node) {
+            const TensorForm form{.shape = Shape(1, 5056), .replicated = true, .virtual_node = node};
+            const Sharing sharing = stored_sharing(layout);
+            const std::vector<Shard> shards = map.shards(form, sharing);
+            REQUIRE(shards.size() == 1);
+            std::vector<std::int32_t> expected;
+            for (int rank = 0; rank < layout.ranks(); ++rank)
+                if (virtual_nodes_of(layout, coordinates(layout, rank).dp).contains(Interval{node, node + 1}))
+                    expected.push_back(rank);
+            CHECK(map.ranks(shards[0], sharing) == expected);
+        }
+        const TensorForm beyond{.shape = Shape(1, 5056), .replicated = true, .virtual_node = layout.vn};
+        CHECK_THROWS_AS(map.shards(beyond, Sharing::none), Error);
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/change/hosts.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace tpx::cli {
+
+/// What a keeper of this host holds, as a plain folder of links: the part of this host of a checkpoint that the keepers
+/// of all hosts hold together. The folder is removed with this object.
+class HeldStore {
+public:
+    /// `name` is "hold:NAME". The folder is empty if no keeper of this host has that name. Throws Error if the keeper
+    /// does not answer, or if what it holds is malformed.
+    HeldStore(const std::string& name, const std::string& host);
+    ~HeldStore();
+    HeldStore(const HeldStore&) = delete;
+    HeldStore& operator=(const HeldStore&) = delete;
+
+    const std::filesystem::path& folder() const { return folder_; }
+
+private:
+    std::filesystem::path folder_;
+};
+
+/// The folder of a host among the plain folders `pattern`.
+struct PlainStore {
+    std::filesystem::path folder;
+    std::shared_ptr<const HeldStore> held;  ///< null: the folder is on disk
+};
+
+/// The plain folder of `host`: `pattern` with the name of the host in place of each "{host}", which "hold:NAME" may
+/// omit. Throws Error as store_of() and HeldStore do.
+PlainStore plain_store(const std::string& pattern, const Host& host);
+
+}  // namespace tpx::cli

@@ -1,0 +1,101 @@
+#!/bin/bash
+# migrate_data_files.sh TPX TESTDATA: tests tpx migrate --data-store: hosts get the data files that they lack, from the folder of --data
+# or from each other, also when the host that had them is lost; no host gets a byte twice; contents that differ are refused.
+set -u
+tpx=$1 testdata=$2
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+# shellcheck source=scripts/mpi-env.sh
+. "$here/../../scripts/mpi-env.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+cd "$scratch" || exit 1
+# shellcheck source=tests/cli/emulated_stores.sh
+. "$here/emulated_stores.sh"
+
+dcp=$testdata/dcp/virtual-nodes
+mkdir -p corpus/books
+head -c 3000001 /dev/urandom >corpus/books/part-0.tar
+head -c 70000 /dev/urandom >corpus/part-1.tar
+: >corpus/empty.tar
+cat >corpus/data.toml <<'TOML'
+global_batch = 16
+virtual_nodes = 4
+seed = 7
+consumed = 32
+
+[[files]]
+path = "books/part-0.tar"
+samples = 700
+
+[[files]]
+path = "part-1.tar"
+samples = 300
+
+[[files]]
+path = "empty.tar"
+samples = 1
+TOML
+data='--data-store=d/{host}'
+# complete HOST...: these hosts have all data files, and nothing else but the record.
+complete() {
+    local host file
+    for host in "$@"; do
+        for file in books/part-0.tar part-1.tar empty.tar; do
+            cmp "corpus/$file" "d/$host/$file" >&2 || fail "$host has another $file"
+        done
+        [ "$(find "d/$host" -type f | wc -l)" -eq 4 ] || fail "something else is in the data store of $host: $(find "d/$host")"
+    done
+}
+number() { grep -o "\"data_files\":{[^}]*}" out | grep -o "\"$1\":[0-9]*" | sed 's/.*://'; }
+
+done_with '"written":false' 4 4x1 --import "$dcp" --iteration 5 --job j --to fsdp=2 --data corpus/data.toml "$data" --dry-run --json
+[ ! -e d ] || fail "a dry run writes"
+[ "$(number bytes_missing)" -eq 6140002 ] || fail "a dry run plans $(number bytes_missing) bytes"
+done_with '"TPX_DATA":"d/host0"' 4 4x1 --import "$dcp" --iteration 5 --job j --to fsdp=2 --data corpus/data.toml "$data" --json
+members=$(cd d && echo *)
+[ "$(echo "$members" | wc -w)" -eq 2 ] || fail "hosts without ranks get data: $members"
+# shellcheck disable=SC2086
+complete $members
+[ "$(number bytes_between_hosts)" -eq 0 ] || fail "what all hosts can read comes from other hosts"
+
+# The folder of --data is gone: new hosts get the files from those that have them, and each byte travels once to each host.
+mv corpus gone && mkdir corpus && cp -r gone/. corpus && mv gone/data.toml . && rm -r gone
+done_with 'hosts lacked 6.14 MB, of which 6.14 MB came from other hosts' 4 4x1 --to fsdp=4 --replicas 2 "$data"
+complete host0 host1 host2 host3
+
+# A host that is lost, and a host that lost its data, also without a change of the state.
+rm -r d/host3 d/host2/part-1.tar
+done_with 'hosts lacked 70.0 kB' 3 4x1 --lost host3 --to fsdp=3 "$data"
+complete host0 host1 host2
+rm d/host1/books/part-0.tar
+done_with 'nothing to do' 3 4x1 --lost host3 --to fsdp=3 "$data"
+grep -q 'hosts lacked 3.00 MB' out || fail "a current state does not get its data files: $(cat out)"
+complete host0 host1 host2
+done_with 'hosts lacked 0 B' 3 4x1 --lost host3 "$data"
+
+# What a killed run left is removed.
+mkdir d/host1/tpx.incoming && echo x >d/host1/tpx.incoming/part-1.tar && rm d/host1/part-1.tar
+done_with 'hosts lacked 70.0 kB' 3 4x1 --lost host3 "$data"
+complete host0 host1 host2
+
+# Contents that differ are found, although the sizes are equal, and a record whose file has changed is not trusted.
+printf x | dd of=d/host1/part-1.tar bs=1 seek=100 conv=notrunc 2>/dev/null
+[ "$(cmp -l corpus/part-1.tar d/host1/part-1.tar | wc -l)" -eq 1 ] || printf y | dd of=d/host1/part-1.tar bs=1 seek=100 conv=notrunc 2>/dev/null
+refused 1 "data file 'part-1.tar': hosts 'host0' and 'host1' have different contents (CRC-64 " 3 4x1 --lost host3 --to fsdp=2 "$data"
+rm d/host1/part-1.tar
+echo longer >>d/host2/part-1.tar
+refused 1 "data file 'part-1.tar': has 70000 bytes on host 'host0' and 70007 on host 'host2'" 3 4x1 --lost host3 --to fsdp=2 "$data"
+rm d/host[0-2]/part-1.tar
+refused 3 "data file 'part-1.tar': is in no data store d/{host}; put it into one, or pass --data FILE" 3 4x1 --lost host3 --to fsdp=2 "$data"
+cp corpus/part-1.tar d/host2/
+done_with 'fsdp=2' 3 4x1 --lost host3 --to fsdp=2 "$data"
+
+refused 2 "'d' has no {host} in it" 3 4x1 --lost host3 --data-store d
+refused 2 'cannot be used with --export' 3 4x1 --lost host3 --export e "$data"
+rm -r s
+sed -i 's|"books/part-0.tar"|"../part-0.tar"|' data.toml
+migrate 4 4x1 --import "$dcp" --iteration 9 --to fsdp=2 --data data.toml --data-store 'e/{host}'
+[ "$status" -eq 2 ] || fail "a path that leaves the data store is not refused, but $status"
+grep -q "data file '../part-0.tar': --data-store requires paths that are relative to the data file, without '..'" err || fail "another message"
+[ -z "$(find e -type f 2>/dev/null)" ] || fail "a refused import writes data files"

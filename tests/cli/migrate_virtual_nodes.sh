@@ -1,0 +1,54 @@
+#!/bin/bash
+# migrate_virtual_nodes.sh TPX TESTDATA: tests that the state of each virtual node is on the hosts that run it, and on no other,
+# after each of a sequence of changes, and that incomplete state is refused.
+set -u
+tpx=$1 testdata=$2
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
+# shellcheck source=scripts/mpi-env.sh
+. "$here/../../scripts/mpi-env.sh"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+cd "$scratch" || exit 1
+# shellcheck source=tests/cli/emulated_stores.sh
+. "$here/emulated_stores.sh"
+
+dcp=$testdata/dcp/virtual-nodes
+# nodes_of HOST NODES: the files of this host contain the state of these virtual nodes, and of no other.
+nodes_of() {
+    local found
+    found=$(grep -a -h -o 'stream of virtual node [0-9]' "s/$1/current/"*.distcp | sed 's/.* //' | sort | tr -d '\n')
+    [ "$found" = "$2" ] || fail "$1 has the state of virtual nodes '$found' instead of '$2'"
+}
+
+done_with 'all hosts get the state of all virtual nodes' 2 2x1 --import "$dcp" --iteration 5 --to fsdp=2
+nodes_of host0 0123
+nodes_of host1 0123
+
+rm -r s
+done_with '' 4 4x1 --import "$dcp" --iteration 5 --to fsdp=4,vn=4
+for node in 0 1 2 3; do nodes_of "host$node" "$node"; done
+whole "$dcp" host0 host1 host2 host3
+
+# Two TP ranks of a dp coordinate, also on two hosts, have the same virtual nodes.
+done_with '' 4 4x1 --to tp=2,fsdp=2,vn=4
+whole "$dcp" host0 host1 host2 host3
+[ "$(for host in 0 1 2 3; do grep -a -h -o 'virtual node [0-9]' "s/host$host/current/"*.distcp | sort -u; done | sort | uniq -c | awk '{ print $1 }' | sort -u)" = 2 ] ||
+    fail "not each state of a virtual node is on two hosts"
+
+# Uneven parts, and what a host that is lost had comes from the replica.
+done_with '' 4 4x1 --to 'fsdp=2,vn=[3,1]' --replicas 2
+whole "$dcp" host0 host1 host2 host3
+rm -r s/host0
+done_with '' 3 4x1 --lost host0 --to 'fsdp=3,vn=[1,1,2]'
+whole "$dcp" host1 host2 host3
+
+refused 2 "'virtual_nodes.3.bn.num_batches_tracked' is state of virtual node 3, but the layout has vn=2" \
+    3 4x1 --lost host0 --import "$dcp" --iteration 6 --job other --to fsdp=2,vn=2
+refused 1 "virtual node 4 has no 'virtual_nodes.4.bn.num_batches_tracked': 4 of 8 virtual nodes have this value" \
+    3 4x1 --lost host0 --import "$dcp" --iteration 6 --job other --to fsdp=2,vn=8
+
+# Shared storage: every rank can read everything, so reshard needs no virtual nodes.
+"$tpx" reshard "$dcp" resharded --to fsdp=4 >out 2>err || fail "not resharded"
+"$tpx" verify "$dcp" resharded >out 2>err || fail "reshard loses state of virtual nodes"
+"$tpx" inspect "$dcp" | grep -q '^virtual_node 4 tensors of u8' || fail "inspect does not name the state of virtual nodes"
