@@ -30,7 +30,8 @@ std::string in_words_outdated(const Team& team, const std::vector<StoreSummary>&
     std::string names, epochs;
     for (std::size_t h : others) {
         names += fmt::format("{}'{}'", names.empty() ? "" : ", ", team.hosts[h].name);
-        epochs += fmt::format("{}{}", epochs.empty() ? "" : " and ", epoch_of(hosts[h]));
+        if (epochs.find(epoch_of(hosts[h])) == epochs.npos)
+            epochs += fmt::format("{}{}", epochs.empty() ? "" : " and ", epoch_of(hosts[h]));
     }
     const bool one = others.size() == 1;
     return fmt::format("{} {} {} outdated: {} {} {}, host '{}' has {}", one ? "host" : "hosts", names,
