@@ -47,7 +47,8 @@ void remove_file(const fs::path& file) {
 CreatedStore::CreatedStore(const fs::path& store) {
     for (const char* name : {"states", "staging"})
         if (!path_exists(store / name)) folders_.push_back(store / name);
-    for (fs::path folder = store; !path_exists(folder); folder = folder.parent_path()) folders_.push_back(folder);
+    for (fs::path folder = store; !folder.empty() && !path_exists(folder); folder = folder.parent_path())
+        folders_.push_back(folder);
     parts_ = {store / "states", store / "staging"};
 }
 
