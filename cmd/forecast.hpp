@@ -21,6 +21,7 @@ struct Forecast {
     };
 
     double check_seconds = 0;  ///< to compare the files of the current state with their checksums
+    double save_seconds = 0;   ///< with --within: to save what only leaving hosts have
     double plan_seconds = 0;   ///< on a machine as fast as this one
     Bottleneck move;           ///< reading, sending, receiving and writing overlap, as with one process per host
     std::vector<std::string> assumed_rates;
@@ -31,7 +32,7 @@ struct Forecast {
     std::uint64_t plan_memory = 0;     ///< of each process, with the program itself
     std::uint64_t buffer_memory = 0;   ///< of each process, at most
 
-    double seconds() const { return check_seconds + plan_seconds + move.seconds; }
+    double seconds() const { return check_seconds + save_seconds + plan_seconds + move.seconds; }
     std::uint64_t memory() const { return plan_memory + buffer_memory; }
 };
 

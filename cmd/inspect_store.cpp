@@ -21,8 +21,11 @@
 namespace tpx::cli {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Says = formats::SwitchRecord::Says;
+
+std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
 
 /// The store of one host, and what a process on this host has found in it.
 struct SeenStore {
@@ -49,14 +52,37 @@ std::string bad_files_of(const NodeStore& store, const formats::Manifest& manife
     return count < 2 ? first : fmt::format("{} (and {} more)", first, counted(count - 1, "file"));
 }
 
-/// The same for the host `host` or, if its name is unknown, for the host of the manifest whose files are in the store.
+/// The host of `manifest` whose store this is: the one that has the name of a folder in the path, or else the name of
+/// this machine; empty: none.
+std::string host_of_store(const NodeStore& store, const formats::Manifest& manifest) {
+    std::vector<std::string> names{host_name(), short_name(host_name())};
+    for (const fs::path& part : fs::absolute(store.folder()).lexically_normal()) names.insert(names.begin(), part);
+    for (const std::string& name : names)
+        if (std::ranges::find(manifest.hosts, name, &formats::ManifestHost::name) != manifest.hosts.end()) return name;
+    return {};
+}
+
+/// Files of `manifest` that the state in the store contains.
+std::size_t count_files(const NodeStore& store, const formats::Manifest& manifest) {
+    return static_cast<std::size_t>(std::ranges::count_if(manifest.files, [&](const formats::ManifestFile& file) {
+        return path_exists(store.state(state_name(manifest)) / file.path);
+    }));
+}
+
+/// The same for the host `host` or, if its name is unknown, for the host of the manifest that has as many files as the
+/// store.
 std::string bad_files_of(const NodeStore& store, const formats::Manifest& manifest, const std::string& host) {
-    std::string found;
+    const std::string name = host.empty() ? host_of_store(store, manifest) : host;
+    const std::size_t count = name.empty() ? count_files(store, manifest) : 0;
+    std::string found = name.empty() ? "its files are not those of one host of its manifest" : "";
     for (std::uint32_t number = 0; number < manifest.hosts.size(); ++number) {
-        if (!host.empty() && manifest.hosts[number].name != host) continue;
+        if (!name.empty() && manifest.hosts[number].name != name) continue;
+        const auto wanted = std::ranges::count_if(manifest.files, [&](const formats::ManifestFile& file) {
+            return std::ranges::binary_search(file.hosts, number);
+        });
         const std::string bad = bad_files_of(store, manifest, number);
-        if (bad.empty()) return bad;
-        if (found.empty()) found = bad;
+        if (bad.empty() && (!name.empty() || static_cast<std::size_t>(wanted) == count)) return {};
+        if (!name.empty()) found = bad;
     }
     return found;
 }
@@ -70,8 +96,6 @@ SeenStore see(const std::string& host, const NodeStore& store) {
     if (prepared && prepared->epoch >= seen.summary.epoch) seen.unfinished = prepared->state;
     return seen;
 }
-
-std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
 
 /// Whether rank `rank` of `size` reads the store of host number `h`.
 bool looks_into(const InspectStoreOptions& options, const Host& host, std::size_t h, int rank, int size) {
@@ -157,7 +181,7 @@ std::vector<std::string> hosts_not_given(const std::vector<SeenStore>& stores, c
 }
 
 /// Why a job cannot start from the newest state on all of these hosts, and what to do; empty: it can.
-std::string why_not_ready(const std::vector<SeenStore>& stores, const formats::Manifest* newest) {
+std::string obstacle_of(const std::vector<SeenStore>& stores, const formats::Manifest* newest) {
     if (newest == nullptr) return "no store has a usable current state";
     const auto any = [&](auto&& is) { return std::ranges::any_of(stores, is); };
     if (const auto names = hosts_not_given(stores, *newest); !names.empty())
@@ -235,7 +259,7 @@ void print(const InspectStoreOptions& options, const std::vector<SeenStore>& sto
 
 void inspect_store(const InspectStoreOptions& options, Output& out) {
     const auto show = [&](const std::vector<SeenStore>& stores) {
-        const std::string obstacle = why_not_ready(stores, newest_of(stores));
+        const std::string obstacle = obstacle_of(stores, newest_of(stores));
         print(options, stores, obstacle, out);
         out.finish();
         return obstacle.empty() ? Exit::success : Exit::no;
@@ -258,6 +282,7 @@ void inspect_store(const InspectStoreOptions& options, Output& out) {
     const bool pattern = options.store.find("{host}") != options.store.npos;
     const std::filesystem::path folder =
         pattern ? formats::store_of(options.store, self) : std::filesystem::path{options.store};
+    if (path_exists(folder) && !path_is_directory(folder)) throw failure("{}: is not a folder", folder.string());
     if (!path_is_directory(folder / "states"))
         throw failure("{}: not a store of tpx migrate: it has no folder 'states'", folder.string());
     if (show({see("", NodeStore{folder})}) != Exit::success) throw Finished{Exit::no};

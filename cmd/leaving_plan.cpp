@@ -4,6 +4,7 @@
 #include "cmd/host_rates.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
+#include "lib/exec/wire/transfer_schedule.hpp"
 
 #include <fmt/ranges.h>
 
@@ -28,6 +29,16 @@ void add_times(LeavingPlan& plan, const Change& change, const std::vector<bool>&
     }
     plan.seconds = plan.send_seconds + writing;
     std::ranges::sort(plan.assumed);
+}
+
+void add_transfers(LeavingPlan& plan, const Change& change) {
+    plan.sends.assign(change.hosts.size(), 0);
+    plan.receives.assign(change.hosts.size(), 0);
+    for (const Transfer& transfer : change.relocation.transfers) {
+        plan.sends[transfer.from] += transfer.end - transfer.begin;
+        plan.receives[transfer.to] += transfer.end - transfer.begin;
+    }
+    plan.messages = count_messages(change.parcels, change.relocation.transfers, change.hosts.size());
 }
 
 std::string in_words(const LeavingPlan& plan) {

@@ -18,6 +18,9 @@ struct LeavingPlan {
     std::size_t files = 0;             ///< number of these files
     double send_seconds = 0;           ///< until the leaving hosts have sent what other hosts lack
     double seconds = 0;                ///< until it is on the disks of hosts that remain
+    std::vector<std::uint64_t> sends;  ///< bytes that each host sends to save the files; empty: nothing is saved
+    std::vector<std::uint64_t> receives;
+    std::uint64_t messages = 0;        ///< between hosts, to save the files
     std::vector<std::string> assumed;  ///< the rates of these resources are assumed: NIC, disk read, disk write
 
     double left() const { return within - passed; }
@@ -27,6 +30,9 @@ struct LeavingPlan {
 /// Sets the times of `plan` for a change in which hosts send, then write and read back what they have written, at the
 /// rates of the hosts. `leaving` tells by host whether it leaves.
 void add_times(LeavingPlan& plan, const Change& change, const std::vector<bool>& leaving);
+
+/// Sets what hosts send each other in `change`, which saves the files.
+void add_transfers(LeavingPlan& plan, const Change& change);
 
 /// One sentence about `plan`.
 std::string in_words(const LeavingPlan& plan);

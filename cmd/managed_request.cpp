@@ -4,6 +4,7 @@
 #include "cmd/migrate_files.hpp"
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_ranks.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/positive.hpp"
 #include "formats/driver.hpp"
 #include "formats/files/plan/host_names.hpp"
@@ -20,14 +21,14 @@
 namespace tpx::cli {
 namespace {
 
-/// What a change of the current state requests, given or by default.
-struct Wanted {
+/// The state that a change of the current state requests, given or by default.
+struct RequestedState {
     std::string layout;
     std::string format;
     int replicas = 1;
 };
 
-Wanted wanted_of(const Managed& run) {
+RequestedState requested_state(const Managed& run) {
     const TargetOptions& plan = run.options.plan;
     const formats::Manifest& current = *run.survey.manifest;
     return {
@@ -38,14 +39,15 @@ Wanted wanted_of(const Managed& run) {
 
 /// Whether the current state, although another request made it, is what a change of it would write again: its layout,
 /// format, replicas and hosts are the requested ones, and no device of its ranks is lost.
-bool has_what_is_wanted(const Managed& run) {
+bool matches_request(const Managed& run) {
     const MigrateRequest& options = run.options;
     const formats::Manifest& current = *run.survey.manifest;
     if (!options.import_from.empty() || options.assigned || options.position || !options.plan.dialect.empty() ||
         !options.plan.batch.empty())
         return false;
-    const Wanted wanted = wanted_of(run);
-    if (wanted.layout != current.layout || wanted.format != current.format || wanted.replicas != current.replicas)
+    const RequestedState requested = requested_state(run);
+    if (requested.layout != current.layout || requested.format != current.format ||
+        requested.replicas != current.replicas)
         return false;
     std::vector<std::string> hosts, others;
     for (const Host& host : run.team.hosts)
@@ -55,7 +57,7 @@ bool has_what_is_wanted(const Managed& run) {
     std::ranges::sort(others);
     if (hosts != others) return false;
     const auto places = rank_places(current, run.team.hosts, 0);
-    return places && places->are_recorded;
+    return places && places->as_recorded;
 }
 
 }  // namespace
@@ -67,18 +69,28 @@ bool asks_for_change(const MigrateRequest& options) {
     return std::ranges::any_of(given, [](const std::string* text) { return !text->empty(); });
 }
 
+bool only_reads(const MigrateRequest& options) {
+    if (!options.import_from.empty() || options.prune || !options.data_store.empty()) return false;
+    return !options.export_to.empty() || !asks_for_change(options);
+}
+
 void check_managed_options(const MigrateRequest& options) {
     if (!options.import_from.empty() && !options.export_to.empty())
         throw Error{Exit::usage, "--import and --export exclude each other"};
     if (!options.import_from.empty() && !options.fallback.empty())
         throw Error{Exit::usage, "--import and --fallback exclude each other"};
     for (const auto& [name, given] :
-         {std::pair{"--replicas", &options.replicas}, std::pair{"--assignment", &options.assignment}})
-        if (!options.export_to.empty() && !given->empty())
-            throw Error{Exit::usage, "--export and {} exclude each other", name};
+         {std::pair{"--replicas", !options.replicas.empty()}, std::pair{"--assignment", !options.assignment.empty()},
+          std::pair{"--prune", options.prune}})
+        if (!options.export_to.empty() && given) throw Error{Exit::usage, "--export and {} exclude each other", name};
     if (!options.job.empty() && options.import_from.empty()) throw usage_error("--job: requires --import");
     if (!options.iteration.empty() && options.import_from.empty() && options.fallback.empty())
         throw usage_error("--iteration: requires --import or --fallback");
+    const bool moves = !options.import_from.empty() || !options.export_to.empty() || asks_for_change(options);
+    for (const auto& [name, given] :
+         {std::pair{"--fallback", !options.fallback.empty()}, std::pair{"--restart", options.restart},
+          std::pair{"--pin", options.plan.pin}, std::pair{"--spare", !options.plan.spare.empty()}})
+        if (given && !moves) throw usage_error("{}: requires a change such as --to LAYOUT", name);
     seconds_within(options);
     if (!options.background_rate.empty() && options.export_to.empty())
         throw usage_error("--background-rate: requires --export");
@@ -110,10 +122,15 @@ std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
 std::string digest_of_request(const Managed& run) {
     Fingerprint print;
     mpi::all_or_none(run.comm, [&] {
-        const Wanted wanted = wanted_of(run);
-        print.add(request_text(run.options, run.team, wanted.layout, wanted.format));
+        const RequestedState requested = requested_state(run);
+        print.add(request_text(run.options, run.team, requested.layout, requested.format));
     });
     return hex(print.value());
+}
+
+void check_export_place(const std::filesystem::path& output, const std::filesystem::path& store) {
+    if (is_inside(output, store))
+        throw usage_error("--export {}: is inside the store {}", output.string(), store.string());
 }
 
 std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Team& team) {
@@ -126,9 +143,12 @@ std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Te
 }
 
 void keep_replicas(const Managed& run, MigrateRequest& options, Output& out) {
-    if (!options.replicas.empty() || !run.survey.manifest) return;
-    const int before = run.survey.manifest->replicas;
     const auto hosts = static_cast<int>(std::ranges::count_if(run.team.hosts, remains));
+    if (!options.replicas.empty() || !run.survey.manifest) {
+        mpi::all_or_none(run.comm, [&] { require_hosts(positive(options.replicas, "--replicas", 1), hosts); });
+        return;
+    }
+    const int before = std::max(run.survey.manifest->replicas, run.survey.manifest->requested_replicas);
     if (hosts < before)
         out.note("--replicas {} instead of {}: only {} can store files; pass --replicas {} when there are more hosts",
                  hosts, before, counted(static_cast<std::size_t>(hosts), "host"), before);
@@ -154,7 +174,7 @@ void check_position_stays(const Managed& run, const nlohmann::ordered_json& stor
 bool is_done(const Managed& run, const StoreCheck& check, const std::string& request) {
     const formats::Manifest& current = *run.survey.manifest;
     if (!check.notes.empty() || !check.lost_tensors.empty()) return false;
-    if (current.request != request && !has_what_is_wanted(run)) return false;
+    if (current.request != request && !matches_request(run)) return false;
     return std::ranges::all_of(current.hosts, [&](const formats::ManifestHost& host) {
         const auto here = std::ranges::find(run.team.hosts, host.name, &Host::name);
         return here != run.team.hosts.end() && run.survey.has_current[here - run.team.hosts.begin()];

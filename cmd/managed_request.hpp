@@ -13,8 +13,15 @@ namespace tpx::cli {
 /// Whether the options request a change, not only the end of an interrupted switch or pruning.
 bool asks_for_change(const MigrateRequest& options);
 
+/// Whether a run only reads the stores: an export, or a run that prints the current state. Then it does not keep other
+/// runs from changing them.
+bool only_reads(const MigrateRequest& options);
+
 /// Throws Error (usage) if options exclude or require each other, or a name is invalid.
 void check_managed_options(const MigrateRequest& options);
+
+/// Throws Error (usage) if --export would write into the store of this host: the next run could remove it.
+void check_export_place(const std::filesystem::path& output, const std::filesystem::path& store);
 
 /// The hosts of --rejoin. Throws Error (usage) if one of them is unknown.
 std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Team& team);
@@ -32,7 +39,7 @@ std::string hex(std::uint64_t number);
 std::string digest_of_request(const Managed& run);
 
 /// Sets --replicas, if it is not given, to the number of the stores, or to that of the hosts that can store files, if
-/// they are fewer; a note then says so.
+/// they are fewer; a note then says so. Throws an mpi::AgreedError (usage) if the given number is greater. Collective.
 void keep_replicas(const Managed& run, MigrateRequest& options, Output& out);
 
 /// Throws an mpi::AgreedError (usage) if --data has another position than the current state, whose position is

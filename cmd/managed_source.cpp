@@ -77,11 +77,14 @@ Migration plan_shared(const Managed& run, const std::string& path, Purpose purpo
 }
 
 Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs::path>* only, Purpose purpose,
-                        ReadRecord& record) {
+                        ReadRecord& record, const std::vector<StoredFile>& to_be) {
     Mirror mirror{run.comm, origin.own, static_cast<int>(run.team.host), only, formats::answer_about};
     record.seal();
     origin.folder = mirror.folder();
     origin.files = mirror.files();
+    for (const StoredFile& file : to_be)
+        for (StoredFile& stored : origin.files)
+            if (stored.path == file.path) stored.hosts = file.hosts;
     const bool rehearses = only != nullptr && plans_on_first(run.options);
     Migration job = migration_of_mirror(run.options, run.team, mirror, origin, purpose,
                                         rehearses ? Planners::first : Planners::all);
@@ -145,7 +148,7 @@ ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purp
         PlainStore own;
         mpi::all_or_none(run.comm, [&] { own = plain_store(path, run.team.hosts[run.team.host]); });
         job.migration =
-            plan_mirrored(run, {.named = path, .own = own.folder, .held = own.held}, nullptr, purpose, record);
+            plan_mirrored(run, {.named = path, .own = own.folder, .held = own.held}, nullptr, purpose, record, {});
     }
     mpi::all_or_none(run.comm, [&] {
         job.model = model_of(job.migration);
@@ -156,8 +159,12 @@ ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purp
     return job;
 }
 
+void require_intact(const Managed& run, const StoreCheck& check) {
+    if (!check.lost_tensors.empty()) throw mpi::AgreedError{nothing_intact(run, check)};
+}
+
 ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose purpose, ReadRecord& record,
-                            Output& out) {
+                            Output& out, const std::vector<StoredFile>& to_be) {
     const formats::Manifest& current = *run.survey.manifest;
     if (!check.lost_tensors.empty()) {
         const Error lost = nothing_intact(run, check);
@@ -178,7 +185,7 @@ ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose
         if (std::ranges::binary_search(file.hosts, static_cast<int>(run.team.host))) own.push_back(file.path);
     const Origin origin{.named = fmt::format("{}/current", run.options.store),
                         .own = run.store.state(state_name(current))};
-    return {.migration = plan_mirrored(run, origin, &own, purpose, record),
+    return {.migration = plan_mirrored(run, origin, &own, purpose, record, to_be),
             .job = current.job,
             .iteration = current.iteration,
             .model = current.model};

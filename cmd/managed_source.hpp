@@ -34,8 +34,9 @@ struct ManagedJob {
     Migration migration;
     std::string job;
     std::int64_t iteration = 0;
-    std::string model;       ///< see Manifest
-    bool is_import = false;  ///< read from a checkpoint instead of the stores
+    std::string model;                 ///< see Manifest
+    bool is_import = false;            ///< read from a checkpoint instead of the stores
+    std::optional<MigrateDone> saved;  ///< with --within: what was done before, to save what only leaving hosts had
 };
 
 /// Plans the migration of the checkpoint at `path`, which is on shared storage or, if `path` contains "{host}", in a
@@ -47,10 +48,14 @@ ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purp
 /// plan that saves the state of leaving hosts.
 bool plans_on_first(const MigrateRequest& options);
 
+/// Throws an mpi::AgreedError (no) that names the tensors of which no host has an intact copy, if there are any.
+void require_intact(const Managed& run, const StoreCheck& check);
+
 /// Plans the migration of the current state from its intact files or, if these lack tensors, from --fallback. Without
 /// --fallback, throws an mpi::AgreedError (no) that names the tensors of which no host has an intact copy. If
-/// plans_on_first(), ranks other than 0 may get an empty Migration. Collective.
+/// plans_on_first(), ranks other than 0 may get an empty Migration. For a dry run, `to_be` are files that other hosts
+/// would have by then. Collective.
 ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose purpose, ReadRecord& record,
-                            Output& out);
+                            Output& out, const std::vector<StoredFile>& to_be = {});
 
 }  // namespace tpx::cli

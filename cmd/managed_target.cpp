@@ -5,15 +5,17 @@
 #include "cmd/migrate_ranks.hpp"
 #include "cmd/migrate_run.hpp"
 #include "cmd/positive.hpp"
+#include "cmd/prune_stores.hpp"
 #include "cmd/room_check.hpp"
+#include "cmd/staged_state.hpp"
 #include "cmd/store_checksums.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/driver.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/path.hpp"
-#include "lib/core/write_file.hpp"
 #include "lib/exec/draft_files.hpp"
+#include "lib/exec/journal.hpp"
 
 #include <unistd.h>
 
@@ -75,6 +77,19 @@ void check_room_for_export(const Managed& run, const HostPart& part, const fs::p
     });
 }
 
+/// Where this host keeps its journals of an export: in a folder of its own, because the journals of an output must be
+/// of one job, and each host writes other files. Collective.
+JournalPlace journal_of_host(const Managed& run, const PartialDirectory& partial, std::uint64_t request) {
+    JournalPlace place{partial.path() / journal_folder / fmt::format("host{}", run.team.host), request, 0};
+    std::string attempt = "0";
+    mpi::all_or_none(run.comm, [&] {
+        if (partial.attempt() > 0 && run.host.rank() == 0) attempt = std::to_string(next_attempt(place.output));
+    });
+    mpi::broadcast(run.host, attempt);
+    place.attempt = std::stoi(attempt);
+    return place;
+}
+
 /// By host, whether it is one of the hosts of `manifest`.
 std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest) {
     std::vector<bool> members(team.hosts.size());
@@ -82,15 +97,6 @@ std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest
         members[h] =
             std::ranges::find(manifest.hosts, team.hosts[h].name, &formats::ManifestHost::name) != manifest.hosts.end();
     return members;
-}
-
-/// Writes the manifest in `folder`. A run that was killed while it did so may have left a manifest under a temporary
-/// name, which must not become part of the state.
-void write_manifest(const fs::path& folder, const formats::Manifest& manifest) {
-    for (const std::string& name : list_directory(folder))
-        if (name.starts_with(formats::manifest_name) && ::unlink((folder / name).c_str()) != 0)
-            throw system_failure(folder / name, errno);
-    write_file(folder / formats::manifest_name, formats::to_text(manifest));
 }
 
 /// Writes the manifest beside the files, and gives the folder its final name in staging. All is on disk on return.
@@ -125,17 +131,36 @@ void add_ranks(formats::Manifest& manifest, const Migration& migration, const st
     }
 }
 
-/// With --prune, frees space before writing: on hosts that have the current state, removes earlier states, and what
-/// other changes left in staging. Not for a state that is read from a checkpoint: nobody has checked the current one
-/// then. Nor with --within, whose second change is planned from files of the state before the save.
-void prune_before(const Managed& run, const ManagedJob& job, const std::string& change) {
-    if (!run.options.prune || job.is_import || !run.options.within.empty() || run.host.rank() != 0 ||
-        !run.survey.has_current[run.team.host])
-        return;
-    for (const std::string& state : run.store.states())
-        if (epoch_of_name(state) < run.survey.manifest->epoch) run.store.remove_unused_state(state);
-    for (const std::string& name : run.store.stagings())
-        if (!name.starts_with(change) && !name.starts_with(set_aside)) run.store.remove_staging(name);
+/// Writes and checks the files of the new state in staging; adds their checksums to `manifest`. Collective.
+MigrateDone stage(const Managed& run, const ManagedJob& job, const std::vector<bool>& members, const ReadRecord& record,
+                  std::uint64_t request, formats::Manifest& manifest, Patience& patience) {
+    ExecOptions exec = limits_of(run.comm, run.options, job.migration);
+    std::optional<HostPart> part;
+    std::optional<PartialDirectory> partial;
+    const fs::path output = run.store.staging(manifest.change);
+    mpi::all_or_none(run.comm, [&] {
+        prune_before(run, job);
+        // An earlier run may have completed this folder without completing those of the other hosts.
+        if (run.host.rank() == 0) run.store.remove_staging(manifest.change);
+        part.emplace(part_of_host(job.migration, run.team.host, {}));
+        if (run.host.rank() == 0 && members[run.team.host])
+            check_room_in_store(run.store, *part, manifest, run.options.prune);
+    });
+    together(run.comm, [&] { partial.emplace(run.host, naming_of(run, output, request, part->draft)); });
+    patience.set_end("; the stores are as they were; run the same command to continue");
+    exec.cancelled = run.signal();
+    exec.journal = JournalPlace{partial->path(), request, partial->attempt()};
+    const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
+    FileCrcs crcs{part->draft};
+    exec.file_crcs = &crcs;
+    return keeping(*partial, [&] {
+        const Made made = make_files(host_run, partial->path(), record, exec);
+        together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.give_names(); });
+        // `crcs` lacks what earlier runs wrote.
+        add_checksums(host_run, partial->path(), made.report.bytes_kept == 0 ? &crcs : nullptr, exec.threads, manifest);
+        complete_staging(host_run, members, manifest, *partial);
+        return sum_of(host_run, made);
+    });
 }
 
 }  // namespace
@@ -173,46 +198,34 @@ formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, cons
 }
 
 ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const formats::Manifest& planned,
-                            const ReadRecord& record, Patience& patience) {
+                            const ReadRecord& record, Patience& patience, Output& out) {
     const std::vector<bool> members = members_of(run.team, planned);
-    ExecOptions exec = limits_of(run.comm, run.options, job.migration);
-    const std::uint64_t request = agreed_request(run.comm, job.migration, planned.change, record, run.host.rank() == 0);
-    ManagedDone result{.manifest = planned};
+    const std::uint64_t request =
+        agreed_request(run.comm, job.migration, planned.request, record, run.host.rank() == 0);
+    ManagedDone result{.done = {}, .manifest = planned};
     result.manifest.plan = fmt::format("{:016x}", request);
-    std::optional<HostPart> part;
-    std::optional<PartialDirectory> partial;
-    const fs::path output = run.store.staging(planned.change);
-    mpi::all_or_none(run.comm, [&] {
-        prune_before(run, job, planned.change);
-        // An earlier run may have completed this folder without completing those of the other hosts.
-        if (run.host.rank() == 0) run.store.remove_staging(planned.change);
-        limit_modes(record, job.migration.origin.own, output);
-        part.emplace(part_of_host(job.migration, run.team.host, {}));
-        if (run.host.rank() == 0 && members[run.team.host])
-            check_room_in_store(run.store, *part, planned, run.options.prune);
-    });
-    together(run.comm, [&] { partial.emplace(run.host, naming_of(run, output, request, part->draft)); });
-    patience.set_end("; the stores are as they were; run the same command to continue");
-    exec.cancelled = run.signal();
-    exec.journal = JournalPlace{partial->path(), request, partial->attempt()};
-    const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
-    FileCrcs crcs{part->draft};
-    exec.file_crcs = &crcs;
-    return keeping(*partial, [&] {
-        const Made made = make_files(host_run, partial->path(), record, exec);
-        together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.give_names(); });
-        // `crcs` lacks what earlier runs wrote.
-        add_checksums(host_run, partial->path(), made.report.bytes_kept == 0 ? &crcs : nullptr, exec.threads,
-                      result.manifest);
-        complete_staging(host_run, members, result.manifest, *partial);
-        patience.set_end("; run the same command to end the switch", exit_after_commit);
+    mpi::all_or_none(run.comm,
+                     [&] { limit_modes(record, job.migration.origin.own, run.store.staging(planned.change)); });
+    if (!run.options.restart && take_over_staging(run, members, result.manifest, result.done)) {
+        out.note("an earlier run has written all files of the new state: only the switch remained");
+    } else {
+        remove_old_staging(run, planned.change, out);
+        result.done = stage(run, job, members, record, request, result.manifest, patience);
+    }
+    patience.set_end("; run the same command to end the switch", exit_after_commit);
+    try {
         switch_stores(run.comm, run.team, run.store,
                       {{planned.change, planned.epoch, state_name(planned), formats::SwitchRecord::Says::prepared,
                         run.options.decision_dir},
                        members});
-        result.done = sum_of(host_run, made);
-        return result;
-    });
+    } catch (const mpi::AgreedError& error) {
+        if (error.exit() == exit_after_commit) throw;
+        throw mpi::AgreedError{Error{error.exit(),
+                                     "{}; the new state is kept; run the same command to continue, or add "
+                                     "--restart to start over",
+                                     error.what()}};
+    }
+    return result;
 }
 
 MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint64_t request, const ReadRecord& record,
@@ -226,21 +239,22 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
         part.emplace(part_of_host(job.migration, run.team.host, {}));
     });
     check_room_for_export(run, *part, output);
-    Naming naming = naming_of(run, output, request, part->draft);
     exec.pace = run.pace;
-    naming.restart = true;  // each host writes its files without a journal
-    PartialDirectory partial{run.comm, std::move(naming)};
+    PartialDirectory partial{run.comm, naming_of(run, output, request, job.migration.conversion.draft)};
     patience.set_end(fmt::format("; {} is unfinished", partial.path().string()));
     exec.cancelled = run.signal();
+    exec.journal = journal_of_host(run, partial, request);
     const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
-    const Made made = make_files(host_run, partial.path(), record, exec);
-    together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
-    patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
-    const Published published = job.migration.target.format->is_one_file
-                                    ? partial.commit_file(std::string{job.migration.target.format->file_name})
-                                    : partial.commit();
-    if (!published.fault.empty()) throw mpi::AgreedError{Error{exit_after_commit, "{}", published.fault}};
-    return sum_of(host_run, made);
+    return keeping(partial, [&] {
+        const Made made = make_files(host_run, partial.path(), record, exec);
+        together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
+        patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
+        const Published published = job.migration.target.format->is_one_file
+                                        ? partial.commit_file(std::string{job.migration.target.format->file_name})
+                                        : partial.commit();
+        if (!published.fault.empty()) throw mpi::AgreedError{Error{exit_after_commit, "{}", published.fault}};
+        return sum_of(host_run, made);
+    });
 }
 
 }  // namespace tpx::cli

@@ -9,6 +9,7 @@
 #include "cmd/migrate_report.hpp"
 #include "cmd/migrate_run.hpp"
 #include "cmd/output.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/room_check.hpp"
 #include "formats/files/stores.hpp"
@@ -22,6 +23,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <future>
 #include <optional>
 #include <thread>
@@ -45,9 +47,7 @@ Naming naming_of(const MigrateRequest& options, const fs::path& output, std::uin
 /// The output must be new, and no part of what is read.
 void check_place(const fs::path& store, const fs::path& output) {
     if (entry_exists(output)) throw failure("{}: already exists", output.string());
-    const fs::path folder = fs::absolute(store).lexically_normal(), inside = fs::absolute(output).lexically_normal();
-    if (std::ranges::mismatch(folder, inside).in1 == folder.end())
-        throw failure("{}: is inside the store {}", output.string(), store.string());
+    if (is_inside(output, store)) throw failure("{}: is inside the store {}", output.string(), store.string());
 }
 
 /// Gives all hosts' files their final names, once all are on disk everywhere.
@@ -171,11 +171,11 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     MigrateDone done = move(comm, options, team, job, record, check, limits, *signals, patience);
     signals.reset();
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    report(job, {source, options.output}, &done, out);
-    out.finish();
+    const std::string fault = report_done(comm, job, {source, options.output}, done, out);
     write_launch(comm, options, rank_places(job), options.output);
     hold_state(comm, options, team, formats::store_of(options.output, team.hosts[team.host]), rank_places(job),
                HeldState::written, out);
+    require_reported(fault, options.output);
     return Exit::success;
 }
 
@@ -207,6 +207,8 @@ void run_migrate(const MigrateOptions& options, Output& out) { run_migrate(Migra
 
 void run_migrate(const MigrateRequest& given, Output& out) {
     check_plain_options(given);
+    // Without a reader, what is printed after the change must not end the process with another exit status.
+    if (!given.dry_run) std::signal(SIGPIPE, SIG_IGN);
     in_ranks([&](const mpi::Comm& comm) {
         return with_patience(comm, given.limits.patience, [&](Patience& patience) {
             MigrateRequest options = given;
@@ -223,7 +225,7 @@ void run_migrate(const MigrateRequest& given, Output& out) {
             });
             const Exit exit = options.store.empty() ? migrate_folders(comm, options, patience, out)
                                                     : migrate_managed(comm, options, patience, out);
-            out.finish();
+            mpi::all_or_none(comm, [&] { out.finish(); });
             return exit;
         });
     });

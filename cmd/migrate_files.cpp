@@ -35,6 +35,14 @@ std::size_t host_for_copy(std::span<const Host> hosts, const std::vector<std::ui
     return best;
 }
 
+/// Whether all hosts in `has` are in one switch group.
+bool are_in_one_group(const std::vector<bool>& has, const std::vector<std::uint32_t>& groups) {
+    const auto first = static_cast<std::size_t>(std::ranges::find(has, true) - has.begin());
+    for (std::size_t h = first; h < has.size(); ++h)
+        if (has[h] && groups[h] != groups[first]) return false;
+    return true;
+}
+
 /// The hosts that have a file.
 std::vector<bool> hosts_of_file(const std::vector<std::vector<bool>>& files, std::size_t file) {
     std::vector<bool> has;
@@ -169,11 +177,14 @@ std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<co
     return files;
 }
 
-void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies) {
-    const auto count = std::ranges::count_if(hosts, remains);
-    if (count < copies)
+void require_hosts(int copies, int hosts) {
+    if (hosts < copies)
         throw Error{Exit::usage, "--replicas {}: only {} can keep files; add hosts or use fewer replicas", copies,
-                    counted(static_cast<std::size_t>(count), "host")};
+                    counted(static_cast<std::size_t>(hosts), "host")};
+}
+
+void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies) {
+    require_hosts(copies, static_cast<int>(std::ranges::count_if(hosts, remains)));
     const auto partners = partners_of(files, hosts, draft, copies);
     const std::vector<std::uint32_t> groups = switch_groups(hosts);
     const std::vector<std::uint64_t> no_load(hosts.size());
@@ -188,6 +199,12 @@ void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> h
                 next < choice.size() ? choice[next++] : host_for_copy(hosts, groups, has, first, no_load);
             has[host] = files[host][f] = true;
         }
+        // The copies that the layout itself needs can all be in one switch group.
+        if (copies < 2 || !are_in_one_group(has, groups)) continue;
+        const std::size_t host = host_for_copy(hosts, groups, has, first, no_load);
+        if (host == hosts.size()) continue;
+        has[host] = true;
+        files[host][f] = !are_in_one_group(has, groups);
     }
 }
 

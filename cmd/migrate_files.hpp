@@ -21,9 +21,13 @@ std::vector<Piece> pieces_of_ranks(const Migration& job, const std::vector<std::
 std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<const Host> hosts,
                                               const std::vector<std::set<std::uint32_t>>& files_of_ranks);
 
+/// Throws Error (usage) if `hosts` hosts cannot keep `copies` copies of each file.
+void require_hosts(int copies, int hosts);
+
 /// Assigns each file to at least `copies` hosts. All files that only one host has get their other copies on the same
-/// hosts, which are of other switch groups if possible, and chosen so that all hosts keep about as many bytes. Throws
-/// Error (usage) if fewer than `copies` hosts can keep files.
+/// hosts, which are of other switch groups if possible, and chosen so that all hosts keep about as many bytes. With two
+/// or more copies, each file is in two switch groups, if there are as many. Throws Error (usage) if fewer than `copies`
+/// hosts can keep files.
 void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies);
 
 /// By host and file: each file is written by the host that already has most of its bytes; if several have as many, by

@@ -92,6 +92,10 @@ Forecast forecast_of(const Migration& job, const MigrateRequest& options, const 
     }
     std::ranges::sort(forecast.assumed_rates);
     forecast.messages = count_messages(job.change.parcels, job.change.relocation.transfers, hosts.size());
+    if (job.leaving && !job.leaving->sends.empty()) {
+        forecast.save_seconds = job.leaving->seconds;
+        forecast.messages += job.leaving->messages;
+    }
     const auto fullest = std::ranges::max_element(stored) - stored.begin();
     (void)part_of_host(job, static_cast<std::uint32_t>(fullest), {});  // takes memory, as in a run that writes
     forecast.plan_memory = peak_memory();
@@ -102,6 +106,7 @@ Forecast forecast_of(const Migration& job, const MigrateRequest& options, const 
 nlohmann::ordered_json to_json(const Forecast& forecast) {
     return {{"seconds", forecast.seconds()},
             {"check_seconds", forecast.check_seconds},
+            {"save_seconds", forecast.save_seconds},
             {"plan_seconds", forecast.plan_seconds},
             {"move_seconds", forecast.move.seconds},
             {"bottleneck",
@@ -118,8 +123,10 @@ nlohmann::ordered_json to_json(const Forecast& forecast) {
 }
 
 void print_forecast(const Forecast& forecast, std::uint64_t bytes_between_hosts, Output& out) {
-    const std::pair<const char*, double> phases[] = {
-        {"check files", forecast.check_seconds}, {"plan", forecast.plan_seconds}, {"move", forecast.move.seconds}};
+    const std::pair<const char*, double> phases[] = {{"check files", forecast.check_seconds},
+                                                     {"save", forecast.save_seconds},
+                                                     {"plan", forecast.plan_seconds},
+                                                     {"move", forecast.move.seconds}};
     std::vector<std::string> words;
     for (const auto& [phase, seconds] : phases)
         if (seconds > 0) words.push_back(fmt::format("{} {}", phase, format_seconds(seconds)));

@@ -2,8 +2,10 @@
 #include "cmd/migrate_leaving.hpp"
 
 #include "cmd/job_log.hpp"
+#include "cmd/managed_request.hpp"
 #include "cmd/managed_target.hpp"
 #include "cmd/migrate_report.hpp"
+#include "cmd/positive.hpp"
 #include "formats/files/plan/host_names.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
@@ -90,17 +92,30 @@ void give_up(StoreCheck& check, const formats::Manifest& manifest, const std::ve
         run.options.store, in_words(plan), run.survey.manifest->iteration}};
 }
 
-void save(Managed& run, const MigrateRequest& options, const ManagedJob& job, const ReadRecord& record,
-          Patience& patience, Output& out) {
+MigrateDone save(Managed& run, const MigrateRequest& options, const ManagedJob& job, const ReadRecord& record,
+                 Patience& patience, Output& out) {
     Fingerprint request;
     request.add("save what only leaving hosts have");
     request.add(options.leaving);
     request.add(run.survey.manifest->request);
     const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey, nullptr, run.stop};
-    const ManagedDone done = write_to_stores(
-        saving, job, manifest_to_be(saving, job, fmt::format("{:016x}", request.value())), record, patience);
-    run.survey = survey_stores(run.comm, run.team, run.store, {});
+    formats::Manifest manifest = manifest_to_be(saving, job, fmt::format("{:016x}", request.value()));
+    manifest.requested_replicas = positive(run.options.replicas, "--replicas", 1);  // should this run end here
+    const ManagedDone done = write_to_stores(saving, job, manifest, record, patience, out);
+    run.survey = survey_stores(run.comm, run.team, run.store, rejoining_hosts(run.options, run.team));
     out.note("saved: {} has all files on hosts that remain", state_name(done.manifest));
+    return done.done;
+}
+
+/// The files that `job` would write, with the hosts that would have them.
+std::vector<StoredFile> files_to_be(const Migration& job) {
+    std::vector<StoredFile> files;
+    for (std::size_t f = 0; f < job.conversion.draft.files.size(); ++f) {
+        files.push_back({job.conversion.draft.files[f].path, job.conversion.draft.files[f].size, {}});
+        for (std::size_t h = 0; h < job.files_of_hosts.size(); ++h)
+            if (job.files_of_hosts[h][f]) files.back().hosts.push_back(static_cast<int>(h));
+    }
+    return files;
 }
 
 /// The seconds since `start` on rank 0, the same on all ranks.
@@ -129,12 +144,13 @@ std::optional<double> seconds_within(const MigrateRequest& options) {
     return number * scale;
 }
 
-std::optional<LeavingPlan> save_from_leaving_hosts(Managed& run, StoreCheck& check, Patience& patience, Output& out,
-                                                   std::chrono::steady_clock::time_point start) {
+std::optional<SavedFromLeaving> save_from_leaving_hosts(Managed& run, StoreCheck& check, Patience& patience,
+                                                        Output& out, std::chrono::steady_clock::time_point start) {
     const std::optional<double> within = seconds_within(run.options);
     if (!within || !check.lost_tensors.empty()) return std::nullopt;
     const std::vector<bool> leaving = leaving_hosts(run);
-    LeavingPlan plan{.within = *within};
+    SavedFromLeaving saved{.plan = {.within = *within}, .done = {}, .files = {}};
+    LeavingPlan& plan = saved.plan;
     for (const StoredFile& file : check.files) {
         if (!is_only_on(file, leaving)) continue;
         ++plan.files;
@@ -151,17 +167,22 @@ std::optional<LeavingPlan> save_from_leaving_hosts(Managed& run, StoreCheck& che
     }
     plan.passed = agreed_seconds(run.comm, start);
     log_event("leaving", {{"plan", leaving_json(plan)}});
-    if (plan.is_in_time() || run.options.fallback.empty()) {
-        if (!plan.is_in_time() && plan.assumed.empty()) refuse_late(run, plan, out);
-        out.note("{}", in_words(plan));
-        if (!job || run.options.dry_run) return plan;
-        save(run, options, *job, record, patience, out);
-        check = check_by_manifest(run);
-    } else {
+    if (!plan.is_in_time() && !run.options.fallback.empty()) {
         out.note("{}", in_words(plan));
         give_up(check, *run.survey.manifest, leaving);
+        return saved;
     }
-    return plan;
+    if (!plan.is_in_time() && plan.assumed.empty()) refuse_late(run, plan, out);
+    out.note("{}", in_words(plan));
+    if (!job) return saved;
+    add_transfers(plan, job->migration.change);
+    if (run.options.dry_run) {
+        saved.files = files_to_be(job->migration);
+    } else {
+        saved.done = save(run, options, *job, record, patience, out);
+        check = check_by_manifest(run);
+    }
+    return saved;
 }
 
 }  // namespace tpx::cli

@@ -11,8 +11,11 @@
 #include "cmd/migrate_launch.hpp"
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_report.hpp"
+#include "cmd/migrate_run.hpp"
 #include "cmd/positive.hpp"
+#include "cmd/prune_stores.hpp"
 #include "cmd/ranks.hpp"
+#include "cmd/staged_state.hpp"
 #include "cmd/store_locks.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/driver.hpp"
@@ -67,18 +70,6 @@ StoreCheck check_current(const Managed& run) {
     mpi::all_or_none(run.comm, [&] { threads = threads_of(run.comm, run.options.limits); });
     return check_state(run.comm, run.host, run.team, run.store, run.survey, threads, run.pace,
                        run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
-}
-
-void prune(const Managed& run, const std::vector<bool>& hosts) {
-    mpi::all_or_none(run.comm, [&] {
-        if (run.host.rank() != 0 || !hosts[run.team.host]) return;
-        const std::string current = run.store.current();
-        for (const std::string& state : run.store.states())
-            if (state != current && epoch_of_name(state) <= epoch_of_name(current))
-                run.store.remove_unused_state(state);
-        for (const std::string& name : run.store.stagings())
-            if (!name.starts_with(set_aside)) run.store.remove_staging(name);
-    });
 }
 
 /// The data position in the current state, which a host that has this state reads; null if there is none. Collective.
@@ -154,8 +145,15 @@ Exit end_without_change(const Managed& run, Output& out) {
     CurrentRanks ranks = current_ranks(run);
     ranks.data_store = run.options.data_store;
     ranks.data_copies = copies_of_current(run, ranks);
-    report_current(run.options.store, *run.survey.manifest, ranks, out);
-    out.finish();
+    if (const std::string hosts = hosts_with_staging(run); !hosts.empty() && !run.options.prune)
+        out.note(
+            "staging of {} contains what an unfinished change left; the command of this change continues it, and "
+            "another change or --prune removes it",
+            hosts);
+    mpi::all_or_none(run.comm, [&] {
+        report_current(run.options.store, *run.survey.manifest, ranks, out);
+        out.finish();
+    });
     if ((run.options.hold.empty() && run.options.plan.launch.empty()) || run.options.dry_run) return Exit::success;
     if (!ranks.places)
         throw mpi::AgreedError{
@@ -178,7 +176,7 @@ Exit export_state(const Managed& run, ManagedJob& job, const ReadRecord& record,
         agreed_request(run.comm, job.migration, run.options.export_to, record, run.host.rank() == 0);
     MigrateDone done = write_to_shared(run, job, request, record, patience);
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    report(job.migration, places, &done, out);
+    require_reported(report_done(run.comm, job.migration, places, done, out), places.to);
     return Exit::success;
 }
 
@@ -195,20 +193,20 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     formats::Manifest manifest = manifest_to_be(run, job, request);
     copy_data(run, job);
     if (run.options.dry_run) {
+        const auto& leaving = job.migration.leaving;
+        if (leaving && !leaving->sends.empty()) ++manifest.epoch;  // the state that is saved first has one, too
         report_dry_run(run, job, places, &manifest, out);
         return Exit::success;
     }
-    ManagedDone made = write_to_stores(run, job, manifest, record, patience);
-    if (run.options.prune) {
-        std::vector<bool> hosts;
-        for (const Host& host : run.team.hosts) hosts.push_back(remains(host));
-        prune(run, hosts);
-    }
+    ManagedDone made = write_to_stores(run, job, manifest, record, patience, out);
+    if (job.saved) add(made.done, *job.saved);
+    std::string fault = run.options.prune ? prune_after(run) : "";
     made.done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    report(job.migration, places, &made.done, out, &made.manifest);
-    out.finish();
+    const std::string unreported = report_done(run.comm, job.migration, places, made.done, out, &made.manifest);
+    if (fault.empty()) fault = unreported;
     write_launch(run.comm, run.options, rank_places(job.migration), places.state);
     hold(run, made.manifest, rank_places(job.migration), HeldState::written, out);
+    require_reported(fault, places.state);
     return Exit::success;
 }
 
@@ -251,7 +249,11 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
                 std::chrono::steady_clock::time_point start) {
     const bool exports = !options.export_to.empty();
     if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
-    if (!exports && !asks_for_change(options)) return end_without_change(run, out);
+    if (!exports && !asks_for_change(options)) {
+        // An earlier state can be the last one that is intact.
+        if (options.prune && !options.dry_run) require_intact(run, check_current(run));
+        return end_without_change(run, out);
+    }
     if (!exports) keep_replicas(run, options, out);
     if (options.position) check_position_stays(run, current_position(run));
     ReadRecord record;
@@ -269,11 +271,16 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     if (is_current(run, check, request, out) && !exports) return end_without_change(run, out);
     for (const std::string& note : check.notes) out.note("{}", note);
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
-    const std::optional<LeavingPlan> leaving = save_from_leaving_hosts(run, check, patience, out, start);
-    const bool is_planned = planned && !leaving;
-    ManagedJob job = is_planned ? std::move(*planned) : plan_from_stores(run, check, purpose, record, out);
-    if (planned && leaving) job.migration.choice = planned->migration.choice;
-    job.migration.leaving = leaving;
+    const std::optional<SavedFromLeaving> saved = save_from_leaving_hosts(run, check, patience, out, start);
+    const bool is_planned = planned && !saved;
+    ManagedJob job = is_planned ? std::move(*planned)
+                                : plan_from_stores(run, check, purpose, record, out,
+                                                   saved ? saved->files : std::vector<StoredFile>{});
+    if (planned && saved) job.migration.choice = planned->migration.choice;
+    if (saved) {
+        job.migration.leaving = saved->plan;
+        job.saved = saved->done;
+    }
     return exports ? export_state(run, job, record, patience, out, start)
                    : change_state(run, job, request, record, patience, out, start);
 }
@@ -301,19 +308,13 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
         if (!options.decision_dir.empty() && !path_is_directory(options.decision_dir))
             throw failure("{}: is not a folder that all hosts share (--decision-dir)", options.decision_dir);
         store.emplace(fs::absolute(formats::store_of(options.store, team.hosts[team.host])));
+        if (!options.export_to.empty()) check_export_place(options.export_to, store->folder());
+        if (!options.fallback.empty() && options.fallback.find("{host}") == options.fallback.npos &&
+            !path_exists(options.fallback))
+            out.note("--fallback {}: does not exist", options.fallback);
     });
-    StoreLock lock;
-    if (!options.dry_run) lock = lock_store(comm, host, *store, options);
-    if (lock.is_held)
-        if (const std::string note = recover_switch(comm, team, *store, outdated); !note.empty()) out.note("{}", note);
-    Managed run{comm, host, options, team, *store, survey_stores(comm, team, *store, outdated), pace ? &*pace : nullptr,
-                &stop};
-    Fd used;
-    if (only_reads(options) && !options.dry_run) {
-        if (!lock.is_held) out.note("{}: another tpx migrate is changing the stores", options.store);
-        used = use_current(run);
-        lock = {};
-    }
+    OpenStores stores = open_stores(comm, host, team, *store, options, outdated, out);
+    Managed run{comm, host, options, team, *store, std::move(stores.survey), pace ? &*pace : nullptr, &stop};
     for (std::size_t h = 0; h < team.hosts.size(); ++h)
         if (!run.survey.hosts[h].fault.empty())
             out.note("host '{}': its current state is not used: {}", team.hosts[h].name, run.survey.hosts[h].fault);

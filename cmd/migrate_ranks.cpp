@@ -34,15 +34,15 @@ std::vector<std::int32_t> free_devices_of(const Host& host) {
     return devices;
 }
 
-/// The devices of the ranks of `recorded` on `host`; `are_recorded` becomes false if they are not those in the
+/// The devices of the ranks of `recorded` on `host`; `as_recorded` becomes false if they are not those in the
 /// manifest, because one of these is lost.
-std::vector<std::int32_t> devices_of(const formats::ManifestHost& recorded, const Host& host, bool& are_recorded) {
+std::vector<std::int32_t> devices_of(const formats::ManifestHost& recorded, const Host& host, bool& as_recorded) {
     std::vector<std::int32_t> devices = recorded.devices;
     if (devices.empty())
         for (std::int32_t k = 0; k < std::ssize(recorded.ranks); ++k) devices.push_back(k);
     if (std::ranges::none_of(devices, [&](int device) { return device >= host.gpus || is_lost(host, device); }))
         return devices;
-    are_recorded = false;
+    as_recorded = false;
     return free_devices_of(host);
 }
 
@@ -68,7 +68,7 @@ std::optional<RankPlaces> rank_places(const formats::Manifest& manifest, std::sp
     for (const formats::ManifestHost& host : manifest.hosts) {
         const auto here = std::ranges::find(hosts, host.name, &Host::name);
         if (here == hosts.end()) return std::nullopt;
-        const std::vector<std::int32_t> devices = devices_of(host, *here, places.are_recorded);
+        const std::vector<std::int32_t> devices = devices_of(host, *here, places.as_recorded);
         if (devices.size() < host.ranks.size()) return std::nullopt;
         for (std::size_t k = 0; k < host.ranks.size(); ++k) {
             const auto rank = static_cast<std::size_t>(host.ranks[k]);

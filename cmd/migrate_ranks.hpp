@@ -21,7 +21,7 @@ struct RankPlaces {
     std::span<const Host> hosts;
     std::vector<std::uint32_t> host_of_rank;
     std::vector<std::int32_t> device_of_rank;  ///< counted within its host
-    bool are_recorded = true;                  ///< whether each device is the one for which the state was made
+    bool as_recorded = true;                   ///< whether each device is the one for which the state was made
 };
 
 /// Where the new ranks of a migration run; `job` must outlive the result.

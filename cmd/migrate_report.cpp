@@ -7,10 +7,12 @@
 #include "cmd/store_json.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
+#include "lib/exec/publish.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <numeric>
 
 namespace tpx::cli {
 namespace {
@@ -26,7 +28,8 @@ struct HostShare {
     std::uint64_t receives = 0;
 };
 
-std::vector<HostShare> shares_of(const Migration& job) {
+/// `done` is null for a plan. With --within, the bytes include those that save the state of leaving hosts first.
+std::vector<HostShare> shares_of(const Migration& job, const MigrateDone* done) {
     std::vector<HostShare> shares(job.change.hosts.size());
     const std::vector<std::uint32_t> hosts = hosts_of_ranks(job);
     for (std::size_t rank = 0; rank < hosts.size(); ++rank) shares[hosts[rank]].ranks.push_back(static_cast<int>(rank));
@@ -41,7 +44,19 @@ std::vector<HostShare> shares_of(const Migration& job) {
         shares[transfer.from].sends += transfer.end - transfer.begin;
         shares[transfer.to].receives += transfer.end - transfer.begin;
     }
+    const bool saves = job.leaving && !job.leaving->sends.empty();
+    for (std::size_t h = 0; h < shares.size(); ++h) {
+        shares[h].sends = done != nullptr ? done->sent[h] : shares[h].sends + (saves ? job.leaving->sends[h] : 0);
+        shares[h].receives =
+            done != nullptr ? done->received[h] : shares[h].receives + (saves ? job.leaving->receives[h] : 0);
+    }
     return shares;
+}
+
+std::uint64_t bytes_between_hosts(const std::vector<HostShare>& shares) {
+    std::uint64_t sum = 0;
+    for (const HostShare& share : shares) sum += share.sends;
+    return sum;
 }
 
 Json copies_json(const DataCopies& copies) {
@@ -53,22 +68,22 @@ Json copies_json(const DataCopies& copies) {
 
 Json migrate_json(const Migration& job, const MigratePlaces& places, const MigrateDone* done,
                   const formats::Manifest* manifest) {
+    const std::vector<HostShare> shares = shares_of(job, done);
     Json json{{"stores", places.from},
               {"output", places.to},
               {"format", formats::name(job.target.format)},
               {"layout", to_json(job.target.layout)},
               {"written", done != nullptr},
               {"notes", job.conversion.notes},
-              {"bytes_between_hosts", job.change.relocation.total.other_host},
+              {"bytes_between_hosts", bytes_between_hosts(shares)},
               {"hosts", Json::array()}};
-    const std::vector<HostShare> shares = shares_of(job);
     for (std::size_t h = 0; h < shares.size(); ++h)
         json["hosts"].push_back({{"name", job.change.hosts[h].name},
                                  {"ranks", shares[h].ranks},
                                  {"files", shares[h].files},
                                  {"bytes", shares[h].bytes},
-                                 {"sends", done == nullptr ? shares[h].sends : done->sent[h]},
-                                 {"receives", done == nullptr ? shares[h].receives : done->received[h]}});
+                                 {"sends", shares[h].sends},
+                                 {"receives", shares[h].receives}});
     if (job.batch > 0) json["global_batch"] = job.batch;
     if (job.position) json["data"] = to_json(*job.position);
     if (job.choice)
@@ -121,9 +136,15 @@ std::string in_words(const formats::Manifest& manifest) {
 }  // namespace
 
 Json leaving_json(const LeavingPlan& plan) {
-    return {{"within_seconds", plan.within}, {"elapsed_seconds", plan.passed},    {"files", plan.files},
-            {"bytes", plan.bytes},           {"send_seconds", plan.send_seconds}, {"save_seconds", plan.seconds},
-            {"in_time", plan.is_in_time()},  {"assumed_rates", plan.assumed}};
+    return {{"within_seconds", plan.within},
+            {"elapsed_seconds", plan.passed},
+            {"files", plan.files},
+            {"bytes", plan.bytes},
+            {"bytes_between_hosts", std::accumulate(plan.sends.begin(), plan.sends.end(), std::uint64_t{0})},
+            {"send_seconds", plan.send_seconds},
+            {"save_seconds", plan.seconds},
+            {"in_time", plan.is_in_time()},
+            {"assumed_rates", plan.assumed}};
 }
 
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
@@ -140,17 +161,35 @@ void report(const Migration& job, const MigratePlaces& places, const MigrateDone
     out.result("{}: {}, {} ({}), {}\n", places.to, formats::name(job.target.format), to_string(job.target.layout),
                counted(job.target.layout.ranks(), "rank"), counted(job.conversion.draft.tensors.size(), "tensor"));
     out.result("{:<12} {:>6} {:>6} {:>10} {:>10} {:>10}\n", "host", "ranks", "files", "stores", "sends", "receives");
-    const std::vector<HostShare> shares = shares_of(job);
+    const std::vector<HostShare> shares = shares_of(job, done);
     for (std::size_t h = 0; h < shares.size(); ++h)
         out.result("{:<12} {:>6} {:>6} {:>10} {:>10} {:>10}\n", job.change.hosts[h].name, shares[h].ranks.size(),
                    shares[h].files, format_size(shares[h].bytes), format_size(shares[h].sends),
                    format_size(shares[h].receives));
     print_copies(job.data_copies, out);
-    if (job.forecast) print_forecast(*job.forecast, job.change.relocation.total.other_host, out);
+    if (job.forecast) print_forecast(*job.forecast, bytes_between_hosts(shares), out);
     if (done == nullptr) return out.result("nothing was written (--dry-run)\n");
-    out.result("sent {} between hosts, read {} and wrote {} in {}\n",
-               format_size(job.change.relocation.total.other_host), format_size(done->report.bytes_read),
-               format_size(done->report.bytes_written), format_seconds(done->seconds));
+    out.result("sent {} between hosts, read {} and wrote {} in {}\n", format_size(bytes_between_hosts(shares)),
+               format_size(done->report.bytes_read), format_size(done->report.bytes_written),
+               format_seconds(done->seconds));
+}
+
+std::string report_done(const mpi::Comm& comm, const Migration& job, const MigratePlaces& places,
+                        const MigrateDone& done, Output& out, const formats::Manifest* manifest) {
+    std::string fault;
+    try {
+        report(job, places, &done, out, manifest);
+        out.finish();
+    } catch (const std::exception& error) {
+        fault = error.what();
+    }
+    mpi::broadcast(comm, fault);
+    return fault;
+}
+
+void require_reported(const std::string& fault, const std::string& output) {
+    if (!fault.empty())
+        throw mpi::AgreedError{Error{exit_after_commit, "{}; {} is complete and in place", fault, output}};
 }
 
 void report_current(const std::string& store, const formats::Manifest& manifest, const CurrentRanks& ranks,

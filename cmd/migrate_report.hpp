@@ -30,6 +30,15 @@ nlohmann::ordered_json leaving_json(const LeavingPlan& plan);
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
             const formats::Manifest* manifest = nullptr);
 
+/// The same for a change that is complete: its result cannot be denied if it cannot be printed. Returns why it could
+/// not be, the same on all ranks; empty: it was. Collective.
+std::string report_done(const mpi::Comm& comm, const Migration& job, const MigratePlaces& places,
+                        const MigrateDone& done, Output& out, const formats::Manifest* manifest = nullptr);
+
+/// Throws an mpi::AgreedError with exit_after_commit if `fault`, the result of report_done(), is not empty. `output` is
+/// what is complete.
+void require_reported(const std::string& fault, const std::string& output);
+
 /// What launchers and trainers need to know about the current state of managed stores.
 struct CurrentRanks {
     Index batch = 0;                  ///< samples of a global batch; 0: unknown

@@ -117,6 +117,19 @@ MigrateDone sum_of(const HostRun& run, const Made& made) {
     return done;
 }
 
+void add(MigrateDone& done, const MigrateDone& other) {
+    done.report.bytes_read += other.report.bytes_read;
+    done.report.bytes_written += other.report.bytes_written;
+    done.report.bytes_shared += other.report.bytes_shared;
+    done.report.bytes_kept += other.report.bytes_kept;
+    done.report.refused_direct = done.report.refused_direct || other.report.refused_direct;
+    done.messages += other.messages;
+    for (std::size_t h = 0; h < done.sent.size(); ++h) {
+        done.sent[h] += other.sent[h];
+        done.received[h] += other.received[h];
+    }
+}
+
 ExecOptions limits_of(const mpi::Comm& comm, const MigrateRequest& options, const Migration& job) {
     ExecOptions exec;
     // An exchange needs at most the smallest buffers that this allows, and ends before they are allocated.

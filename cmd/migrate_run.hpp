@@ -48,6 +48,9 @@ Made make_files(const HostRun& run, const std::filesystem::path& folder, const R
 /// What all hosts did together.
 MigrateDone sum_of(const HostRun& run, const Made& made);
 
+/// Adds what another migration of the same hosts did, except its time.
+void add(MigrateDone& done, const MigrateDone& other);
+
 /// Per-process resource limits. Collective.
 ExecOptions limits_of(const mpi::Comm& comm, const MigrateRequest& options, const Migration& job);
 

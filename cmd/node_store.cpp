@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,13 +44,34 @@ void remove_file(const fs::path& file) {
 
 }  // namespace
 
-Fd NodeStore::create_and_lock() const {
-    make_directories(folder_ / "states");
-    make_directories(folder_ / "staging");
-    sync_folder(folder_);
+CreatedStore::CreatedStore(const fs::path& store) {
+    for (const char* name : {"states", "staging"})
+        if (!path_exists(store / name)) folders_.push_back(store / name);
+    for (fs::path folder = store; !folder.empty() && !path_exists(folder); folder = folder.parent_path())
+        folders_.push_back(folder);
+    parts_ = {store / "states", store / "staging"};
+}
+
+void CreatedStore::create() const {
+    for (const fs::path& part : parts_) make_directories(part);
+    if (!parts_.empty()) sync_folder(parts_.front().parent_path());
+}
+
+void CreatedStore::remove_if_empty() noexcept {
+    try {
+        for (const fs::path& part : parts_)
+            if (!list_directory(part).empty()) return;
+        for (const fs::path& folder : folders_)
+            if (::rmdir(folder.c_str()) != 0) return;
+    } catch (const std::exception&) {  // an empty folder that is left does no harm
+    }
+}
+
+Fd NodeStore::create_and_lock(const CreatedStore& created) const {
     // Readers lock a store only for a moment, unless they end a switch that was interrupted.
     constexpr std::chrono::milliseconds patience{2000}, pause{50};
     for (std::chrono::milliseconds waited{0}; waited < patience; waited += pause) {
+        created.create();
         if (Fd lock = try_to_lock()) return lock;
         std::this_thread::sleep_for(pause);
     }
@@ -59,7 +81,10 @@ Fd NodeStore::create_and_lock() const {
 Fd NodeStore::try_to_lock() const {
     if (!path_is_directory(folder_)) return Fd{};
     Fd lock = open_file(folder_, O_RDONLY | O_DIRECTORY);
-    return ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK ? Fd{} : std::move(lock);
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return Fd{};
+    // The run that had the lock may have removed the store, which it had created.
+    struct stat status {};
+    return ::fstat(lock.get(), &status) == 0 && status.st_nlink == 0 ? Fd{} : std::move(lock);
 }
 
 Fd NodeStore::use_state(const std::string& state) const {
@@ -141,6 +166,21 @@ void NodeStore::take_in(const std::string& change, const std::string& state) con
     sync_folder(folder_ / "staging");
 }
 
+void NodeStore::put_back(const std::string& change, const std::string& state) const {
+    if (!entry_exists(this->state(state))) return;
+    if (state == linked_state()) throw failure("{}: is the current state", this->state(state).string());
+    bool is_of_change = false;
+    try {
+        is_of_change = manifest(state).change == change;
+    } catch (const Error&) {  // it is damaged
+    }
+    if (!is_of_change) return remove_state(state);
+    remove_staging(change);
+    rename_entry(this->state(state), staging(change));
+    sync_folder(folder_ / "staging");
+    sync_folder(folder_ / "states");
+}
+
 void NodeStore::remove_state(const std::string& state) const {
     if (!entry_exists(this->state(state))) return;
     if (state == linked_state()) throw failure("{}: is the current state", this->state(state).string());
@@ -156,6 +196,13 @@ bool NodeStore::remove_unused_state(const std::string& state) const {
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
     remove_state(state);
     return true;
+}
+
+void NodeStore::rename_staging(const std::string& from, const std::string& to) const {
+    if (from == to) return;
+    remove_staging(to);
+    rename_entry(staging(from), staging(to));
+    sync_folder(folder_ / "staging");
 }
 
 void NodeStore::remove_staging(const std::string& name) const { remove_synced(staging(name)); }

@@ -9,12 +9,38 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tpx::cli {
 
 /// Begins the names in staging of what was in the place of `current`. It may be data, so tpx never removes it.
 inline constexpr std::string_view set_aside = "replaced-current-";
+
+/// The folders of a store that a run creates. Destroying this removes them, unless the store contains something.
+class CreatedStore {
+public:
+    CreatedStore() = default;
+    /// Finds the folders that are missing: parts of the store, the store, and those above it.
+    explicit CreatedStore(const std::filesystem::path& store);
+    ~CreatedStore() { remove_if_empty(); }
+    CreatedStore(CreatedStore&& other) noexcept
+        : parts_{std::exchange(other.parts_, {})}, folders_{std::exchange(other.folders_, {})} {}
+    CreatedStore& operator=(CreatedStore&& other) noexcept {
+        std::swap(parts_, other.parts_);
+        std::swap(folders_, other.folders_);
+        return *this;
+    }
+
+    /// Creates the folders that are missing.
+    void create() const;
+
+private:
+    void remove_if_empty() noexcept;
+
+    std::vector<std::filesystem::path> parts_;    ///< folders in the store
+    std::vector<std::filesystem::path> folders_;  ///< that were missing, the deepest first
+};
 
 /// The store of one host, a folder:
 ///
@@ -32,15 +58,15 @@ public:
     std::filesystem::path state(const std::string& name) const { return folder_ / "states" / name; }
     std::filesystem::path staging(const std::string& change) const { return folder_ / "staging" / change; }
 
-    /// Creates missing folders, and locks the store until the result is destroyed. Throws Error if another run has
-    /// locked the store for longer than a reader needs.
-    Fd create_and_lock() const;
+    /// Creates the folders of `created`, and locks the store until the result is destroyed. Throws Error if another run
+    /// has locked the store for longer than a reader needs.
+    Fd create_and_lock(const CreatedStore& created) const;
     /// Locks the store until the result is destroyed; empty if another run has locked it, or if there is no store.
     Fd try_to_lock() const;
     /// Keeps remove_unused_state() from removing a state until the result is destroyed.
     Fd use_state(const std::string& state) const;
 
-    /// The name of the current state; empty if there is none.
+    /// The name of the current state; empty if there is none. Throws Error if the link cannot be used.
     std::string current() const;
     /// The name of the state that `current` links to, even if this state is missing; empty if `current` is no such
     /// link.
@@ -65,10 +91,14 @@ public:
 
     /// Moves the complete state of `change` from staging to states/`state`, and replaces a state of this name.
     void take_in(const std::string& change, const std::string& state) const;
+    /// Undoes take_in(): the state is in staging again. A state of this name that another change made is removed.
+    void put_back(const std::string& change, const std::string& state) const;
     /// Removes a state that is not current, if it exists.
     void remove_state(const std::string& state) const;
     /// The same, unless another run uses the state: then the result is false.
     bool remove_unused_state(const std::string& state) const;
+    /// Renames an entry of staging, and replaces one that has the new name.
+    void rename_staging(const std::string& from, const std::string& to) const;
     /// Removes an entry of staging; `name` is one that stagings() returns.
     void remove_staging(const std::string& name) const;
 

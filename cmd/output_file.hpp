@@ -14,6 +14,9 @@ namespace tpx::cli {
 /// no files. Nothing is changed.
 void check_output_files(const PlanOptions& options, const PlanReport& report);
 
+/// Whether `path`, parts of which may not exist yet, is `folder` or inside it, links followed.
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
+
 /// An option that names a file to write, and that name; an empty one is not written.
 struct OutputFile {
     const char* option;

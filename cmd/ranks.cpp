@@ -28,6 +28,11 @@ bool is_among_first(const mpi::Comm& comm, int most) {
     return std::count(hosts.begin(), hosts.begin() + comm.rank(), host_name()) < most;
 }
 
+/// If this fails, there is nobody left to tell, and the exit status says enough.
+void print_error(const std::string& message) {
+    std::fputs(fmt::format("tpx: {}\n", printable(message, "")).c_str(), stderr);
+}
+
 }  // namespace
 
 void set_command(std::string_view name) { command() = name; }
@@ -42,7 +47,7 @@ void in_ranks(const std::function<Exit(const mpi::Comm&)>& body) {
         const std::string message = with_held_names(std::string{cause}) + lost_keepers();
         log_error(message);
         print_json_error(status, message);
-        fmt::print(stderr, "tpx: {}\n", printable(message, ""));
+        print_error(message);
     });
     close_job_log(int(exit));
     if (exit != Exit::success) throw Finished{exit};
@@ -60,7 +65,7 @@ Patience::~Patience() {
 void Patience::end_job(const std::string& what) const {
     const std::string rank = comm_.size() > 1 ? fmt::format("rank {}: ", comm_.rank()) : "";
     const std::string message = fmt::format("{}{} (--patience){}", rank, what, text_);
-    fmt::print(stderr, "tpx: {}\n", printable(message, ""));
+    print_error(message);
     std::fflush(stderr);
     log_error(message);
     mpi::end_job(exit_);

@@ -2,27 +2,32 @@
 #pragma once
 
 #include "cmd/managed_source.hpp"
+#include "cmd/output.hpp"
+
+#include <string>
+#include <vector>
 
 namespace tpx::cli {
 
-/// Whether a run only reads the stores: an export, or a run that prints the current state. Then it does not keep other
-/// runs from changing them.
-bool only_reads(const MigrateRequest& options);
-
-/// The lock of the store of this host.
+/// The lock of the store of this host. If the run has created the store and puts nothing into it, the store is removed
+/// before the lock is.
 struct StoreLock {
     bool is_held = false;  ///< the same on all ranks, although only one of each host has the lock
     Fd lock;
+    CreatedStore created;
 };
 
-/// Locks the store of this host: for a run that changes it, until the result is destroyed, and creates it. A run that
-/// only reads gets locks so that it can end an interrupted switch, or none on all hosts if another run changes a
-/// store: then no switch is interrupted. Other runs throw an mpi::AgreedError in this case. Collective.
-StoreLock lock_store(const mpi::Comm& comm, const mpi::Comm& host, const NodeStore& store,
-                     const MigrateRequest& options);
+/// The stores of a run: locked for a run that changes them, else in use, so that their current state stays.
+struct OpenStores {
+    StoreLock lock;
+    Fd used;
+    StoreSurvey survey;
+};
 
-/// Keeps other runs from removing the current state of this host until the result is destroyed. Throws an
-/// mpi::AgreedError if the state is gone. Collective.
-Fd use_current(const Managed& run);
+/// Locks the stores, ends a switch that was interrupted, and finds the current state. A run that changes the stores
+/// creates those that are missing. A run that only reads, and a dry run, are not kept waiting by another run, and lock
+/// the stores only for a moment. `outdated` is as for survey_stores(). Throws an mpi::AgreedError. Collective.
+OpenStores open_stores(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
+                       const MigrateRequest& options, const std::vector<std::string>& outdated, Output& out);
 
 }  // namespace tpx::cli

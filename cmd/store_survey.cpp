@@ -2,6 +2,7 @@
 #include "cmd/store_survey.hpp"
 
 #include "cmd/migrate_files.hpp"
+#include "cmd/store_refusals.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/path.hpp"
@@ -39,28 +40,17 @@ std::optional<formats::SwitchRecord> record_of(const Json& json) {
     return formats::parse_record(json.get<std::string>(), "record");
 }
 
-/// "host0 has job a at iteration 3, but host1 ...".
-[[noreturn]] void refuse(const Team& team, std::size_t newest, const StoreSummary& a, std::size_t other,
-                         const StoreSummary& b) {
-    const std::string &first = team.hosts[newest].name, &second = team.hosts[other].name;
-    if (a.job != b.job)
-        throw mpi::AgreedError{
-            failure("the stores contain different jobs: '{}' on host '{}', '{}' on host '{}'; use "
-                    "another --store, or --rejoin {} to treat that store as empty",
-                    a.job, first, b.job, second, second)};
-    if (a.epoch != b.epoch)
-        throw mpi::AgreedError{
-            failure("host '{}' is outdated: its store has epoch {} (iteration {}), host '{}' has epoch "
-                    "{} (iteration {}); pass --rejoin {} to treat its store as empty",
-                    second, b.epoch, b.iteration, first, a.epoch, a.iteration, second)};
-    throw mpi::AgreedError{
-        failure("the stores contain different states of epoch {}: iteration {} on host '{}', "
-                "iteration {} on host '{}'; pass --rejoin {} to treat that store as empty",
-                a.epoch, a.iteration, first, b.iteration, second, second)};
+bool is_complete(const NodeStore& store, const std::string& state) {
+    try {
+        return state_name(store.manifest(state)) == state;
+    } catch (const Error&) {
+        return false;
+    }
 }
 
-/// Finds the newest state that the store was switched to: what `current` links to, or what the decision names, unless
-/// this switch is unfinished. If both are missing, assumes the state in `states/` with the highest epoch.
+/// Finds the newest state that the store was switched to: what `current` links to, what the decision names, or a
+/// complete state in `states/`, unless its switch is unfinished. If there is no link and no decision, a state in
+/// `states/` that is not complete counts, too.
 void find_last_state(StoreSummary& summary, const NodeStore& store) {
     const auto take = [&summary](const std::string& state, std::uint64_t epoch) {
         if (epoch <= summary.last_epoch) return;
@@ -72,23 +62,12 @@ void find_last_state(StoreSummary& summary, const NodeStore& store) {
     const auto& [prepared, decision] = std::tie(summary.prepared, summary.decision);
     if (decision && decision->says == formats::SwitchRecord::Says::commit && !(prepared && prepared->is_of(*decision)))
         take(decision->state, decision->epoch);
-    if (summary.last_epoch > 0) return;
-    for (const std::string& state : summary.states)
-        if (!prepared || prepared->state != state) take(state, epoch_of_name(state));
-}
-
-/// Refuses to take an older state for the current one because host number `h` has lost a newer one.
-[[noreturn]] void refuse_lost_state(const Team& team, const StoreSummary& newest, std::size_t first, std::size_t h,
-                                    const StoreSummary& summary) {
-    const std::string& name = team.hosts[h].name;
-    const std::string now =
-        summary.current.empty() ? "it has no current state" : fmt::format("its current state is {}", summary.current);
-    throw mpi::AgreedError{Error{
-        Exit::no,
-        "host '{}': its store was switched to {} (epoch {}), but {}; the newest usable state is {} (epoch {}) on host "
-        "'{}'; restore the store, or pass --rejoin {} to treat it as empty",
-        name, summary.last_state, summary.last_epoch, summary.fault.empty() ? now : summary.fault, newest.current,
-        newest.epoch, team.hosts[first].name, name}};
+    const bool is_known = summary.last_epoch > 0;
+    for (const std::string& state : summary.states) {
+        const std::uint64_t epoch = epoch_of_name(state);
+        if (epoch <= summary.last_epoch || (prepared && prepared->state == state)) continue;
+        if (!is_known || is_complete(store, state)) take(state, epoch);
+    }
 }
 
 }  // namespace
@@ -102,6 +81,10 @@ bool lacks_last_state(const StoreSummary& summary, const formats::Manifest& newe
 StoreSummary summary_of(const NodeStore& store) {
     StoreSummary summary;
     if (!path_exists(store.folder())) return summary;
+    if (!path_is_directory(store.folder())) {
+        summary.fault = fmt::format("{}: is not a folder", store.folder().string());
+        return summary;
+    }
     summary.states = store.states();
     summary.stagings = store.stagings();
     const auto read = [&summary](auto& record, const auto& reader) {
@@ -190,16 +173,6 @@ std::vector<StoreSummary> gather_summaries(const mpi::Comm& comm, const Team& te
     return hosts;
 }
 
-void require_records(const Team& team, const std::vector<StoreSummary>& hosts,
-                     const std::vector<std::string>& outdated) {
-    for (std::size_t h = 0; h < hosts.size(); ++h) {
-        const std::string& name = team.hosts[h].name;
-        if (hosts[h].record_fault.empty() || std::ranges::find(outdated, name) != outdated.end()) continue;
-        throw mpi::AgreedError{Error{Exit::no, "host '{}': {}; pass --rejoin {} to treat its store as empty", name,
-                                     hosts[h].record_fault, name}};
-    }
-}
-
 StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                           const std::vector<std::string>& outdated) {
     StoreSurvey survey{.hosts = gather_summaries(comm, team, store)};
@@ -216,6 +189,7 @@ StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeSto
         if (has_state(h) && !rejoins(h) && (!newest || survey.hosts[h].epoch > survey.hosts[*newest].epoch)) newest = h;
     if (!newest) return survey;
     const StoreSummary& first = survey.hosts[*newest];
+    std::vector<std::size_t> others;
     for (std::size_t h = 0; h < survey.hosts.size(); ++h) {
         if (!has_state(h)) continue;
         // If the same command runs again, the first run may have given a rejoining host the state of the others.
@@ -223,18 +197,20 @@ StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeSto
         // If the same command runs again, a host that left in the first run is outdated; this is not an error.
         const bool has_left = !remains(team.hosts[h]) && survey.hosts[h].job == first.job;
         if (has_left && survey.hosts[h].epoch < first.epoch) continue;
-        if (survey.hosts[h].digest != first.digest) refuse(team, *newest, first, h, survey.hosts[h]);
-        survey.has_current[h] = true;
+        survey.has_current[h] = survey.hosts[h].digest == first.digest;
+        if (!survey.has_current[h]) others.push_back(h);
     }
+    if (!others.empty()) refuse_other_states(team, survey.hosts, *newest, others, outdated);
     std::string text;
     mpi::all_or_none(comm, [&] {
         if (comm.rank() == team.rank_of_host[*newest]) text = formats::to_text(store.manifest(first.current));
     });
     mpi::broadcast(comm, text, team.rank_of_host[*newest]);
     survey.manifest = formats::parse_manifest(text, store.state(first.current) / formats::manifest_name);
+    std::vector<std::size_t> lacking;
     for (std::size_t h = 0; h < survey.hosts.size(); ++h)
-        if (!rejoins(h) && lacks_last_state(survey.hosts[h], *survey.manifest))
-            refuse_lost_state(team, first, *newest, h, survey.hosts[h]);
+        if (!rejoins(h) && lacks_last_state(survey.hosts[h], *survey.manifest)) lacking.push_back(h);
+    if (!lacking.empty()) refuse_lost_states(team, survey.hosts, *newest, lacking, outdated);
     return survey;
 }
 

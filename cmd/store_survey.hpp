@@ -59,11 +59,6 @@ struct StoreSurvey {
 /// Gathers the summaries of all stores. Collective.
 std::vector<StoreSummary> gather_summaries(const mpi::Comm& comm, const Team& team, const NodeStore& store);
 
-/// Throws an mpi::AgreedError (no) if a record of a switch cannot be read on a host that `outdated` does not name: the
-/// store may have been switched to any state.
-void require_records(const Team& team, const std::vector<StoreSummary>& hosts,
-                     const std::vector<std::string>& outdated);
-
 /// Finds the current state of all stores. `outdated` names hosts whose stores count as empty, unless their state is the
 /// newest of the other hosts. Throws an mpi::AgreedError if stores have states of different jobs, iterations or epochs,
 /// or (no) if a host has lost a newer state than the others have. Collective.

@@ -2,9 +2,12 @@
 #include "cmd/store_switch.hpp"
 
 #include "cmd/migrate_run.hpp"
+#include "cmd/store_refusals.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/write_file.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
@@ -40,6 +43,11 @@ void write_shared(const mpi::Comm& comm, const SwitchRecord& record) {
     });
 }
 
+/// Removes the decision on a switch that no host has left unfinished. If this fails, the file does no harm.
+void remove_shared(const mpi::Comm& comm, const SwitchRecord& record) {
+    if (comm.rank() == 0 && !record.decision_dir.empty()) ::unlink(shared_decision(record).c_str());
+}
+
 /// Records the decision in the stores of all members. Returns how many succeeded; `fault` is why one failed.
 std::size_t record_decision(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change,
                             const SwitchRecord& decision, std::string& fault) {
@@ -63,10 +71,10 @@ void roll_back(const mpi::Comm& comm, const Team& team, const NodeStore& store, 
     write_shared(comm, abort);
     on_members(comm, team, change.members, [&] { store.write(abort); });
     on_members(comm, team, change.members, [&] {
-        store.remove_state(change.record.state);
-        store.remove_staging(change.record.change);
+        store.put_back(change.record.change, change.record.state);  // so that the same command need not write it again
         store.remove_prepared();
     });
+    remove_shared(comm, abort);
 }
 
 void apply(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
@@ -79,6 +87,29 @@ void apply(const mpi::Comm& comm, const Team& team, const NodeStore& store, cons
         throw mpi::AgreedError{
             Error{exit_after_commit, "{}; the change is decided: run the same command to end it", error.what()}};
     }
+}
+
+/// Whether all hosts of the new state take part in this run and have applied the switch `change`. `hosts` are the
+/// summaries from before it was applied. Collective.
+bool is_on_all_hosts(const mpi::Comm& comm, const Team& team, const NodeStore& store,
+                     const std::vector<StoreSummary>& hosts, const Switch& change) {
+    const auto member = std::ranges::find(change.members, true) - change.members.begin();
+    const int reader = team.rank_of_host[static_cast<std::size_t>(member)];
+    std::string text;
+    mpi::all_or_none(comm, [&] {
+        try {
+            if (comm.rank() == reader) text = formats::to_text(store.manifest(change.record.state));
+        } catch (const Error&) {  // it is damaged, and nobody knows its hosts
+        }
+    });
+    mpi::broadcast(comm, text, reader);
+    if (text.empty()) return false;
+    const formats::Manifest manifest = formats::parse_manifest(text, change.record.state);
+    return std::ranges::all_of(manifest.hosts, [&](const formats::ManifestHost& host) {
+        const auto here = std::ranges::find(team.hosts, host.name, &Host::name);
+        const auto h = static_cast<std::size_t>(here - team.hosts.begin());
+        return here != team.hosts.end() && (change.members[h] || hosts[h].current == change.record.state);
+    });
 }
 
 /// Whether the switch is committed: a host has applied it, or a commit and no abort is recorded. An abort is recorded
@@ -144,6 +175,7 @@ std::string end_switch(const mpi::Comm& comm, const Team& team, const NodeStore&
     write_shared(comm, commit);
     on_members(comm, team, change->members, [&] { store.write(commit); });
     apply(comm, team, store, *change);
+    if (is_on_all_hosts(comm, team, store, hosts, *change)) remove_shared(comm, commit);
     return fmt::format("an earlier change to {} had been decided: it was completed", change->record.state);
 }
 
@@ -167,6 +199,7 @@ void switch_stores(const mpi::Comm& comm, const Team& team, const NodeStore& sto
                     fault, count, members)};
     }
     apply(comm, team, store, change);
+    remove_shared(comm, commit);
 }
 
 std::string recover_switch(const mpi::Comm& comm, const Team& team, const NodeStore& store,
@@ -174,6 +207,16 @@ std::string recover_switch(const mpi::Comm& comm, const Team& team, const NodeSt
     const std::vector<StoreSummary> hosts = gather_summaries(comm, team, store);
     require_records(team, hosts, outdated);
     return end_switch(comm, team, store, hosts, unfinished_switch(team, hosts, outdated));
+}
+
+void require_no_interrupted_switch(const mpi::Comm& comm, const Team& team, const NodeStore& store,
+                                   const std::vector<std::string>& outdated, const std::string& pattern) {
+    const std::vector<StoreSummary> hosts = gather_summaries(comm, team, store);
+    require_records(team, hosts, outdated);
+    if (const auto change = unfinished_switch(team, hosts, outdated))
+        throw mpi::AgreedError{
+            failure("{}: a change to {} was interrupted; run tpx migrate without --dry-run to end it, then try again",
+                    pattern, change->record.state)};
 }
 
 }  // namespace tpx::cli

@@ -27,4 +27,8 @@ void switch_stores(const mpi::Comm& comm, const Team& team, const NodeStore& sto
 std::string recover_switch(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                            const std::vector<std::string>& outdated);
 
+/// Throws an mpi::AgreedError if recover_switch() would end a switch of the stores at `pattern`. Collective.
+void require_no_interrupted_switch(const mpi::Comm& comm, const Team& team, const NodeStore& store,
+                                   const std::vector<std::string>& outdated, const std::string& pattern);
+
 }  // namespace tpx::cli

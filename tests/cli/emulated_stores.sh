@@ -1,6 +1,12 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by tests of tpx migrate --store, whose working directory is empty: runs tpx ($tpx) on emulated hosts, whose stores
-# are s/HOST.
+# Sourced by tests of tpx migrate --store: makes an empty folder the working directory ($scratch, unless the test has set it),
+# which is removed at the end, and runs tpx ($tpx) on emulated hosts, whose stores are s/HOST.
+# shellcheck source=scripts/mpi-env.sh
+. "$(dirname "$0")/../../scripts/mpi-env.sh"
+scratch=${scratch:-$(mktemp -d)}
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+cd "$scratch" || exit 1
 fail() {
     echo "$(basename "$0" .sh): $*" >&2
     cat err out >&2

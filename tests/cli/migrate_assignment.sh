@@ -4,15 +4,8 @@
 # samples than with even parts.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 
 dcp=$testdata/llama-rope/dcp-fsdp2 profile=$testdata/profile/virtualflow
 # assign FILE BATCH V100S P100S: an assignment of BATCH samples to as many devices.

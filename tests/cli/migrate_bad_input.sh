@@ -3,15 +3,9 @@
 # outdated stores with one line each, before anything is written, and that it does not depend on the clocks of hosts.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'umount s/host1 small 2>/dev/null; cd / && rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
+trap 'umount s/host1 small 2>/dev/null; cd / && rm -rf "$scratch"' EXIT
 dcp=$testdata/llama-rope/dcp-fsdp2
 # unchanged STATUS TEXT ...: as refused(), and nothing is written to staging either.
 unchanged() {
@@ -94,7 +88,7 @@ unchanged 1 "host 'host1' is outdated" 3 3x2 --export exported
 # All hosts but one come back with an old epoch.
 cp -a s/host0 newest && rm -rf s/host0 && cp -a s/host1 s/host0
 rm -rf s/host2 && mv newest s/host2
-unchanged 1 "host 'host0' is outdated: its store has epoch 2 .* host 'host2' has epoch 3" 3 3x2 --to fsdp=2
+unchanged 1 "hosts 'host0', 'host1' are outdated: their stores have epoch 2 (iteration 7), host 'host2' has epoch 3 .*; pass --rejoin host\[0-1\]" 3 3x2 --to fsdp=2
 
 # No host has a state that can be used.
 unchanged 3 'no host has an intact copy of the current state (the stores of --rejoin count as empty); use --import' 3 3x2 --to fsdp=2 \

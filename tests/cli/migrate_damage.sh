@@ -3,15 +3,8 @@
 # records or manifest are damaged: nothing older than what a host was switched to becomes current, and --rejoin helps.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 dcp=$testdata/llama-rope/dcp-fsdp2
 # start ARGS...: new stores of two hosts.
 start() {
@@ -56,6 +49,23 @@ for damage in 'printf x | dd of=s/host0/current/manifest.json bs=1 seek=100 conv
     refused 3 "host 'host0': its store was switched to k-7-2 (epoch 2), but .*k-7-1 (epoch 1) on host 'host.'; .*--rejoin host0" 2 2x2 \
         --to fsdp=2 --prune
 done
+# The link leads to an older state than one that lies beside it.
+rm -rf s && cp -a k s && ln -sfn states/k-7-1 s/host0/current && rm s/host0/decision || exit
+refused 3 "host 'host0': its store contains the newer state k-7-2 (epoch 2), but its current state is k-7-1; .*--rejoin host0" 2 2x2 --to fsdp=2
+ready 3 2x2 2
+# All hosts that something is wrong with are named, and --rejoin names them together with those that it names already.
+rm -rf s
+done_with 'epoch 1' 4 4x2 --import "$dcp" --iteration 7 --job j --replicas 2
+cp -a s old
+done_with 'epoch 2' 4 4x2 --to fsdp=4
+for host in host1 host3; do rm -r "s/$host" && cp -a "old/$host" "s/$host" || exit; done
+refused 1 "hosts 'host1', 'host3' are outdated: their stores have epoch 1 .*; pass --rejoin host1,host3 to treat their stores as empty" 4 4x2
+refused 1 "host 'host3' is outdated: .*; pass --rejoin host1,host3" 4 4x2 --rejoin host1
+for host in host1 host2; do echo '{' >"s/$host/prepared"; done
+refused 3 "host 'host1': .*prepared: is damaged: .*; host 'host2': .*; pass --rejoin host\[1-2\] to treat their stores as empty" 4 4x2
+rm -rf s && cp -a old s && for host in host0 host1; do sed 's/j-7-1/j-7-2/; s/"epoch":1/"epoch":2/' "s/$host/decision" >d && rm "s/$host/current" && ln -s states/j-7-2 "s/$host/current"; done
+refused 3 "host 'host0': its store was switched to j-7-2 (epoch 2), but .*; host 'host1': .*; restore these stores, or pass --rejoin host\[0-1\]" 4 4x2
+rm -rf old s && cp -a k s && rm s/host0/current s/host0/decision
 # tpx inspect reports it, too, and different states of one epoch, missing and shortened files, and hosts that --hosts lacks.
 ready 3 2x2 2
 grep -q '^not ready: restore the hosts' out || fail "inspect does not say what to do"
@@ -70,10 +80,63 @@ grep -q "^host1      j-7-1; .*has 100 bytes, its manifest says" out || fail "ins
 rm "$shard" && ready 3 2x2 1
 "$tpx" inspect --store s/host1 >out 2>err && fail "inspect is silent about a missing file"
 "$tpx" inspect --store s/host0 >out 2>err || fail "a complete store"
+# host1 has only a file that host0 has, too: the path says whose store it is and, if it does not, all files of a host do.
+rm -rf s
+done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --job j --to fsdp=2
+for file in s/host0/current/*.distcp; do
+    mv "$file" moved
+    "$tpx" inspect --store s/host0 >out 2>err && fail "inspect is silent about $file"
+    mv moved "$file"
+done
+cp -a s/host0 plain
+"$tpx" inspect --store plain >out 2>err || fail "a complete store in another place"
+rm plain/current/__0_0.distcp
+"$tpx" inspect --store plain >out 2>err && fail "inspect is silent about a missing file of a store in another place"
+grep -q 'its files are not those of one host of its manifest' out || fail "inspect does not say what is wrong"
+touch file && "$tpx" inspect --store file >out 2>err
+{ [ $? -eq 1 ] && grep -q 'file: is not a folder' err; } || fail "inspect of a file"
+mkdir -p q/host0 && touch q/host1
+mpirun -n 2 "$tpx" inspect --store 'q/{host}' --hosts 2x2 --emulate >out 2>err
+{ [ $? -eq 3 ] && grep -q '^host1 .*q/host1: is not a folder' out; } || fail "inspect of a file in place of a store"
+start --to fsdp=4
 ready 3 1x2 1
 grep -q '^not ready: the state is also on host1, which --hosts lacks' out || fail "inspect is silent about host1"
 
 rm -rf s && cp -a k s && rm s/host0/current
 done_with 'epoch 3' 2 2x2 --to fsdp=2 --rejoin host0
 whole "$dcp" host0 host1
+
+# A switch that failed while it was prepared: the same command takes over what is written, compared with its checksums.
+start --to fsdp=2
+fails_to_prepare() {
+    mkdir s/host1/prepared || exit
+    migrate 2 2x2 "$@"
+    { [ "$status" -eq 1 ] && grep -q 'the new state is kept; run the same command to continue' err; } || fail "status $status instead of 1"
+    rmdir s/host1/prepared || exit
+}
+fails_to_prepare --to fsdp=4
+done_with 'staging of host\[0-1\] contains what an unfinished change left' 2 2x2
+ready 0 2x2 2
+grep -q '^host1 .*; in staging: ' out || fail "inspect is silent about staging"
+done_with 'only the switch remained' 2 2x2 --to fsdp=4 --json
+grep -q '"bytes_written":0,"bytes_shared":0,"bytes_kept":[1-9]' out || fail "something was written again"
+whole "$dcp" host0 host1
+fails_to_prepare --to fsdp=2
+done_with 'rolled back' 2 2x2
+printf x | dd of="$(find s/host0/staging -name '*.distcp' | head -n 1)" bs=1 seek=3000 conv=notrunc status=none || exit
+done_with '"bytes_kept":0' 2 2x2 --to fsdp=2 --json
+whole "$dcp" host0 host1
+fails_to_prepare --to fsdp=3
+done_with 'removed what an unfinished change to another state had left in staging' 2 2x2 --to fsdp=4
+whole "$dcp" host0 host1
+fails_to_prepare --to fsdp=2
+done_with '"bytes_kept":0' 2 2x2 --to fsdp=2 --json --restart
+whole "$dcp" host0 host1
+
+# --prune keeps the last state that is intact.
+start --to fsdp=4
+done_with 'epoch 2' 2 2x2 --to fsdp=2
+rm s/host0/current/*.distcp
+refused 3 'no host has an intact copy of' 2 2x2 --prune
+[ -e s/host0/states/j-7-1 ] || fail "the last intact state was pruned"
 echo ok

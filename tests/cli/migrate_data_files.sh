@@ -3,15 +3,8 @@
 # or from each other, also when the host that had them is lost; no host gets a byte twice; contents that differ are refused.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 
 dcp=$testdata/dcp/virtual-nodes
 mkdir -p corpus/books

@@ -3,16 +3,10 @@
 # at the given rate within 10 %, and the exported checkpoint equals the state.
 set -u
 tpx=$1
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
 # In memory, where it exists: the speed of a disk must not limit the rates.
 scratch=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 
 # le64 NUMBER: a number as 8 bytes, the lowest first.
 le64() {

@@ -3,15 +3,8 @@
 # of the run that follows, from stores that hold a checkpoint, and from stores with holes in place of its data.
 set -u
 tpx=$1 testdata=$2 sparse_stores=$3
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 
 # number NAME: the number that is called NAME in the JSON of the last run.
 number() { grep -o "\"$1\":[0-9]*" out | head -n 1 | grep -o '[0-9]*$'; }

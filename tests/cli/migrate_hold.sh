@@ -3,10 +3,8 @@
 # from managed stores, where each host has only the files of its ranks.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
+# shellcheck source=tests/cli/emulated_stores.sh
+. "$(dirname "$0")/emulated_stores.sh"
 # Keepers are found there, by this test alone.
 export XDG_RUNTIME_DIR=$scratch/run
 mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
@@ -15,10 +13,6 @@ release() {
     for host in host0 host1; do "$tpx" hold --release "state-$host" >/dev/null 2>&1; done
 }
 trap 'release; rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
-# shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
 
 dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2
 named=(--hold 100 --hold-name 'state-{host}')

@@ -3,15 +3,8 @@
 # layout that tpx plan --to auto lists first, and a run that has nothing to do prints the same ranks as the run that moved.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 
 # planned HOSTS ARGS...: the layout that tpx plan --to auto lists first for the current states of all hosts, of which it gets
 # copies with the digests that it requires.

@@ -3,15 +3,8 @@
 # is saved first, so that they are not needed any more, and the plan says before whether the time is enough.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 
 dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2
 # start CKPT ITERATION ARGS...: new stores of four hosts with the state of CKPT.
@@ -21,6 +14,8 @@ start() {
 }
 # states HOST: the number of states in the store of HOST.
 states() { find "s/$1/states" -mindepth 1 -maxdepth 1 | wc -l; }
+# sums: the bytes between hosts, the bytes that each host sends and receives, and the messages of the last run, as JSON.
+sums() { grep -o '"bytes_between_hosts":[0-9]*\|"sends":[0-9]*,"receives":[0-9]*\|"messages":[0-9]*' out | sort | tr '\n' ' '; }
 # fits_in CKPT EPOCH HOST...: the states of EPOCH on these hosts together equal CKPT.
 fits_in() {
     local host
@@ -62,6 +57,23 @@ start "$dcp" 7 --to fsdp=8 --replicas 2
 done_with 'leaving hosts have no file that other hosts lack' 4 4x2 --leaving host3 --within 90 --to fsdp=4 --replicas 2
 [ "$(states host0)" -eq 2 ] || fail "something was saved although nothing had to be"
 whole "$dcp" host0 host1 host2
+
+# What is sent and read is the sum of both switches, in a dry run and in the run, and on each host.
+start "$dcp" 7 --to fsdp=8
+done_with '"save_seconds":[0-9.e-]*[1-9]' 4 4x2 --leaving host0 --within 90s --to fsdp=4 --json --dry-run
+planned=$(sums)
+done_with '"written":true' 4 4x2 --leaving host0 --within 90s --to fsdp=4 --json
+[ "$(sums)" = "$planned" ] || fail "the run sends $(sums), but plans $planned"
+saved=$(grep -o '"leaving":{.*' out | grep -o '"bytes_between_hosts":[0-9]*' | cut -d: -f2)
+grep -q "{\"name\":\"host0\",\"ranks\":\[\],\"files\":0,\"bytes\":0,\"sends\":$saved," out || fail "host0 does not send $saved bytes"
+
+# A run that ends after the save: the same command still makes as many replicas as before.
+start "$dcp" 7 --to fsdp=8 --replicas 2
+done_with 'saved: ' 4 4x2 --leaving host0,host2 --within 90s --to fsdp=4
+for host in host1 host3; do
+    rm -rf "s/$host/states/"*-3 && ln -sfn "states/$(basename "s/$host/states/"*-2)" "s/$host/current" && rm "s/$host/decision" || exit
+done
+done_with '"replicas":2' 4 4x2 --leaving host0,host2 --within 90s --to fsdp=4 --json
 
 # rates NAME NIC DISK: a file of hosts with rates.
 rates() { printf '[[hosts]]\nname = "host[0-3]"\ngpus = 2\n%s\n%s\n' "$2" "$3" >"$1"; }

@@ -3,15 +3,8 @@
 # emulated hosts, that the state that it reads is not pruned, and that a signal stops it with status 75.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 dcp=$testdata/llama-rope/dcp-fsdp2
 # in_use: waits until an export reads s/host0/states/j-7-1.
 in_use() {
@@ -51,4 +44,50 @@ status=$?
     cat second.err >&2
     fail "a signal ends the comparison with $status"
 }
+
+# An export that is stopped keeps what it has written, and the same command continues it, unless --restart is given.
+has_written() {
+    for _ in $(seq 200); do
+        [ -n "$(find third.partial-*/.tpx -name 'journal.0.*' -size +95c 2>/dev/null)" ] && return 0
+        sleep 0.02
+    done
+    fail "no export has written anything"
+}
+for restart in '' --restart; do
+    rm -rf third*
+    export_to third
+    exporter=$!
+    has_written
+    kill -USR1 "$(pgrep -P $exporter tpx | head -n 1)"
+    wait $exporter
+    status=$?
+    { [ $status -eq 75 ] && grep -q 'what is written is kept; run the same command to continue' third.err; } || {
+        cat third.err >&2
+        fail "a signal ends the export with $status"
+    }
+    # shellcheck disable=SC2086
+    done_with '"written":true' 2 2x2 --export third --json $restart
+    if grep -q '"bytes_kept":0' out; then kept=no; else kept=yes; fi
+    [ "$kept" = "$([ "$restart" ] && echo no || echo yes)" ] || fail "kept: $kept, with '$restart'"
+    "$tpx" verify "$dcp" third >out 2>err || fail "the export that was continued is not the checkpoint"
+    [ -z "$(find . -maxdepth 1 -name 'third.partial-*')" ] || fail "something is left of the export"
+done
+rm -rf third*
+
+# Beside a run that has switched only one host, status runs, exports and dry runs do not call the other one outdated.
+rm -rf s
+done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --job j --to fsdp=2
+done_with 'epoch 2' 2 2x2 --to fsdp=4
+ln -sfn states/j-7-1 s/host1/current && rm -r s/host1/decision s/host1/states/j-7-2 || exit
+for request in '' '--export third' '--to fsdp=2 --dry-run'; do
+    # shellcheck disable=SC2086
+    (flock 9; refused 1 'another tpx migrate is using the stores; try again' 2 2x2 $request) 9<s/host0 || exit 1
+    grep -q rejoin err && fail "advises --rejoin"
+    # shellcheck disable=SC2086
+    refused 1 "host 'host1' is outdated" 2 2x2 $request
+done
+(flock 9; refused 1 'another tpx migrate is changing this store' 2 2x2 --to fsdp=2) 9<s/host0 || exit 1
+# A dry run does not plan from stores that an interrupted change has not settled.
+cp s/host0/decision s/host0/prepared
+refused 1 'a change to j-7-2 was interrupted; run tpx migrate without --dry-run' 2 2x2 --to fsdp=2 --dry-run
 echo ok

@@ -3,15 +3,8 @@
 # say otherwise, and that a request in other words does nothing.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 dcp=$testdata/llama-rope/dcp-fsdp2
 # has TEXT...: the JSON of the last run contains these texts.
 has() {
@@ -68,4 +61,55 @@ mpirun -n 2 "$tpx" migrate --store plain --emulate --hosts 2x2 --to fsdp=2 >out 
 
 refused 2 'job: requires --import' 2 2x2 --to fsdp=4 --job j
 refused 2 'iteration: requires --import or --fallback' 2 2x2 --to fsdp=4 --iteration 7
+for option in '--fallback kept' --restart --pin '--spare host1'; do
+    # shellcheck disable=SC2086
+    refused 2 "${option%% *}: requires a change such as --to LAYOUT" 2 2x2 $option
+done
+refused 2 'export and --prune exclude each other' 2 2x2 --export exported --prune
+done_with 'fallback missing: does not exist' 2 2x2 --to fsdp=4 --fallback missing
+
+# An export that would end in a store, also through a link.
+ln -s s/host1 link
+for place in s/host0/exported s/host1/current/exported link/states/exported; do
+    refused 2 "export $place: is inside the store .*/s/host" 2 2x2 --export "$place"
+done
+
+# A refused import leaves no folders, neither new stores nor parts of a folder that was there.
+rm -rf s
+refused 2 'does not record its iteration' 2 2x2 --import "$dcp"
+refused 1 'missing: No such file' 2 2x2 --import missing
+refused 2 'do not fit' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=16
+[ ! -e s ] || fail "a refused import has created s"
+mkdir -p s/host1/mine
+refused 2 'do not fit' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=16
+[ "$(find s)" = "$(printf 's\ns/host1\ns/host1/mine')" ] || fail "a refused import has left something in s"
+
+# Two hosts with one store, and names of hosts that lead out of the path.
+ln -s host1 s/host0
+refused 1 "s/{host}: hosts 'host0' and 'host1' have the same folder; each host needs its own store" 2 2x2 --import "$dcp" --iteration 7
+printf 'host0 slots=2\n../evil slots=2\n' >evil
+refused 2 "evil:2: '../evil' is not a valid host name: it contains '/'" 2 evil --import "$dcp" --iteration 7
+printf '[[hosts]]\nname = ".."\n' >evil.toml
+refused 2 "evil.toml:1: '..' is not a valid host name" 1 evil.toml --import "$dcp" --iteration 7
+printf '[[hosts]]\nname = "a\\u0007b"\n' >evil.toml
+refused 2 'evil.toml:1: .* is not a valid host name: it contains a control character' 1 evil.toml --import "$dcp" --iteration 7
+rm -rf s && mkdir s && touch s/host1
+refused 1 's/host1: is not a folder (--store)' 2 2x2 --import "$dcp" --iteration 7
+rm -rf s
+
+# Standard output without a reader, or full, does not hide that the change is done.
+done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --job j
+for options in '' --prune; do
+    # shellcheck disable=SC2086
+    { "$tpx" migrate --store 'one/{host}' --hosts 1x4 --emulate --import "$dcp" --iteration 7 $options 2>err; echo $? >code; } | true
+    { [ "$(cat code)" -eq 4 ] && grep -q 'standard output: Broken pipe; one/{host}/current is complete and in place' err; } || fail "no reader: $(cat code)"
+    [ -e one/host0/current/manifest.json ] || fail "no state without a reader"
+    rm -rf one
+done
+{ { "$tpx" migrate --store 'one/{host}' --hosts 1x4 --emulate --import "$dcp" --iteration 7 2>&1; echo $? >code; } | true; } 2>/dev/null
+[ "$(cat code)" -eq 4 ] || fail "neither a reader nor a place for errors: $(cat code)"
+if [ -e /dev/full ]; then
+    "$tpx" migrate --store 'one/{host}' --hosts 1x4 --emulate --to fsdp=4 --prune >/dev/full 2>err
+    { [ $? -eq 4 ] && grep -q 'No space left on device; one/{host}/current is complete and in place' err; } || fail "standard output is full"
+fi
 echo ok

@@ -4,15 +4,8 @@
 # then nothing changes.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd) || exit 1
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 130' INT TERM
-cd "$scratch" || exit 1
 # shellcheck source=tests/cli/emulated_stores.sh
-. "$here/emulated_stores.sh"
+. "$(dirname "$0")/emulated_stores.sh"
 
 dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2 zero=$testdata/deepspeed/zero3-subgroups-dp2
 
@@ -88,14 +81,25 @@ refused 1 "contains job 'rope', whose tensors have other names" 3 3x2 --import "
 refused 2 'must consist of letters' 3 3x2 --import "$dcp" --iteration 7 --job a/b
 refused 2 'exclude each other' 3 3x2 --import "$dcp" --iteration 7 --export exported
 refused 2 'is a single file' 3 3x2 --format torch --to tp=1
-refused 2 '--replicas 4: only 3 hosts' 3 3x2 --to fsdp=2 --replicas 4
+refused 2 'tpx: --replicas 4: only 3 hosts' 3 3x2 --to fsdp=2 --replicas 4
 refused 2 'do not fit' 3 3x2 --to fsdp=16
 refused 2 "no process runs on host 'host2'" 2 3x2 --to fsdp=3
 refused 2 "no host is called 'host9'" 3 3x2 --to fsdp=3 --leaving host9
 refused 2 "no host is called 'host9'" 3 3x2 --to fsdp=3 --rejoin host9
 refused 1 'missing: is not a folder' 3 3x2 --to fsdp=3 --decision-dir missing
 mkdir shared && done_with 'epoch' 3 3x2 --to fsdp=3 --decision-dir shared && done_with 'epoch' 3 3x2 --to fsdp=2 --prune
-[ "$(find shared -name 'tpx-decision-*' | wc -l)" -eq 1 ] || fail "no decision was recorded in shared"
+[ -z "$(find shared -name 'tpx-decision-*')" ] || fail "a decision that no host needs is left"
+# A decision is needed until all hosts have switched.
+old=$(readlink s/host0/current) && mkdir s/host1/current.new
+migrate 3 3x2 --to fsdp=3 --decision-dir shared
+{ [ "$status" -eq 4 ] && grep -q 'the change is decided: run the same command to end it' err; } || fail "status $status of a switch that is not applied"
+[ -n "$(find shared -name 'tpx-decision-*')" ] || fail "no decision was recorded in shared"
+rmdir s/host1/current.new
+done_with 'had been decided: it was completed' 3 3x2 --to fsdp=3 --decision-dir shared
+[ -z "$(find shared -name 'tpx-decision-*')" ] || fail "a decision that no host needs is left"
+[ "$(readlink s/host0/current)" != "$old" ] || fail "the switch was not completed"
+whole "$dcp" host0 host1 host2
+done_with 'epoch' 3 3x2 --to fsdp=2 --prune
 # The same model, saved by other ranks and trained on.
 "$tpx" reshard "$dcp" resaved --to tp=2 --format dcp >out 2>err || fail "no checkpoint of the same model"
 done_with "iteration 8" 3 3x2 --import resaved --iteration 8 --to fsdp=2

@@ -33,6 +33,7 @@ class Walk:
         self.alive = set(range(HOSTS))
         self.outdated = set()  # hosts that returned with an old state
         self.copies = {}       # by file: hosts that have it intact
+        self.replicas = 1      # that each file must have after a change
         self.damaged = {}      # by state: pairs of host and file
         self.log = [f"seed {seed}: {name}"]
         self.counts = {"changes": 0, "refusals": 0, "kills": 0, "losses": 0}
@@ -52,10 +53,13 @@ class Walk:
 
     def run(self, *arguments):
         """Runs a change that must succeed, with --rejoin for outdated hosts."""
+        if "--replicas" in arguments:
+            self.replicas = int(arguments[arguments.index("--replicas") + 1])
         arguments = [*arguments, *self.rejoining()]
         status, said = self.stores.migrate(*arguments, alive=self.alive)
         self.log.append(f"{' '.join(arguments)} on {sorted(self.alive)}: {status}")
         self.check(status == 0, f"status {status}\n{said}")
+        self.replicas = min(self.replicas, len(self.alive) - ("--leaving" in arguments))
         self.succeeded()
 
     def succeeded(self):
@@ -68,6 +72,8 @@ class Walk:
         for host in hosts:
             for file in self.stores.files(host):
                 self.copies.setdefault(file, set()).add(host)
+        rare = {file for file, hosts in self.copies.items() if len(hosts) < self.replicas}
+        self.check(not rare, f"fewer than {self.replicas} hosts have {rare}")
 
     def members(self):
         """Hosts whose current state is the newest."""

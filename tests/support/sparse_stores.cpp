@@ -81,7 +81,8 @@ void make_stores(const std::vector<std::string>& words) {
     std::vector<fs::path> written(draft.files.size());
     for (std::size_t h = 0; h < team.hosts.size(); ++h) {
         const NodeStore store{fs::path{formats::store_of(options.store, team.hosts[h])}};
-        (void)store.create_and_lock();
+        const CreatedStore created{store.folder()};
+        (void)store.create_and_lock(created);
         const fs::path folder = store.state(state_name(manifest));
         make_directories(folder);
         for (std::size_t f = 0; f < draft.files.size(); ++f) {

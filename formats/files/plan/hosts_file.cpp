@@ -39,6 +39,14 @@ std::optional<int> whole_number(std::string_view text, std::int64_t most = most_
     return number;
 }
 
+// Why a name cannot stand for {host} in paths; empty: it can.
+std::string_view path_fault(std::string_view name) {
+    if (name.find('/') != name.npos) return "it contains '/'";
+    if (name == "." || name == "..") return "it is a name of folders";
+    const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+    return std::ranges::any_of(name, is_control) ? "it contains a control character" : "";
+}
+
 // Collects hosts and refuses a name that came before.
 class Hosts {
 public:
@@ -48,6 +56,8 @@ public:
         if (host.name.empty()) throw mistake(file_, line, "a host needs a name");
         if (host.name.find_first_of("[],") != host.name.npos)
             throw mistake(file_, line, "'{}' is not a valid host name: it contains brackets or commas", host.name);
+        if (const std::string_view fault = path_fault(host.name); !fault.empty())
+            throw mistake(file_, line, "'{}' is not a valid host name: {}", host.name, fault);
         const auto [first, is_new] = lines_.try_emplace(host.name, line);
         if (!is_new) throw mistake(file_, line, "host '{}' is already named on line {}", host.name, first->second);
         hosts_.push_back(std::move(host));

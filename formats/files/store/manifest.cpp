@@ -70,6 +70,7 @@ Manifest from_json(const Json& json) {
                       .layout = json.at("layout"),
                       .format = json.at("format"),
                       .replicas = json.at("replicas"),
+                      .requested_replicas = json.value("requested_replicas", 0),
                       .tensors = json.at("tensors").get<std::vector<std::string>>()};
     for (const Json& host : json.at("hosts")) manifest.hosts.push_back(host_from_json(host));
     for (const Json& file : json.at("files")) {
@@ -93,6 +94,7 @@ std::string to_text(const Manifest& manifest) {
               {"plan", manifest.plan},         {"layout", manifest.layout},       {"format", manifest.format},
               {"replicas", manifest.replicas}, {"hosts", Json::array()},          {"tensors", manifest.tensors},
               {"files", Json::array()}};
+    if (manifest.requested_replicas > 0) json["requested_replicas"] = manifest.requested_replicas;
     for (const ManifestHost& host : manifest.hosts) {
         json["hosts"].push_back({{"name", host.name}, {"ranks", host.ranks}});
         if (!host.devices.empty()) json["hosts"].back()["devices"] = host.devices;

@@ -42,7 +42,8 @@ struct Manifest {
     std::string plan;         ///< a digest of the plan
     std::string layout;
     std::string format;
-    int replicas = 1;  ///< every file is in at least as many stores
+    int replicas = 1;            ///< every file is in at least as many stores
+    int requested_replicas = 0;  ///< that the next change makes, of a state saved from leaving hosts; 0: `replicas`
     std::vector<ManifestHost> hosts;
     std::vector<std::string> tensors;
     std::vector<ManifestFile> files;

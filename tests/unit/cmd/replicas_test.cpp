@@ -96,3 +96,48 @@ TEST_CASE("replicas: files that several hosts have already need fewer copies") {
     add_replicas(job.files, job.hosts, job.draft, 3);
     for (const auto& set : holders(job)) CHECK(set.size() == 3);
 }
+
+TEST_CASE("replicas: for random files, hosts and switch groups, any hosts but `copies` - 1 keep all files") {
+    std::mt19937 random{4};
+    for (int round = 0; round < 2000; ++round) {
+        const int count = 1 + static_cast<int>(random() % 7);
+        Job job{.hosts = uniform_hosts(count, 2)};
+        std::vector<std::size_t> remaining;
+        for (std::size_t h = 0; h < job.hosts.size(); ++h) {
+            if (random() % 4 > 0) job.hosts[h].switch_group = fmt::format("{}", random() % 3);
+            if (random() % 5 == 0) job.hosts[h].lost = true;
+            if (random() % 8 == 0) job.hosts[h].lost_devices = {0, 1};  // a host that leaves
+            if (!job.hosts[h].lost && job.hosts[h].lost_devices.empty()) remaining.push_back(h);
+        }
+        if (remaining.empty()) continue;
+        // The layout puts each file on one host or, for its own replicas, on several.
+        job.files.assign(job.hosts.size(), std::vector<bool>(1 + random() % 12));
+        for (std::size_t f = 0; f < job.files[0].size(); ++f) {
+            job.draft.files.push_back({fmt::format("{}", f), random() % 100});
+            for (std::size_t k = 1 + (random() % 3 == 0 ? random() % 3 : 0); k > 0; --k)
+                job.files[remaining[random() % remaining.size()]][f] = true;
+        }
+        const auto before = job.files;
+        const int copies = 1 + static_cast<int>(random() % std::min<std::size_t>(3, remaining.size()));
+        add_replicas(job.files, job.hosts, job.draft, copies);
+        const std::vector<std::uint32_t> groups = switch_groups(job.hosts);
+        std::set<std::uint32_t> all_groups;
+        for (const std::size_t h : remaining) all_groups.insert(groups[h]);
+        for (std::size_t f = 0; f < job.draft.files.size(); ++f) {
+            int has = 0, had = 0;
+            std::set<std::uint32_t> used;
+            for (std::size_t h = 0; h < job.hosts.size(); ++h) {
+                if (before[h][f]) CHECK(job.files[h][f]);
+                if (!job.files[h][f]) continue;
+                CHECK(std::ranges::count(remaining, h) == 1);
+                ++has;
+                had += before[h][f] ? 1 : 0;
+                used.insert(groups[h]);
+            }
+            CHECK(has >= copies);  // so that one is left if any `copies` - 1 hosts are lost
+            CHECK(has <= std::max(copies, had + 1));
+            if (copies > 1 && all_groups.size() > 1) CHECK(used.size() > 1);
+            if (copies == 1) CHECK(has == had);
+        }
+    }
+}
