@@ -155,6 +155,17 @@ void keep_replicas(const Managed& run, MigrateRequest& options, Output& out) {
     options.replicas = std::to_string(std::max(1, std::min(before, hosts)));
 }
 
+void keep_virtual_nodes(const Managed& run, MigrateRequest& options) {
+    if (options.plan.to.empty() || options.plan.to == "auto") return;
+    mpi::all_or_none(run.comm, [&] {
+        Layout layout = given_layout(options.plan.to);
+        const int before = parse_layout(run.survey.manifest->layout).vn;
+        if (layout.vn > 0 || before == 0) return;
+        layout.vn = before;
+        options.plan.to = to_string(layout);
+    });
+}
+
 void check_position_stays(const Managed& run, const nlohmann::ordered_json& stored) {
     if (!run.options.position || stored.is_null()) return;
     const nlohmann::ordered_json given = to_json(*run.options.position);

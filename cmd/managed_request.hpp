@@ -42,6 +42,9 @@ std::string digest_of_request(const Managed& run);
 /// they are fewer; a note then says so. Throws an mpi::AgreedError (usage) if the given number is greater. Collective.
 void keep_replicas(const Managed& run, MigrateRequest& options, Output& out);
 
+/// Sets the number of virtual nodes in --to, if it has none, to that of the current state. Collective.
+void keep_virtual_nodes(const Managed& run, MigrateRequest& options);
+
 /// Throws an mpi::AgreedError (usage) if --data has another position than the current state, whose position is
 /// `stored`: the iteration would train on other samples. Collective.
 void check_position_stays(const Managed& run, const nlohmann::ordered_json& stored);

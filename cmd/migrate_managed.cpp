@@ -109,42 +109,12 @@ void remove_damaged_records(const Managed& run) {
     });
 }
 
-/// With --data-store: the data files of the current state, on the hosts of its ranks.
-std::optional<DataCopies> copies_of_current(const Managed& run, const CurrentRanks& ranks) {
-    if (run.options.data_store.empty()) return std::nullopt;
-    if (ranks.position.is_null() || !ranks.places)
-        throw mpi::AgreedError{usage_error(
-            "--data-store: the current state has {}",
-            ranks.position.is_null() ? "no data position; pass --data" : "ranks that run on none of these hosts")};
-    std::vector<bool> members(run.team.hosts.size());
-    for (const std::uint32_t host : ranks.places->host_of_rank) members[host] = true;
-    return copy_data_files(run, formats::data_position_of(ranks.position), members);
-}
-
-/// With --data-store: the data files of the new state, on the hosts of its ranks. Collective.
-void copy_data(const Managed& run, ManagedJob& job) {
-    if (run.options.data_store.empty()) return;
-    // A dry run may have planned on rank 0 only.
-    std::string text;
-    mpi::all_or_none(run.comm, [&] {
-        if (run.comm.rank() != 0) return;
-        if (!job.migration.position) throw usage_error("--data-store: the state has no data position; pass --data");
-        text = nlohmann::json{{"position", to_json(*job.migration.position)}, {"hosts", hosts_of_ranks(job.migration)}}
-                   .dump();
-    });
-    mpi::broadcast(run.comm, text);
-    const auto json = nlohmann::ordered_json::parse(text);
-    std::vector<bool> members(run.team.hosts.size());
-    for (const std::uint32_t host : json.at("hosts")) members[host] = true;
-    job.migration.data_copies = copy_data_files(run, formats::data_position_of(json.at("position")), members);
-}
-
 Exit end_without_change(const Managed& run, Output& out) {
     remove_damaged_records(run);
     if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
     CurrentRanks ranks = current_ranks(run);
     ranks.data_store = run.options.data_store;
-    ranks.data_copies = copies_of_current(run, ranks);
+    ranks.data_copies = copy_data_of_current(run, ranks.position, ranks.places ? &*ranks.places : nullptr);
     if (const std::string hosts = hosts_with_staging(run); !hosts.empty() && !run.options.prune)
         out.note(
             "staging of {} contains what an unfinished change left; the command of this change continues it, and "
@@ -255,6 +225,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
         return end_without_change(run, out);
     }
     if (!exports) keep_replicas(run, options, out);
+    if (!exports) keep_virtual_nodes(run, options);
     if (options.position) check_position_stays(run, current_position(run));
     ReadRecord record;
     StoreCheck check = check_current(run);

@@ -23,6 +23,12 @@ done_with '' 4 4x1 --import "$dcp" --iteration 5 --to fsdp=4,vn=4
 for node in 0 1 2 3; do nodes_of "host$node" "$node"; done
 whole "$dcp" host0 host1 host2 host3
 
+# The number of virtual nodes stays without being said, and cannot change.
+done_with 'fsdp=3,vn=4' 4 4x1 --to fsdp=3
+whole "$dcp" host0 host1 host2 host3
+refused 1 "virtual node 4 has no 'virtual_node_state.4.bn.num_batches_tracked': 4 of 8 virtual nodes have this value" 4 4x1 --to fsdp=4,vn=8
+refused 2 'vn=4 virtual nodes cannot run on dp=5; use dp=4 or less' 4 4x2 --to fsdp=5
+
 # Two TP ranks of a dp coordinate, also on two hosts, have the same virtual nodes.
 done_with '' 4 4x1 --to tp=2,fsdp=2,vn=4
 whole "$dcp" host0 host1 host2 host3
