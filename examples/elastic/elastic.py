@@ -3,14 +3,14 @@
 """elastic.py MODE FOLDER [--tpx TPX] [--python PYTHON] [--steps N] [--hand-over]
 
 Trains a small model twice, N steps for each phase: in a job that shrinks, grows, loses a host and moves between its phases, and in
-one that never changes. MODE is ddp or sharded, see train.py. Each job has six emulated hosts with one device and a store each,
+one that never changes. MODE is ddp, sharded or pipelined, see train.py. Each job has six emulated hosts with one device and a store each,
 folders on this machine; no host reads the folder of another one. `tpx migrate` takes the state from what the ranks saved, changes
 its layout, and says where the new ranks run. Writes the losses of both jobs, and a picture, losses.svg, to FOLDER.
 
 With --hand-over, tpx migrate --hold leaves the state in the memory of each host, and the ranks take it from there instead of the
 stores.
 
-Exit status 0 if the losses agree: bit for bit with MODE ddp, up to rounding with MODE sharded. PYTHON has PyTorch."""
+Exit status 0 if the losses agree: bit for bit with MODE ddp, up to rounding otherwise. PYTHON has PyTorch."""
 import argparse
 import json
 import os
@@ -27,6 +27,7 @@ HOSTS, NODES = 6, 8  # virtual nodes
 PHASES = {
     "ddp": [("starts", "dp=4"), ("shrinks", "dp=2"), ("grows", "dp=3"), ("loses a host", "dp=4"), ("moves", "dp=2")],
     "sharded": [("starts", "fsdp=4"), ("changes to TP", "tp=2,fsdp=2"), ("shrinks", "fsdp=2"), ("loses a host", "tp=2,fsdp=2"), ("moves", "fsdp=2")],
+    "pipelined": [("starts", "fsdp=4"), ("changes to PP", "pp=2,fsdp=2"), ("changes to TP", "tp=2,pp=2"), ("loses a host", "pp=2"), ("moves", "fsdp=2")],
 }  # fmt: skip
 
 

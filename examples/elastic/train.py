@@ -9,6 +9,7 @@ has it as virtual_node_state.N.rng, and tpx moves it with its virtual node.
 
 MODE ddp: every rank has the whole model. The gradients of the virtual nodes are added as integers, in which the order does not
 matter, so that the losses have the same bits on any number of ranks. MODE sharded: FSDP2, and tensor parallelism if TPX_TP > 1.
+MODE pipelined: the same, and pipeline parallelism if TPX_PP > 1, without dropout, whose masks would depend on the stages.
 
 `train.py init SAVED NODES` saves the state of a job with NODES virtual nodes before the first step."""
 import json
@@ -22,7 +23,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate
@@ -34,6 +35,7 @@ from tpx_handover import attach
 
 WORDS, WIDTH, HIDDEN, LAYERS, HEAD, LENGTH, DROPOUT = 64, 64, 128, 2, 16, 32, 0.1
 ONE = 2.0**40  # what gradients are multiplied by to become integers
+BY_NAME = StateDictOptions(flatten_optimizer_state_dict=True)  # a stage lacks parameters of other stages
 
 
 class Attention(nn.Module):
@@ -76,22 +78,35 @@ class Llama(nn.Module):
         self.layers = nn.ModuleDict({str(k): Layer() for k in range(LAYERS)})
         self.norm, self.output = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
 
-    def forward(self, words):
-        x = self.tok_embeddings(words)
+    def keep_stage(self, stage, stages):
+        """Leaves the layers of a pipeline stage, with the embedding on the first one, and norm and output layer on the last one."""
+        for number in range(LAYERS):
+            if number * stages // LAYERS != stage:
+                del self.layers[str(number)]
+        if stage > 0:
+            self.tok_embeddings = None
+        if stage < stages - 1:
+            self.norm = self.output = None
+
+    def forward(self, x):
+        """Of words, or of what the stage before this one computed."""
+        x = x if self.tok_embeddings is None else self.tok_embeddings(x)
         for layer in self.layers.values():
             x = layer(x)
-        return self.output(self.norm(x))
+        return x if self.output is None else self.output(self.norm(x))
 
 
-def parallelize(model, tp, dp):
-    mesh = init_device_mesh("cpu", (dp, tp), mesh_dim_names=("dp", "tp"))
+def parallelize(model, tp, dp, pp):
+    mesh = init_device_mesh("cpu", (pp, dp, tp), mesh_dim_names=("pp", "dp", "tp"))
+    if pp > 1:
+        model.keep_stage(mesh.get_local_rank("pp"), pp)
     if tp > 1:
         split = {f"attention.w{name}": ColwiseParallel() for name in "qkv"} | {"attention.wo": RowwiseParallel()}
         split |= {"feed_forward.w1": ColwiseParallel(), "feed_forward.w3": ColwiseParallel(), "feed_forward.w2": RowwiseParallel()}
         for layer in model.layers.values():
             parallelize_module(layer, mesh["tp"], split)
-        parallelize_module(model, mesh["tp"], {"tok_embeddings": RowwiseParallel(input_layouts=Replicate()),
-                                               "output": ColwiseParallel(output_layouts=Replicate())})  # fmt: skip
+        ends = {"tok_embeddings": RowwiseParallel(input_layouts=Replicate()), "output": ColwiseParallel(output_layouts=Replicate())}
+        parallelize_module(model, mesh["tp"], {name: split for name, split in ends.items() if getattr(model, name) is not None})
     for layer in model.layers.values():
         fully_shard(layer, mesh=mesh["dp"])
     fully_shard(model, mesh=mesh["dp"])
@@ -105,11 +120,16 @@ def sequence(sample):
     return torch.tensor(words)
 
 
+def words_of(samples):
+    words = torch.stack([sequence(sample) for sample in samples])
+    return words[:, :-1], words[:, 1:].flatten()
+
+
 def loss_of(model, samples, stream):
     """The loss of the samples of a virtual node. `stream` is the state of its random numbers, which goes on."""
     torch.set_rng_state(stream)
-    words = torch.stack([sequence(sample) for sample in samples])
-    loss = F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
+    words, targets = words_of(samples)
+    loss = F.cross_entropy(model(words).flatten(0, 1), targets)
     stream.copy_(torch.get_rng_state())
     return loss
 
@@ -142,12 +162,36 @@ def step_sharded(model, nodes, streams, count, dp, tp):
     return mean.item() / tp
 
 
+def step_pipelined(model, nodes, count, dp, tp):
+    """The same over two or more stages: each receives its input from the stage before it, and its gradient from the one after it."""
+    rank, near, mean = dist.get_rank(), dp * tp, torch.zeros(())
+    for number, (_, samples) in enumerate(nodes):
+        model.set_requires_gradient_sync(number + 1 == len(nodes))
+        x, targets = words_of(samples)
+        if model.tok_embeddings is None:
+            dist.recv(x := torch.empty(*x.shape, WIDTH), rank - near)
+            x.requires_grad_()
+        y = model(x)
+        if model.output is None:
+            dist.send(y.detach().contiguous(), rank + near)
+            dist.recv(gradient := torch.empty_like(y), rank + near)
+            y.backward(gradient)
+        else:
+            loss = F.cross_entropy(y.flatten(0, 1), targets) / count
+            (loss * dp).backward()
+            mean += loss.detach()
+        if model.tok_embeddings is None:
+            dist.send(x.grad, rank - near)
+    dist.all_reduce(mean)
+    return mean.item() / tp
+
+
 def new_streams(nodes):
     return {node: torch.Generator().manual_seed(node).get_state() for node in nodes}
 
 
 def state_of(model, optimizer, streams):
-    weights, state = get_state_dict(model, optimizer)
+    weights, state = get_state_dict(model, optimizer, options=BY_NAME)
     own = {str(node): {"rng": stream} for node, stream in streams.items()}
     return {"model": weights, "optimizer": state, "virtual_node_state": own}
 
@@ -183,22 +227,30 @@ def optimizer_of(model):
 
 
 def train(mode, steps, saved, losses):
-    rank, tp = int(os.environ["RANK"]), int(os.environ["TPX_TP"])
-    dp = int(os.environ["WORLD_SIZE"]) // tp
+    global DROPOUT
+    rank, tp, pp = (int(os.environ[name]) for name in ("RANK", "TPX_TP", "TPX_PP"))
+    dp = int(os.environ["WORLD_SIZE"]) // tp // pp
     model = make()
-    if mode == "sharded":
-        parallelize(model, tp, dp)
+    if mode != "ddp":
+        parallelize(model, tp, dp, pp)
+    if mode == "pipelined":
+        DROPOUT = 0.0
     optimizer = optimizer_of(model)
     position = DataPosition.read(os.environ["TPX_STATE"] + "/tpx.data.json")
     count = position.document["virtual_nodes"]
     streams = new_streams(node for node, _ in position.batch(0, rank))
     state = state_of(model, optimizer, streams)
     load(state, rank)
-    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"], options=BY_NAME)
     for step in range(steps):
         optimizer.zero_grad()
         nodes = list(position.batch(step, rank))
-        loss = step_ddp(model, nodes, streams, count) if mode == "ddp" else step_sharded(model, nodes, streams, count, dp, tp)
+        if mode == "ddp":
+            loss = step_ddp(model, nodes, streams, count)
+        elif pp == 1:
+            loss = step_sharded(model, nodes, streams, count, dp, tp)
+        else:
+            loss = step_pipelined(model, nodes, count, dp, tp)
         optimizer.step()
         if rank == 0:
             with losses.open("a") as log:
