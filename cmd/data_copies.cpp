@@ -3,6 +3,7 @@
 
 #include "cmd/data_stores.hpp"
 #include "cmd/migrate_run.hpp"
+#include "cmd/output_file.hpp"
 #include "cmd/room_check.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
@@ -25,8 +26,7 @@ namespace fs = std::filesystem;
 
 /// Throws Error (usage) if one of two folders is inside the other: a managed store removes what it does not know.
 void check_apart(const fs::path& data, const fs::path& store) {
-    const auto real = [](const fs::path& folder) { return fs::weakly_canonical(folder); };
-    const fs::path a = real(data), b = real(store);
+    const fs::path a = resolved(data), b = resolved(store);
     const auto differ = std::ranges::mismatch(a, b);
     if (differ.in1 == a.end() || differ.in2 == b.end())
         throw usage_error("--data-store: {} and the store {} must be apart", data.string(), store.string());

@@ -38,14 +38,6 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
     return std::mismatch(above.begin(), above.end(), real.begin(), real.end()).first == above.end();
 }
 
-/// The absolute path without links of `path`, parts of which may not exist.
-fs::path resolved(const fs::path& path) {
-    fs::path plain = fs::absolute(path).lexically_normal(), above = without_slashes(plain);
-    plain = above;
-    while (!path_exists(above)) above = above.parent_path();
-    return above == plain ? real_path(above) : real_path(above) / plain.lexically_relative(above);
-}
-
 /// Whether the file `output`, which exists, is one that is read.
 bool is_read(const fs::path& output, const PlanOptions& options, const PlanReport& report) {
     std::vector<fs::path> sources{options.checkpoint, options.config,     options.model,   options.hosts,
@@ -62,6 +54,13 @@ bool is_read(const fs::path& output, const PlanOptions& options, const PlanRepor
 }
 
 }  // namespace
+
+fs::path resolved(const fs::path& path) {
+    fs::path plain = fs::absolute(path).lexically_normal(), above = without_slashes(plain);
+    plain = above;
+    while (!path_exists(above)) above = above.parent_path();
+    return above == plain ? real_path(above) : real_path(above) / plain.lexically_relative(above);
+}
 
 bool is_inside(const fs::path& path, const fs::path& folder) {
     const fs::path inside = resolved(path), above = resolved(folder);

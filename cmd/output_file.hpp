@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
+
 #include "cmd/planning.hpp"
 #include "lib/core/read_record.hpp"
 
@@ -8,6 +10,9 @@
 #include <string>
 
 namespace tpx::cli {
+
+/// The absolute path without links of `path`, parts of which may not exist.
+std::filesystem::path resolved(const std::filesystem::path& path);
 
 /// Throws Error (usage) for a file that `options` ask to write over something that is read: a file of the checkpoint's
 /// folder, or one that an option names; and for a plan in the place of a file that is no plan. Pipes and devices are

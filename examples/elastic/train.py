@@ -96,7 +96,7 @@ class Llama(nn.Module):
         return x if self.output is None else self.output(self.norm(x))
 
 
-def parallelize(model, tp, dp, pp):
+def parallelize(model, tp, dp, pp=1):
     mesh = init_device_mesh("cpu", (pp, dp, tp), mesh_dim_names=("pp", "dp", "tp"))
     if pp > 1:
         model.keep_stage(mesh.get_local_rank("pp"), pp)

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <set>
 #include <string_view>
@@ -52,6 +53,26 @@ constexpr std::array<std::string_view, 3> lists_of_layers{"layer_types", "mlp_la
 
 constexpr std::string_view remedy = "; correct config.json, or pass --set KEY=VALUE";
 
+/// The first number in a name; -1: it has none.
+int first_number(std::string_view name) {
+    const std::size_t begin = name.find_first_of("0123456789");
+    int number = -1;
+    if (begin != std::string_view::npos) std::from_chars(name.data() + begin, name.data() + name.size(), number);
+    return number;
+}
+
+/// The layers that are stored under their own numbers. Layers for multi-token prediction may be counted apart.
+std::set<int> numbered_layers(const Source& source) {
+    std::set<int> numbered;
+    for (std::size_t t = 0; t < source.reading.meanings.size(); ++t) {
+        const Meaning& meaning = source.reading.meanings[t];
+        if (meaning.kind == Meaning::Kind::parameter && meaning.indices.layer &&
+            first_number(source.checkpoint.catalogue.tensors[t].name) == *meaning.indices.layer)
+            numbered.insert(*meaning.indices.layer);
+    }
+    return numbered;
+}
+
 /// Layers beyond those that config.json counts must have tensors that only layers for multi-token prediction have.
 void check_predicting_layers(const Source& source, const Config& own) {
     const Reading& reading = source.reading;
@@ -67,8 +88,9 @@ void check_predicting_layers(const Source& source, const Config& own) {
             if (!is_below) predicting.insert(place.layer);
         }
     }
+    const std::set<int> numbered = beyond.empty() ? std::set<int>{} : numbered_layers(source);
     for (const int layer : beyond)
-        if (!predicting.contains(layer))
+        if (!predicting.contains(layer) && numbered.contains(layer))
             throw failure("layer {} is stored, but config.json has {}{}", layer,
                           counted(static_cast<std::uint64_t>(*count), "layer"), remedy);
 }

@@ -36,7 +36,7 @@ def _made(tp):
 
 def _step(model, optimizer, tp, samples=(1, 2, 3)):
     optimizer.zero_grad()
-    loss = train.step_sharded(model, [(0, samples)], 1, dist.get_world_size() // tp, tp)
+    loss = train.step_sharded(model, [(0, samples)], train.new_streams([0]), 1, dist.get_world_size() // tp, tp)
     optimizer.step()
     return loss
 
@@ -46,7 +46,7 @@ def _leave(folder):
     model, optimizer = _made(1)
     for samples in ((4, 5), (6, 7)):
         _step(model, optimizer, 1, samples)
-    state = train.state_of(model, optimizer) | {"steps": 2}
+    state = train.state_of(model, optimizer, {}) | {"steps": 2}
     dcp.save(state, checkpoint_id=f"{folder}/saved")
     tpx_handover.export(state, "live", dist.get_rank(), dist.get_world_size(), iteration=2, layout=f"fsdp={dist.get_world_size()}")
 
@@ -63,7 +63,7 @@ def _tensors(value, path=""):
 def _resumed(tp, fill):
     """State and next loss of a trainer whose state `fill` fills."""
     model, optimizer = _made(tp)
-    state = train.state_of(model, optimizer) | {"steps": 0}
+    state = train.state_of(model, optimizer, {}) | {"steps": 0}
     for tensor in _tensors(state).values():
         tensor.fill_(float("nan"))
     fill(state)

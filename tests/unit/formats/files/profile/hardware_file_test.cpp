@@ -108,6 +108,8 @@ private:
     HostHardware host(std::size_t index) {
         HostHardware host;
         host.name = chance(50) ? fmt::format("n{}", index) : fmt::format("{}{}", text(), index);
+        // No host has such a name, and files of hosts refuse it.
+        std::erase_if(host.name, [](unsigned char c) { return c < 0x20 || c == 0x7f || c == '/'; });
         host.name += fmt::format("-{}", index);  // no two of a name
         host.switch_group = text();
         host.ranks = number(1, 8);
