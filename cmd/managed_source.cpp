@@ -163,6 +163,19 @@ void require_intact(const Managed& run, const StoreCheck& check) {
     if (!check.lost_tensors.empty()) throw mpi::AgreedError{nothing_intact(run, check)};
 }
 
+void require_on_hosts(const Managed& run, const StoreCheck& check) {
+    std::string faults = check.notes.empty() ? "" : check.notes[0];
+    for (std::size_t h = 0; h < run.team.hosts.size() && faults.empty(); ++h) {
+        const Host& host = run.team.hosts[h];
+        const auto member = std::ranges::find(run.survey.manifest->hosts, host.name, &formats::ManifestHost::name);
+        if (host.lost || run.survey.has_current[h] || member == run.survey.manifest->hosts.end()) continue;
+        if (!member->ranks.empty()) faults = fmt::format("host '{}' does not have the current state", host.name);
+    }
+    if (faults.empty()) return;
+    throw mpi::AgreedError{Error{Exit::no, "{}: {}; run tpx migrate --to {} to restore it from other hosts",
+                                 run.options.store, faults, run.survey.manifest->layout}};
+}
+
 ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose purpose, ReadRecord& record,
                             Output& out, const std::vector<StoredFile>& to_be) {
     const formats::Manifest& current = *run.survey.manifest;

@@ -51,6 +51,10 @@ bool plans_on_first(const MigrateRequest& options);
 /// Throws an mpi::AgreedError (no) that names the tensors of which no host has an intact copy, if there are any.
 void require_intact(const Managed& run, const StoreCheck& check);
 
+/// Throws an mpi::AgreedError (no) unless every host of the current state that takes part has all its files, by
+/// `check`, so that its ranks can start. Copies on other hosts may be intact.
+void require_on_hosts(const Managed& run, const StoreCheck& check);
+
 /// Plans the migration of the current state from its intact files or, if these lack tensors, from --fallback. Without
 /// --fallback, throws an mpi::AgreedError (no) that names the tensors of which no host has an intact copy. If
 /// plans_on_first(), ranks other than 0 may get an empty Migration. For a dry run, `to_be` are files that other hosts

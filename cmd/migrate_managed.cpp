@@ -72,6 +72,10 @@ StoreCheck check_current(const Managed& run) {
                        run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
 }
 
+StoreCheck check_sizes(const Managed& run) {
+    return check_state(run.comm, run.host, run.team, run.store, run.survey, 1, nullptr, CheckFiles::by_size);
+}
+
 /// The data position in the current state, which a host that has this state reads; null if there is none. Collective.
 nlohmann::ordered_json current_position(const Managed& run) {
     const auto host = std::ranges::find(run.survey.has_current, true) - run.survey.has_current.begin();
@@ -169,6 +173,7 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
         return Exit::success;
     }
     ManagedDone made = write_to_stores(run, job, manifest, record, patience, out);
+    if (run.stop != nullptr && *run.stop) (*run.stop)->shield();  // the state is in place
     if (job.saved) add(made.done, *job.saved);
     std::string fault = run.options.prune ? prune_after(run) : "";
     made.done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -221,7 +226,9 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
     if (!exports && !asks_for_change(options)) {
         // An earlier state can be the last one that is intact.
-        if (options.prune && !options.dry_run) require_intact(run, check_current(run));
+        const StoreCheck check = options.prune && !options.dry_run ? check_current(run) : check_sizes(run);
+        require_intact(run, check);
+        if (!options.prune) require_on_hosts(run, check);
         return end_without_change(run, out);
     }
     if (!exports) keep_replicas(run, options, out);

@@ -77,6 +77,20 @@ void roll_back(const mpi::Comm& comm, const Team& team, const NodeStore& store, 
     remove_shared(comm, abort);
 }
 
+/// Records the decision also in the stores of hosts that do not get the new state, such as leaving ones: without the
+/// others, they must not take their older state for the newest. If that fails, the change is complete all the same.
+void fence_others(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change,
+                  const SwitchRecord& commit) {
+    if (!team.is_first(comm.rank()) || change.members[team.host] || !path_is_directory(store.folder())) return;
+    try {
+        mpi::run_watched([&] {
+            const auto decision = store.decision();
+            if (!store.prepared() && (!decision || decision->epoch < commit.epoch)) store.write(commit);
+        });
+    } catch (const Error&) {
+    }
+}
+
 void apply(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
     try {
         on_members(comm, team, change.members, [&] {
@@ -174,6 +188,7 @@ std::string end_switch(const mpi::Comm& comm, const Team& team, const NodeStore&
     const SwitchRecord commit = saying(change->record, Says::commit);
     write_shared(comm, commit);
     on_members(comm, team, change->members, [&] { store.write(commit); });
+    fence_others(comm, team, store, *change, commit);
     apply(comm, team, store, *change);
     if (is_on_all_hosts(comm, team, store, hosts, *change)) remove_shared(comm, commit);
     return fmt::format("an earlier change to {} had been decided: it was completed", change->record.state);
@@ -198,6 +213,7 @@ void switch_stores(const mpi::Comm& comm, const Team& team, const NodeStore& sto
                     "they were",
                     fault, count, members)};
     }
+    fence_others(comm, team, store, change, commit);
     apply(comm, team, store, change);
     remove_shared(comm, commit);
 }

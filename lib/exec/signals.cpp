@@ -57,6 +57,7 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
+    if (shielded) return;  // until the process has ended, which takes a while under MPI
     for (std::size_t k = 0; k < handled.size(); ++k) sigaction(handled[k], &before[k], nullptr);
 }
 

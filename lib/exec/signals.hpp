@@ -21,8 +21,8 @@ public:
     /// The first signal that came, or 0. It may change at any time.
     const std::atomic<int>& signal() const;
 
-    /// From now on no signal ends the process: its exit status would hide that the output is in place. signal() still
-    /// records the first one.
+    /// From now on no signal ends the process, also after this object: its exit status would hide that the output is in
+    /// place. signal() still records the first one.
     void shield() const;
 };
 

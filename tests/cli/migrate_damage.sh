@@ -140,3 +140,17 @@ rm s/host0/current/*.distcp
 refused 3 'no host has an intact copy of' 2 2x2 --prune
 [ -e s/host0/states/j-7-1 ] || fail "the last intact state was pruned"
 echo ok
+
+# A run without a change is for launchers: it fails if a host lacks files that its ranks read, and says what helps.
+rm -rf s
+done_with 'epoch 1' 2 2x2 --import "$testdata/dcp/virtual-nodes" --iteration 4 --to fsdp=4,vn=4 --replicas 2
+rm "$(find s/host1/current/ -name '*.distcp' | head -n 1)"
+refused 3 "host 'host1': .*: No such file or directory; run tpx migrate --to fsdp=4,vn=4 to restore it from other hosts" 2 2x2
+rm -r s/host1
+refused 3 "host 'host1' does not have the current state; run tpx migrate --to fsdp=4,vn=4 to restore it" 2 2x2
+done_with 'epoch 2' 2 2x2 --to fsdp=4
+done_with 'nothing to do' 2 2x2
+rm -r s/host1
+done_with 'epoch 3' 2 2x2 --to fsdp=2,vn=4 --replicas 1 --pin
+rm -r s/host0
+refused 3 'no host has an intact copy of' 2 2x2

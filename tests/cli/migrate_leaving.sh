@@ -73,6 +73,7 @@ done_with 'saved: ' 4 4x2 --leaving host0,host2 --within 90s --to fsdp=4
 for host in host1 host3; do
     rm -rf "s/$host/states/"*-3 && ln -sfn "states/$(basename "s/$host/states/"*-2)" "s/$host/current" && rm "s/$host/decision" || exit
 done
+rm s/host0/decision s/host2/decision
 done_with '"replicas":2' 4 4x2 --leaving host0,host2 --within 90s --to fsdp=4 --json
 
 # rates NAME NIC DISK: a file of hosts with rates.
@@ -110,3 +111,10 @@ rm -rf s
 done_with '' 4 4x2 --import "$testdata/llama-small/megatron-tp2pp2"
 done_with '' 4 4x2 --to pp=4 --leaving host0 --within 10min --replicas 2 --prune
 echo ok
+
+# Hosts that the job has left know that they did: without the others, their older state is not taken for the newest.
+rm -rf s
+printf '[[hosts]]\nname = "%s"\ngpus = 2\n' a b c >left.toml
+done_with 'iteration 10, epoch 1' 3 left.toml --import "$testdata/dcp/virtual-nodes" --iteration 10 --to fsdp=2,vn=4 --job J
+done_with 'iteration 20, epoch 2' 3 left.toml --import "$testdata/dcp/virtual-nodes" --iteration 20 --to fsdp=2,vn=4 --leaving a,b
+refused 3 'J-20-2 (epoch 2), but its current state is J-10-1' 2 left.toml --lost c --to fsdp=4

@@ -67,9 +67,11 @@ def _resumed(tp, fill):
     for tensor in _tensors(state).values():
         tensor.fill_(float("nan"))
     fill(state)
-    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"], options=train.BY_NAME)
     found = {name: tensor.clone() for name, tensor in _tensors(state).items()}
-    return found, state["optimizer"]["param_groups"], state["steps"], _step(model, optimizer, tp)
+    groups = {key: value for key, value in state["optimizer"].items() if key.startswith("param_groups.")}
+    assert len(groups) > 20, groups
+    return found, groups, state["steps"], _step(model, optimizer, tp)
 
 
 def _resume(folder, name, tp):
