@@ -20,8 +20,8 @@ void add_inspect(Cli& cli) {
     command.option("--store", &store->store, "PATTERN", "Show which state a node-local store has, instead of CKPT")
         .details(
             "A store that tpx migrate --store manages. With --hosts, PATTERN contains {host}, and one process is "
-            "started on each host, such as with mpirun. The exit status is 3 unless all hosts have the same complete "
-            "state.");
+            "started on each host, such as with mpirun. The exit status is 3 unless all hosts of the newest state "
+            "have all its files; see EXIT STATUS in tpx-inspect(1).");
     command.option("--hosts", &store->hosts, "HOSTS", "Hosts of the stores: a file, NxG, or slurm").file();
     command.flag("--emulate", &store->emulate, "Processes act for the hosts in turn, wherever they run");
     command.group("Output options");

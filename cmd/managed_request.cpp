@@ -144,6 +144,7 @@ std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Te
 
 void keep_replicas(const Managed& run, MigrateRequest& options, Output& out) {
     const auto hosts = static_cast<int>(std::ranges::count_if(run.team.hosts, remains));
+    if (hosts == 0) throw mpi::AgreedError{usage_error("no host remains: all hosts are lost or leaving")};
     if (!options.replicas.empty() || !run.survey.manifest) {
         mpi::all_or_none(run.comm, [&] { require_hosts(positive(options.replicas, "--replicas", 1), hosts); });
         return;

@@ -69,11 +69,11 @@ Team team_of(const mpi::Comm& comm, const MigrateRequest& options) {
         team.rank_of_host[std::stoul(all[static_cast<std::size_t>(rank)])] = rank;
     for (std::size_t h = 0; h < team.hosts.size(); ++h) {
         if (team.rank_of_host[h] < 0 && !team.hosts[h].lost)
-            throw mpi::AgreedError{
-                Error{Exit::usage,
-                      "no process runs on host '{}'; start one on each host that is not lost, such as with "
-                      "mpirun --map-by node",
-                      team.hosts[h].name}};
+            throw mpi::AgreedError{Error{Exit::usage, "no process runs on host '{}'; start {}", team.hosts[h].name,
+                                         options.emulate
+                                             ? fmt::format("at least {} processes, one for each host that is not lost",
+                                                           std::ranges::count(team.hosts, false, &Host::lost))
+                                             : "one on each host that is not lost, such as with mpirun --map-by node"}};
     }
     return team;
 }

@@ -284,7 +284,7 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
         outdated = rejoining_hosts(options, team);
         if (!options.decision_dir.empty()) options.decision_dir = fs::absolute(options.decision_dir);
         if (!options.decision_dir.empty() && !path_is_directory(options.decision_dir))
-            throw failure("{}: is not a folder that all hosts share (--decision-dir)", options.decision_dir);
+            throw failure("--decision-dir {}: there is no such folder on this host", options.decision_dir);
         store.emplace(fs::absolute(formats::store_of(options.store, team.hosts[team.host])));
         if (!options.export_to.empty()) check_export_place(options.export_to, store->folder());
         if (!options.fallback.empty() && options.fallback.find("{host}") == options.fallback.npos &&

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Starts the ranks of @LAYOUT@ where tpx placed them, @RANKS@ on @HOSTS@ hosts:
+# Starts the ranks of @LAYOUT@ where tpx placed them, @RANKS@ on @HOSTS@:
 #     sh FILE torchrun [OPTIONS] -- SCRIPT [ARGS]    on every host
 #     sh FILE srun     [OPTIONS] -- PROGRAM [ARGS]   once, in the Slurm job
 #     sh FILE mpirun   [OPTIONS] -- PROGRAM [ARGS]   once, with Open MPI

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/plan/launch_script.hpp"
 
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ std::string launch_script(std::span<const Host> hosts, const Placement& placemen
         {"@RANKS@", fmt::format("{}", placement.devices.size())},
         {"@LAYOUT@", std::string{layout}},
         {"@NODES@", fmt::format("{}", nodes)},
-        {"@HOSTS@", fmt::format("{}", used.size())},
+        {"@HOSTS@", counted(used.size(), "host")},
         {"@MASTER@", hosts[placement.blocks.front().host].name},
         {"@TABLE@\n", table(hosts, placement, states)},
     };
