@@ -86,7 +86,7 @@ refused 2 'do not fit' 3 3x2 --to fsdp=16
 refused 2 "no process runs on host 'host2'" 2 3x2 --to fsdp=3
 refused 2 "no host is called 'host9'" 3 3x2 --to fsdp=3 --leaving host9
 refused 2 "no host is called 'host9'" 3 3x2 --to fsdp=3 --rejoin host9
-refused 1 'missing: is not a folder' 3 3x2 --to fsdp=3 --decision-dir missing
+refused 1 'missing: there is no such folder on this host' 3 3x2 --to fsdp=3 --decision-dir missing
 mkdir shared && done_with 'epoch' 3 3x2 --to fsdp=3 --decision-dir shared && done_with 'epoch' 3 3x2 --to fsdp=2 --prune
 [ -z "$(find shared -name 'tpx-decision-*')" ] || fail "a decision that no host needs is left"
 # A decision is needed until all hosts have switched.
