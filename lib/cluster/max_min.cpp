@@ -59,6 +59,20 @@ EqualityProgram equality_program(std::span<const KindUse> jobs, std::span<const 
     return program;
 }
 
+// A program without rows that maximizes the last of its variables.
+LinearProgram maximizing_last(std::size_t variables) {
+    LinearProgram program;
+    program.gain.assign(variables, 0);
+    program.gain.back() = 1;
+    return program;
+}
+
+// Adds a row of zeros, which is valid until the next one is added.
+std::vector<double>& add_row(LinearProgram& program, double limit) {
+    program.limits.push_back(limit);
+    return program.rows.emplace_back(program.gain.size());
+}
+
 }  // namespace
 
 bool less_use(const KindUse& a, const KindUse& b) {
@@ -67,13 +81,8 @@ bool less_use(const KindUse& a, const KindUse& b) {
 
 LinearProgram max_min_program(std::span<const KindUse> jobs, std::span<const int> counts) {
     const std::size_t kinds = counts.size(), columns = jobs.size() * kinds + 1;
-    LinearProgram program;
-    program.gain.assign(columns, 0);
-    program.gain.back() = 1;
-    const auto add = [&](double limit) -> std::vector<double>& {
-        program.limits.push_back(limit);
-        return program.rows.emplace_back(columns);
-    };
+    LinearProgram program = maximizing_last(columns);
+    const auto add = [&](double limit) -> std::vector<double>& { return add_row(program, limit); };
     for (std::size_t j = 0; j < jobs.size(); ++j) {
         std::vector<double>& row = add(0);
         for (std::size_t t = 0; t < kinds; ++t) row[j * kinds + t] = -worth(jobs[j], t);
@@ -106,13 +115,8 @@ constexpr double lack_price = 1e4;
 // of time by class and kind, then the worths of classes with known levels, which these limit, and the level.
 LinearProgram level_program(std::span<const UseClass> classes, std::span<const int> counts) {
     const std::size_t kinds = counts.size(), worths = classes.size() * kinds, columns = worths + classes.size() + 1;
-    LinearProgram program;
-    program.gain.assign(columns, 0);
-    program.gain.back() = 1;
-    const auto add = [&](double limit) -> std::vector<double>& {
-        program.limits.push_back(limit);
-        return program.rows.emplace_back(columns);
-    };
+    LinearProgram program = maximizing_last(columns);
+    const auto add = [&](double limit) -> std::vector<double>& { return add_row(program, limit); };
     for (std::size_t c = 0; c < classes.size(); ++c) {
         const bool known = classes[c].level >= 0;
         std::vector<double>& row = add(0);
