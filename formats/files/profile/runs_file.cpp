@@ -2,6 +2,7 @@
 #include "formats/files/profile/runs_file.hpp"
 
 #include "formats/files/profile/column_aliases.hpp"
+#include "formats/files/profile/run_cells.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
@@ -17,7 +18,6 @@
 namespace tpx::formats {
 namespace {
 
-constexpr int most_gpus = 1 << 17;
 constexpr double most_samples = 1 << 24;
 
 // The plan's words that have columns of their own, under the names that parse_execution_plan knows.
@@ -30,16 +30,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> plan_colu
                                                                                      {"accumulation", "ga"},
                                                                                      {"recompute", "recompute"},
                                                                                      {"zero", "zero"}}};
-
-bool is_true(std::string_view text) {
-    constexpr std::array<std::string_view, 7> words{"1", "true", "True", "TRUE", "yes", "Yes", "on"};
-    return std::ranges::count(words, text) > 0;
-}
-
-bool is_false(std::string_view text) {
-    constexpr std::array<std::string_view, 7> words{"0", "false", "False", "FALSE", "no", "No", "off"};
-    return std::ranges::count(words, text) > 0;
-}
 
 // Reads the quantities of one row; what it throws names the row and the column.
 class RowReader {
@@ -100,89 +90,23 @@ private:
     const Table::Row& row_;
 };
 
-double positive(std::string_view text) {
-    const double value = parse_number(text);
-    if (value <= 0) throw failure("{} is not positive", text);
-    return value;
-}
-
 constexpr std::array<const char*, 3> time_quantities{"seconds", "rate", "tokens_per_second"};
-
-// Whether a cell for a time or rate says that nothing ran, as tables of experiments do for lack of memory.
-bool is_no_time(std::string text) {
-    constexpr std::array<std::string_view, 28> words{"",
-                                                     "-",
-                                                     "/",
-                                                     "n/a",
-                                                     "na",
-                                                     "nan",
-                                                     "none",
-                                                     "null",
-                                                     "x",
-                                                     "?",
-                                                     "fail",
-                                                     "failed",
-                                                     "error",
-                                                     "timeout",
-                                                     "killed",
-                                                     "crash",
-                                                     "crashed",
-                                                     "dnf",
-                                                     "skipped",
-                                                     "did not run",
-                                                     "oom",
-                                                     "cuda oom",
-                                                     "out of memory",
-                                                     "outofmemory",
-                                                     "outofmemoryerror",
-                                                     "cuda out of memory",
-                                                     "inf",
-                                                     "infinity"};
-    double value = 1;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = code == std::errc{} && end == text.data() + text.size();
-    if (is_number && std::isfinite(value)) return value == 0;
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (text.starts_with("oom ") || text.starts_with("oom(")) return true;  // "OOM (80GB)"
-    return std::ranges::count(words, text) > 0;
-}
-
-// Whether a cell says that a time is missing, rather than that the run failed.
-bool is_missing(std::string text) {
-    constexpr std::array<std::string_view, 8> words{"", "-", "n/a", "na", "nan", "none", "null", "?"};
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return std::ranges::count(words, text) > 0;
-}
 
 // The quantity that has the time of the row; none if it did not run.
 std::optional<std::string> time_quantity(const RowReader& row) {
     for (const char* quantity : time_quantities)
-        if (!is_no_time(row.text(quantity).value_or(""))) return quantity;
+        if (!cells::is_no_time(row.text(quantity).value_or(""))) return quantity;
     return std::nullopt;
-}
-
-double seconds_in(std::string_view unit, double time) {
-    if (unit.empty() || unit == "s") return time;
-    if (unit == "ms") return time / 1e3;
-    throw failure("unknown unit '{}'; use s or ms", unit);
-}
-
-double seconds_at(std::string_view unit, double rate, double batch, double sequence) {
-    if (unit.empty() || unit == "samples/s") return batch / rate;
-    if (unit == "steps/s") return 1 / rate;
-    if (unit != "tokens/s") throw failure("unknown unit '{}'; use samples/s, steps/s or tokens/s", unit);
-    if (sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
-    return batch * sequence / rate;
 }
 
 // Seconds of a step, from a time or from a rate.
 double seconds_of(const RowReader& row, const std::string& quantity, double batch, double sequence) {
-    const double value = *row.read(quantity, positive);
+    const double value = *row.read(quantity, cells::positive);
     return row.in_cell(quantity, [&] {
         const std::string& unit = row.unit(quantity);
-        const double seconds = quantity == "seconds" ? seconds_in(unit, value)
-                               : quantity == "rate"  ? seconds_at(unit, value, batch, sequence)
-                                                     : seconds_at("tokens/s", value, batch, sequence);
+        const double seconds = quantity == "seconds" ? cells::seconds_in(unit, value)
+                               : quantity == "rate"  ? cells::seconds_at(unit, value, batch, sequence)
+                                                     : cells::seconds_at("tokens/s", value, batch, sequence);
         if (seconds > 1e5 || seconds < 1e-6)
             throw failure("a step of {:g} s cannot be right: is it in another unit?", seconds);
         return seconds;
@@ -225,52 +149,32 @@ ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
     return plan;
 }
 
-// Some tables say only whether all layers are recomputed.
-std::string recompute_word(const std::string& cell) {
-    if (is_true(cell)) return "full";
-    return is_false(cell) ? "none" : cell;
-}
-
 std::string plan_text(const RowReader& row) {
     std::string text = row.text("plan").value_or("");
     for (const auto& [quantity, word] : plan_columns)
         if (const auto cell = row.text(std::string{quantity}))
-            text += fmt::format(",{}={}", word, quantity == "recompute" ? recompute_word(*cell) : *cell);
+            text += fmt::format(",{}={}", word, quantity == "recompute" ? cells::recompute_word(*cell) : *cell);
     if (const auto shards = row.text("fsdp"); shards && *shards != "1")
         text += row.text("dp") ? ",zero=3" : fmt::format(",dp={},zero=3", *shards);
-    if (is_true(row.text("offload").value_or(""))) text += ",offload";
-    if (is_true(row.text("sequence").value_or(""))) text += ",sp";
+    if (cells::is_true(row.text("offload").value_or(""))) text += ",offload";
+    if (cells::is_true(row.text("sequence").value_or(""))) text += ",sp";
     return text;
-}
-
-int gpu_count(std::string_view text) {
-    const double count = positive(text);
-    if (count != std::floor(count) || count > most_gpus) throw failure("'{}' is not a number of GPUs", text);
-    return static_cast<int>(count);
 }
 
 // The hosts: as placed, or `gpus` filled into hosts of `per_host`, or one host.
 std::vector<int> hosts_of(const RowReader& row) {
     if (const auto placed = row.read("placement", [](std::string_view text) { return parse_placement(text); }))
         return *placed;
-    int left = row.read("gpus", gpu_count).value_or(0);
-    const int each = row.read("per_host", gpu_count).value_or(left);
+    int left = row.read("gpus", cells::gpu_count).value_or(0);
+    const int each = row.read("per_host", cells::gpu_count).value_or(left);
     std::vector<int> hosts;
     for (; left > 0; left -= hosts.back()) hosts.push_back(std::min(left, each));
     return hosts;
 }
 
-// A number without a unit of its own has that of the column.
-double gpu_bytes(std::string text, const std::string& unit) {
-    if (!text.empty() && std::isdigit(static_cast<unsigned char>(text.back())) != 0) text += unit;
-    const auto bytes = static_cast<double>(parse_bytes(text));
-    if (bytes < 1e6 || bytes > 1e13) throw failure("{:g} bytes of GPU memory cannot be right; check the unit", bytes);
-    return bytes;
-}
-
 // A model is fitted for one number of tokens in a sample.
 void check_sequence(const RowReader& row, double sequence) {
-    const auto tokens = row.read("sequence_length", positive);
+    const auto tokens = row.read("sequence_length", cells::positive);
     if (!tokens || sequence <= 0 || *tokens == sequence) return;
     row.in_cell("sequence_length", [&] {
         throw failure("sequence length is {:g}, but the model has sequence = {:g}", *tokens, sequence);
@@ -301,9 +205,9 @@ private:
 // Whether the row lacks a time, but has memory.
 bool has_only_memory(const RowReader& row) {
     const auto memory = row.text("memory");
-    if (!memory || is_no_time(*memory)) return false;
-    return std::ranges::all_of(time_quantities,
-                               [&](const char* quantity) { return is_missing(row.text(quantity).value_or("")); });
+    if (!memory || cells::is_no_time(*memory)) return false;
+    return std::ranges::all_of(
+        time_quantities, [&](const char* quantity) { return cells::is_missing(row.text(quantity).value_or("")); });
 }
 
 // `time` is the quantity that has the time; without one, seconds are 0.
@@ -311,9 +215,9 @@ Run run_of(const RowReader& row, const std::optional<std::string>& time, const R
            std::string label) {
     Run run;
     run.label = std::move(label);
-    run.allocation = {hosts_of(row), defaults.gpus_per_nic, row.read("cpus", positive).value_or(defaults.cpus)};
+    run.allocation = {hosts_of(row), defaults.gpus_per_nic, row.read("cpus", cells::positive).value_or(defaults.cpus)};
     const auto batch = row.read("batch", [](std::string_view text) {
-        const double samples = positive(text);
+        const double samples = cells::positive(text);
         if (samples < 1 || samples > most_samples) throw failure("a step has 1 to 2^24 samples, not {}", text);
         return samples;
     });
@@ -324,13 +228,15 @@ Run run_of(const RowReader& row, const std::optional<std::string>& time, const R
         run.plan = complete_plan(words, run.allocation.total(), run.batch);
         if (run.allocation.gpus.empty()) run.allocation.gpus = {run.plan.gpus()};
         (void)routes_of(run.plan, run.allocation);
-        if (const auto samples = row.read("micro_batch", positive)) set_micro_batches(run.plan, *samples, run.batch);
+        if (const auto samples = row.read("micro_batch", cells::positive))
+            set_micro_batches(run.plan, *samples, run.batch);
         if (run.plan.dp > run.batch)
             throw failure("{} replicas cannot share {} sample{}", run.plan.dp, run.batch, run.batch == 1 ? "" : "s");
     });
     check_sequence(row, defaults.sequence);
     if (time) run.seconds = seconds_of(row, *time, run.batch, defaults.sequence);
-    run.memory = row.read("memory", [&](const std::string& text) { return gpu_bytes(text, row.unit("memory")); });
+    run.memory =
+        row.read("memory", [&](const std::string& text) { return cells::gpu_bytes(text, row.unit("memory")); });
     return run;
 }
 
@@ -399,7 +305,7 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
             found.memory_runs.push_back(std::move(run));
             continue;
         }
-        if (reader.read("ep", positive).value_or(1) > 1) ++found.expert_parallel;
+        if (reader.read("ep", cells::positive).value_or(1) > 1) ++found.expert_parallel;
         found.runs.push_back(std::move(run));
     }
     found.gpu = model_and_gpu.gpu();
