@@ -148,16 +148,6 @@ def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
                    f"{mpi_alone(hosts, rate, folder, done)} | {reload} | {central} |")  # fmt: skip
 
 
-def gather(tpx, rate, folder, left):
-    """Seconds to bring the managed states of the hosts `left` together on the first of them, in a plain folder."""
-    (folder / "some.txt").write_text("".join(f"th{k} slots=8\n" for k in left))
-    command = (f"mpirun-hosts --host {','.join(f'th{k}' for k in left)} -n {len(left)} '{tpx}' migrate '{folder}/stores/{{host}}/current' "
-               f"'{folder}/central/{{host}}' --hosts '{folder}/some.txt' --to tp=1 --format dcp --json --quiet")  # fmt: skip
-    seconds = counted(4, rate, command, folder)["seconds"]
-    remove(folder / "central")
-    return seconds
-
-
 def failures(tpx, weights, rate, repeats, scratch, disk):
     """Rows of losses of hosts from managed stores."""
     before, losses = FAILURES
@@ -176,14 +166,19 @@ def failures(tpx, weights, rate, repeats, scratch, disk):
             options = f"--lost {','.join(lost)} --to {to}" + ("" if survives else f" --fallback '{whole}' --iteration 1")
             runs, reloads, gathers = [], [], []
             for _ in range(repeats):
-                remove(folder / "stores")
-                on_hosts(4, rate, f"mpirun-hosts -n 4 {command} --import '{whole}' --iteration 1 >'{folder}/out.json'", folder)
-                gathers.append(gather(tpx, rate, folder, left) if survives else 0)
+                imported = f"mpirun-hosts -n 4 {command} --import '{whole}' --iteration 1 >'{folder}/out.json'"
+                on_hosts(4, rate, imported, folder)
+                if survives:
+                    gathered = f"--lost {','.join(lost)} --leaving {','.join(f'th{k}' for k in left[1:])} --to tp=1"
+                    gathers.append(counted(4, rate, f"mpirun-hosts --host {hosts} -n {len(left)} {command} {gathered}", folder)["seconds"])
+                    remove(folder / "stores")
+                    on_hosts(4, rate, imported, folder)
                 os.sync()
                 cool(folder / "stores")
                 runs.append(counted(4, rate, f"mpirun-hosts --host {hosts} -n {len(left)} {command} {options}", folder))
                 reloads.append(migrate(tpx, 4, rate, folder, "gathered", "scattered", to, 1, len(left), devices=4)["seconds"])
-                remove(folder / "scattered")
+                for used in ("scattered", "stores"):
+                    remove(folder / used)
             seconds, reload = (statistics.median(each) for each in ([one["seconds"] for one in runs], reloads))
             nic, written, planned = busiest_nic(runs[0], rate), runs[0]["bytes_written"] / disk, runs[0]["bytes_between_hosts"]
             carried = f"{runs[0]['carried'] / planned:.3f}" if planned else ""
