@@ -25,7 +25,7 @@ StoreCheck check_current(const Managed& run);
 /// Compares the sizes of the files of the current state with the manifest. Collective.
 StoreCheck check_sizes(const Managed& run);
 
-/// Whether the current state is compared with its checksums while it moves, by a RunningStateCheck: not if it must be
+/// Whether the current state is compared with its checksums while it moves, with a RunningStateCheck: not if it must be
 /// known to be intact before, or if reads have a limit.
 bool checks_meanwhile(const MigrateRequest& options);
 

@@ -105,6 +105,7 @@ Made make_from_intact(const Managed& run, const HostRun& host_run, const mpi::Co
                       const ReadRecord& record, const ExecOptions& exec) {
     Made made;
     try {
+        if (run.check != nullptr) mpi::all_or_none(run.comm, [&] { run.check->start(); });
         made = make_files(host_run, partial.path(), record, exec);
     } catch (const mpi::AgreedError& error) {
         if (can_be_damage(error)) require_undamaged(run, owners, partial);

@@ -146,17 +146,19 @@ StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team&
     return combine(comm, team, survey, mine);
 }
 
-RunningStateCheck::RunningStateCheck(const mpi::Comm& host, const Team& team, const NodeStore& store,
-                                     const StoreSurvey& survey, int threads)
-    : team_{team}, survey_{survey}, running_{[this, &host, &team, &store, &survey, threads](const auto* cancelled) {
-          faults_ = find_faults(host, team, store, survey, {.threads = threads, .cancelled = cancelled});
-      }} {}
+void RunningStateCheck::start() {
+    if (running_) return;
+    running_.emplace([this](const std::atomic<bool>* cancelled) {
+        faults_ = find_faults(host_, team_, store_, survey_, {.threads = threads_, .cancelled = cancelled});
+    });
+}
 
 const StoreCheck& RunningStateCheck::finish(const mpi::Comm& comm, const std::atomic<int>* signal) {
     if (found_) return *found_;
     mpi::all_or_none(comm, [&] {
-        running_.wait(signal);
-        running_.finish();
+        start();
+        running_->wait(signal);
+        running_->finish();
     });
     return found_.emplace(combine(comm, team_, survey_, faults_));
 }

@@ -37,18 +37,25 @@ StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team&
 class RunningStateCheck {
 public:
     RunningStateCheck(const mpi::Comm& host, const Team& team, const NodeStore& store, const StoreSurvey& survey,
-                      int threads);
+                      int threads)
+        : host_{host}, team_{team}, store_{store}, survey_{survey}, threads_{threads} {}
+
+    /// Begins to read, unless it has begun. Before that, the disk is left to those who plan.
+    void start();
 
     /// Waits for the comparison, and returns what all ranks have found. Throws an mpi::AgreedError if the number at
     /// `signal`, which may be null, is that of a signal. Collective.
     const StoreCheck& finish(const mpi::Comm& comm, const std::atomic<int>* signal);
 
 private:
+    const mpi::Comm& host_;
     const Team& team_;
+    const NodeStore& store_;
     const StoreSurvey& survey_;
+    int threads_;
     std::string faults_;
     std::optional<StoreCheck> found_;
-    RunningCheck running_;
+    std::optional<RunningCheck> running_;
 };
 
 }  // namespace tpx::cli
