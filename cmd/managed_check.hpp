@@ -4,7 +4,9 @@
 #include "cmd/managed_source.hpp"
 #include "lib/exec/publish.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 // How tpx migrate --store compares the current state with its checksums: before it moves the state, or meanwhile.
@@ -40,9 +42,11 @@ void require_undamaged(const Managed& run);
 /// removes `partial`, also if an earlier run has written to it. Collective.
 void require_undamaged(const Managed& run, const mpi::Comm& owners, PartialDirectory& partial);
 
-/// Whether `error` can come from reading damaged files: not if a signal asked to stop.
+/// Whether `error` can come from reading damaged files: not if the command line is wrong, which the user wants to know
+/// soon, if a signal asked to stop, or if the output is in place.
 inline bool can_be_damage(const Error& error) {
-    return error.exit() != Exit::resumable && error.exit() != Exit::interrupted;
+    const Exit others[] = {Exit::usage, Exit::resumable, Exit::interrupted, exit_after_commit};
+    return std::ranges::find(others, error.exit()) == std::end(others);
 }
 
 /// Runs `body`. If it fails although nothing asked to stop, and the check that runs meanwhile has found damaged files,

@@ -228,6 +228,7 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
         remove_old_staging(run, planned.change, out);
         result.done = stage(run, job, members, record, request, result.manifest, patience);
     }
+    if (run.check != nullptr) run.check->cancel();
     patience.set_end("; run the same command to end the switch", exit_after_commit);
     try {
         switch_stores(run.comm, run.team, run.store,

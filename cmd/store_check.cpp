@@ -163,4 +163,9 @@ const StoreCheck& RunningStateCheck::finish(const mpi::Comm& comm, const std::at
     return found_.emplace(combine(comm, team_, survey_, faults_));
 }
 
+void RunningStateCheck::cancel() {
+    running_.reset();
+    found_.emplace();
+}
+
 }  // namespace tpx::cli

@@ -47,6 +47,9 @@ public:
     /// `signal`, which may be null, is that of a signal. Collective.
     const StoreCheck& finish(const mpi::Comm& comm, const std::atomic<int>* signal);
 
+    /// Ends the comparison because the new state is complete: from now on, finish() returns at once, without damage.
+    void cancel();
+
 private:
     const mpi::Comm& host_;
     const Team& team_;
