@@ -23,8 +23,7 @@ const Rule* rule_in(const Dialect& dialect, const Reading& reading, const Placed
             return std::ranges::any_of(
                 all, [&](const PlacedTensor& other) { return other.tensor == part && other.place == missing.place; });
         });
-        const Meaning meaning{Meaning::Kind::parameter, &rule, Role::weight, indices_of(missing.place)};
-        if (whole && !is_axis(*reading.family, meaning, 'l') && !is_axis(*reading.family, meaning, 'e')) return &rule;
+        if (whole && rule.name.has('l')) return &rule;
     }
     return nullptr;
 }
@@ -39,7 +38,8 @@ const Rule* rule_for(const Reading& reading, const Dialect& target, const Placed
 void add(Source& source, const Rule& rule, Place place) {
     Reading& reading = source.reading;
     Catalogue& catalogue = source.checkpoint.catalogue;
-    const Meaning meaning{Meaning::Kind::parameter, &rule, Role::weight, indices_of(place)};
+    Meaning meaning{Meaning::Kind::parameter, &rule, Role::weight, indices_of(place)};
+    if (!rule.name.has('e')) meaning.indices.expert.reset();  // a tensor of all experts
     const NameIndices numbers = numbers_in(rule.name, meaning.indices, reading.dims).value();
     std::string name = rule.name.name(numbers, reading.prefixed);
     if (std::ranges::find(catalogue.tensors, name, &Tensor::name) != catalogue.tensors.end()) return;

@@ -24,6 +24,7 @@ EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 6}
 INDEXED = {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4,
            "qk_nope_head_dim": 8, "v_head_dim": 8, "index_n_heads": 4, "index_head_dim": 8, "index_topk": 4}  # fmt: skip
+BLT = {"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 40}
 PADDED = ["--set", "make_vocab_size_divisible_by=8"]
 
 LAYERS4 = {"head_dim": 8, "global_head_dim": 12, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2,
@@ -133,6 +134,7 @@ NEWER = {
 
 # Models with biases in some of the linear layers, which Megatron has in all, those of queries, keys and values, or none.
 BIASES = {
+    "qwen3-moe-attention": ("Qwen3MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "norm_topk_prob": True, "mlp_only_layers": [1], "attention_bias": True}),
     "llama-attention": ("LlamaForCausalLM", {**GLU, "attention_bias": True}),
     "llama-mlp": ("LlamaForCausalLM", {**GLU, "mlp_bias": True}),
     "qwen3-attention": ("Qwen3ForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}),
@@ -312,6 +314,34 @@ INKLING2 = {**GLU, "head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 
 
 # Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
 KEPT = {
+    "glm-default": ("GlmForCausalLM", {**GLU, "head_dim": 8}),
+    "ernie4-5-default": ("Ernie4_5ForCausalLM", {**GLU, "head_dim": 8}),
+    "starcoder2-default": ("Starcoder2ForCausalLM", {**DENSE, "num_key_value_heads": 2}),
+    "qwen3-next-default": ("Qwen3NextForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "head_dim": 8, "shared_expert_intermediate_size": 28}),
+    "mistral-default": ("MistralForCausalLM", {**GLU, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 8}),
+    "gemma4-biases": ("Gemma4ForCausalLM", {**GLU, **LAYERS4, "attention_bias": True}),
+    "gemma4-keys-biases": ("Gemma4ForCausalLM", {**GLU, **LAYERS4, "num_key_value_heads": 4, "num_global_key_value_heads": 2, "attention_k_eq_v": True, "hidden_size_per_layer_input": 0, "attention_bias": True}),
+    "mimo-v2-flash-biases": ("MiMoV2FlashForCausalLM", {**GLU, **EXPERTS, "n_routed_experts": 4, "head_dim": 12, "v_head_dim": 8, "sliding_window": 5, "layer_types": ["full_attention", "sliding_attention"] * 2, "attention_bias": True}),
+    "hy-v3-biases": ("HYV3ForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "num_shared_experts": 2, "head_dim": 8, "attention_bias": True, "mlp_bias": True}),
+    "deepseek-v2-biases": (
+        "DeepseekV2ForCausalLM",
+        {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 2, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "q_lora_rank": 12, "kv_lora_rank": 8,
+         "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 6, "attention_bias": True, "mlp_bias": True},
+    ),
+    "aria-biases": ("AriaTextForCausalLM", {**GLU, "moe_num_experts": 4, "moe_topk": 2, "moe_num_shared_experts": 1, "attention_bias": True, "mlp_bias": True}),
+    "hrm-text-biases": ("HrmTextForCausalLM", {**DENSE, "num_hidden_layers": 2, "head_dim": 8, "attention_bias": True, "mlp_bias": True}),
+    "bailing-hybrid-biases": (
+        "BailingHybridForCausalLM",
+        {**LATENT, "num_experts": 4, "num_experts_per_token": 2, "moe_intermediate_size": 32, "n_shared_experts": 1, "num_expert_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+         "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "head_dim": 6, "layer_group_size": 2, "num_nextn_predict_layers": 0, "attention_bias": True},
+    ),
+    "cpmant": ("CpmAntForCausalLM", {"vocab_size": 101, "hidden_size": 24, "num_attention_heads": 4, "dim_head": 6, "dim_ff": 40, "num_hidden_layers": 2, "prompt_types": 3, "prompt_length": 2, "segment_types": 3,
+                                     "position_bias_num_buckets": 8, "position_bias_max_distance": 16}),
+    "xlnet": ("XLNetLMHeadModel", {"vocab_size": 101, "d_model": 24, "n_layer": 2, "n_head": 4, "d_inner": 40}),
+    "moshi": ("MoshiForCausalLM", {"vocab_size": 101, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "ffn_dim": 80, "audio_vocab_size": 11,
+                                   "max_position_embeddings": 32, "num_codebooks": 2}),
+    "blt": ("BltForCausalLM", {"vocab_size": 101, "patcher_config": BLT, "encoder_config": {**BLT, "hidden_size_global": 24}, "decoder_config": {**BLT, "hidden_size_global": 24}, "global_config": BLT,
+                               "encoder_hash_byte_group_vocab": 11}),
     "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 4, "vocab_size": 101}),
     "falcon-new": ("FalconForCausalLM", {**SIZES, "num_kv_heads": 2, "new_decoder_architecture": True}),
     "falcon-multi-query": ("FalconForCausalLM", {**SIZES, "multi_query": True, "new_decoder_architecture": False}),
@@ -544,7 +574,7 @@ KEPT = {
 
 
 # Parts of models outside the language model, and adapters, which no rule counts.
-OTHER_PARTS = re.compile(r"_adapter_list|visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_|sam_model|view_seperator|image_newline")
+OTHER_PARTS = re.compile(r"local_(en|de)coder\.|patcher\.|encoder_hash|_adapter_list|visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_|sam_model|view_seperator|image_newline")
 
 # Models of which `tpx plan --model` counts other parameters than transformers saves, or refuses to count them, and a
 # part of what it says.
@@ -570,7 +600,8 @@ UNPLANNED = {
 }  # fmt: skip
 
 # Entries that config.json of these models lacks, as in their releases.
-UNSAVED = {"zamba-default": ("layers_block_type", "attn_layer_period", "attn_layer_offset"), "zamba-period": ("layers_block_type",)}
+DEFAULT_GROUPS = ("glm-default", "ernie4-5-default", "starcoder2-default", "qwen3-next-default", "mistral-default")
+UNSAVED = {**dict.fromkeys(DEFAULT_GROUPS, ("num_key_value_heads",)), "zamba-default": ("layers_block_type", "attn_layer_period", "attn_layer_offset"), "zamba-period": ("layers_block_type",)}
 
 # Models whose logits change when two ranks exchange shards, by reason:
 ORDERED = {
@@ -585,7 +616,7 @@ ORDERED = {
     # every rank has the whole input of a projection
     "muse-spark",
     # rows of a vocabulary are split
-    *("gemma4", "gemma4-shared"),
+    *("gemma4", "gemma4-shared", "gemma4-biases", "moshi"),
     # every rank has the low-rank adapters of all rows
     *("zamba2", "zamba2-biases"),
 }  # fmt: skip
@@ -625,6 +656,8 @@ def _tensors(folder):
 
 def _logits(model):
     ids = torch.arange(3, 19).reshape(2, 8)
+    if model.config.model_type == "xlnet":  # whose positions are f32
+        model = model.float()
     given = {"input_ids": ids, "decoder_input_ids": ids} if model.config.is_encoder_decoder else {"input_ids": ids}
     with torch.no_grad():
         out = model.eval()(**given)
