@@ -113,10 +113,10 @@ std::size_t edits_between(std::string_view a, std::string_view b) {
 
 /// A word that is almost that of a known kind of layer is misspelled; others may be of a newer transformers.
 void check_words(std::string_view key, std::span<const ConfigValue> words, std::vector<std::string>& notes) {
-    constexpr std::size_t most_typos = 2;
     std::set<std::string> unknown;
     for (const ConfigValue& item : words) {
         const auto& word = std::get<std::string>(item);
+        const std::size_t most_typos = word.size() / 4;
         const auto is_like = [&](std::string_view kind) { return edits_between(word, kind) <= most_typos; };
         if (std::ranges::find(kinds_of_layers, word) != kinds_of_layers.end()) continue;
         if (std::ranges::any_of(kinds_of_layers, is_like))

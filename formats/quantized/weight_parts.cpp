@@ -128,48 +128,69 @@ Checkpoint with_weights(const Checkpoint& checkpoint, const std::vector<Quantize
 /// The module of an activation's scale: its name without the last part.
 std::string weight_beside(const std::string& name) { return name.substr(0, name.rfind('.')) + ".weight"; }
 
+/// Relates codes and scales to the weights of a reading of values.
+class Relation {
+public:
+    Relation(const Checkpoint& checkpoint, const Checkpoint& values, const Reading& reading)
+        : checkpoint_{checkpoint},
+          weights_{values.catalogue.tensors},
+          reading_{reading},
+          meanings_(checkpoint.catalogue.tensors.size()) {
+        for (std::size_t v = 0; v < weights_.size(); ++v) numbers_[weights_[v].name] = v;
+    }
+
+    /// The meaning of each stored tensor.
+    std::vector<Meaning> run(const std::vector<QuantizedTensor>& quantized) {
+        const std::vector<Tensor>& tensors = checkpoint_.catalogue.tensors;
+        std::set<std::uint32_t> parts;
+        for (const QuantizedTensor& weight : quantized) {
+            for (const Piece& piece : weight.sources) parts.insert(piece.tensor);
+            if (is_like_weight(tensors[weight.codes], weight)) parts.erase(weight.codes);
+            const bool can_split = !has_groups(checkpoint_.catalogue, weight);
+            for (auto& [t, axes] : stored_parts(checkpoint_.catalogue, weight))
+                relate(t, weight.name, std::move(axes), can_split);
+        }
+        for (const std::uint32_t t : activation_scales(checkpoint_)) {
+            parts.insert(t);
+            const Shape& shape = tensors[t].shape;
+            if (volume(shape) == 1)
+                relate(t, weight_beside(tensors[t].name),
+                       std::vector<StoredAxis>(static_cast<std::size_t>(shape.size())), true);
+        }
+        for (std::uint32_t t = 0; t < tensors.size(); ++t) {
+            const auto found = numbers_.find(tensors[t].name);
+            if (!parts.contains(t) && found != numbers_.end()) meanings_[t] = reading_.meanings[found->second];
+        }
+        return std::move(meanings_);
+    }
+
+private:
+    void relate(std::uint32_t t, const std::string& weight, std::vector<StoredAxis> axes, bool can_split) {
+        const auto found = numbers_.find(weight);
+        if (found == numbers_.end() || reading_.meanings[found->second].kind != Meaning::Kind::parameter) return;
+        meanings_[t].weight_part = std::make_shared<const WeightPart>(
+            WeightPart{weights_[found->second], reading_.meanings[found->second], std::move(axes), can_split});
+    }
+
+    const Checkpoint& checkpoint_;
+    const std::vector<Tensor>& weights_;
+    const Reading& reading_;
+    std::unordered_map<std::string_view, std::size_t> numbers_;  // of weights
+    std::vector<Meaning> meanings_;
+};
+
 void relate(Source& source, const std::vector<QuantizedTensor>& quantized) {
-    const Checkpoint& checkpoint = source.checkpoint;
-    const std::vector<Tensor>& tensors = checkpoint.catalogue.tensors;
-    Checkpoint values = with_weights(checkpoint, quantized);
+    Checkpoint values = with_weights(source.checkpoint, quantized);
     Config config = source.reading.config;
     std::erase_if(config, [](const auto& entry) { return entry.first.starts_with("quantization_config."); });
     Reading reading = read_by_names(values, source.families, config);
-    if (!reading.family || values.roles.empty() != checkpoint.roles.empty()) return;
+    if (!reading.family) source.reading.why_not = reading.why_not;
+    if (!reading.family || values.roles.empty() != source.checkpoint.roles.empty()) return;
     reading.config = source.reading.config;
-    std::unordered_map<std::string_view, std::size_t> numbers;
-    for (std::size_t v = 0; v < values.catalogue.tensors.size(); ++v) numbers[values.catalogue.tensors[v].name] = v;
-    std::vector<Meaning> meanings(tensors.size());
-    const auto relate_part = [&](std::uint32_t t, const std::string& weight, std::vector<StoredAxis> axes,
-                                 bool can_split) {
-        const auto found = numbers.find(weight);
-        if (found == numbers.end() || reading.meanings[found->second].kind != Meaning::Kind::parameter) return;
-        meanings[t].weight_part = std::make_shared<const WeightPart>(WeightPart{
-            values.catalogue.tensors[found->second], reading.meanings[found->second], std::move(axes), can_split});
-    };
-    std::map<std::uint32_t, const QuantizedTensor*> plain;
-    std::set<std::uint32_t> parts;
-    for (const QuantizedTensor& weight : quantized) {
-        if (is_like_weight(tensors[weight.codes], weight)) plain[weight.codes] = &weight;
-        for (const Piece& piece : weight.sources) parts.insert(piece.tensor);
-        for (auto& [t, axes] : stored_parts(checkpoint.catalogue, weight))
-            relate_part(t, weight.name, axes, !has_groups(checkpoint.catalogue, weight));
-    }
-    for (const std::uint32_t t : activation_scales(checkpoint)) {
-        parts.insert(t);
-        if (volume(tensors[t].shape) == 1)
-            relate_part(t, weight_beside(tensors[t].name),
-                        std::vector<StoredAxis>(static_cast<std::size_t>(tensors[t].shape.size())), true);
-    }
-    std::vector<std::uint32_t> unknown;
-    for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-        const auto found = numbers.find(tensors[t].name);
-        if (plain.contains(t) || (!parts.contains(t) && found != numbers.end()))
-            meanings[t] = reading.meanings[found->second];
-        if (meanings[t].kind == Meaning::Kind::unknown) unknown.push_back(t);
-    }
-    reading.meanings = std::move(meanings);
-    reading.unknown = std::move(unknown);
+    reading.meanings = Relation{source.checkpoint, values, reading}.run(quantized);
+    reading.unknown.clear();
+    for (std::uint32_t t = 0; t < reading.meanings.size(); ++t)
+        if (reading.meanings[t].kind == Meaning::Kind::unknown) reading.unknown.push_back(t);
     source.reading = std::move(reading);
 }
 

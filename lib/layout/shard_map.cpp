@@ -20,13 +20,11 @@ Error cannot_split(Interval block, int tp) {
 Cuts in_stored_units(Cuts cuts, const TensorForm& form, int tp) {
     const Index unit = form.tp_unit, stored = form.tp_stored;
     if (unit == 1 && stored == 1) return cuts;
-    const auto is_end = [&](Index place) {
-        return std::ranges::count(form.tp_blocks, place, &Interval::end) > 0 && place == form.tp_blocks.back().end;
-    };
+    const Index end = form.tp_blocks.back().end;
     for (AxisCut& cut : cuts) {
         Interval& own = cut.interval;
         for (const Index place : {own.begin, own.end})
-            if (place % unit != 0 && !is_end(place))
+            if (place % unit != 0 && place != end)
                 throw Error{Exit::usage, "quantized blocks of {} rows or columns cannot be split across tp={}, at {}",
                             unit, tp, place};
         own = {(own.begin + unit - 1) / unit * stored, (own.end + unit - 1) / unit * stored};

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from pathlib import Path
 
 import swapped_ranks
@@ -622,6 +623,36 @@ ORDERED = {
 }  # fmt: skip
 
 
+# What transformers also lists as causal language models, and tpx has no family of: encoders with a head, decoders of translation,
+# speech and images, drafts for another model's speculative decoding, and research models of before 2021.
+OTHERS = {
+    *("bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta", "roberta-prelayernorm"),
+    *("roc_bert", "roformer", "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian"),
+    *("mbart", "mvp", "pegasus", "plbart", "prophetnet", "trocr", "whisper", "musicgen", "musicgen_melody", "git", "emu3"),
+    *("gemma4_assistant", "gemma4_unified_assistant", "reformer"),
+    "gpt-sw3",  # its config.json says gpt2
+}
+
+
+def _types():
+    """Types of decoders in transformers that no family names, by themselves or as the model inside another one."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    known = set()
+    for path in sorted((Path(__file__).resolve().parents[2] / "formats/rules").glob("*.toml")):
+        rules = tomllib.loads(path.read_text())
+        known.update(rules.get("detect", {}).get("hf", []))
+        known.update(kind for outer in rules.get("outer", []) for kind in outer["types"])
+
+    def inside(kind):
+        parts = getattr(CONFIG_MAPPING[kind], "sub_configs", None) or {}
+        return {getattr(getattr(CONFIG_MAPPING[kind](), name, None), "model_type", "") for name in parts}
+
+    rest = [kind for kind in sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) if kind not in known | OTHERS]
+    return [f"no family names {kind}" for kind in rest if not inside(kind) & known] + [f"{kind} has a family; remove it from OTHERS" for kind in sorted(OTHERS & known)]
+
+
 def _config(kind, settings):
     # transformers writes defaults into the dicts that it is given, which several models here share.
     settings = copy.deepcopy(settings)
@@ -659,6 +690,8 @@ def _logits(model):
     if model.config.model_type == "xlnet":  # whose positions are f32
         model = model.float()
     given = {"input_ids": ids, "decoder_input_ids": ids} if model.config.is_encoder_decoder else {"input_ids": ids}
+    if model.config.model_type == "blt":  # its configuration has no num_hidden_layers, which the cache asks for
+        given["use_cache"] = False
     with torch.no_grad():
         out = model.eval()(**given)
     return next(getattr(out, name) for name in ("logits", "start_logits", "last_hidden_state") if hasattr(out, name))
@@ -790,6 +823,9 @@ def main(tpx):
         print(f"{'FAIL' if faults else 'ok'}: {name} ({kind}) through {words[1]} of {words[3]}")
         for line in faults[:6]:
             print(f"  {line}")
+    faults = _types()
+    failed += bool(faults)
+    print("\n  ".join([f"{'FAIL' if faults else 'ok'}: types of decoders", *faults]))
     for name, (kind, settings) in BIASES.items():
         with tempfile.TemporaryDirectory() as scratch:
             faults = _biases(tpx, kind, settings, scratch)
