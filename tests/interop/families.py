@@ -25,7 +25,6 @@ EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 6}
 INDEXED = {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "q_lora_rank": 12, "kv_lora_rank": 8, "qk_rope_head_dim": 4,
            "qk_nope_head_dim": 8, "v_head_dim": 8, "index_n_heads": 4, "index_head_dim": 8, "index_topk": 4}  # fmt: skip
-BLT = {"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 40}
 PADDED = ["--set", "make_vocab_size_divisible_by=8"]
 
 LAYERS4 = {"head_dim": 8, "global_head_dim": 12, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2,
@@ -341,8 +340,6 @@ KEPT = {
     "xlnet": ("XLNetLMHeadModel", {"vocab_size": 101, "d_model": 24, "n_layer": 2, "n_head": 4, "d_inner": 40}),
     "moshi": ("MoshiForCausalLM", {"vocab_size": 101, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "ffn_dim": 80, "audio_vocab_size": 11,
                                    "max_position_embeddings": 32, "num_codebooks": 2}),
-    "blt": ("BltForCausalLM", {"vocab_size": 101, "patcher_config": BLT, "encoder_config": {**BLT, "hidden_size_global": 24}, "decoder_config": {**BLT, "hidden_size_global": 24}, "global_config": BLT,
-                               "encoder_hash_byte_group_vocab": 11}),
     "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 4, "vocab_size": 101}),
     "falcon-new": ("FalconForCausalLM", {**SIZES, "num_kv_heads": 2, "new_decoder_architecture": True}),
     "falcon-multi-query": ("FalconForCausalLM", {**SIZES, "multi_query": True, "new_decoder_architecture": False}),
@@ -575,7 +572,7 @@ KEPT = {
 
 
 # Parts of models outside the language model, and adapters, which no rule counts.
-OTHER_PARTS = re.compile(r"local_(en|de)coder\.|patcher\.|encoder_hash|_adapter_list|visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_|sam_model|view_seperator|image_newline")
+OTHER_PARTS = re.compile(r"_adapter_list|visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_|sam_model|view_seperator|image_newline")
 
 # Models of which `tpx plan --model` counts other parameters than transformers saves, or refuses to count them, and a
 # part of what it says.
@@ -629,7 +626,7 @@ OTHERS = {
     *("bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta", "roberta-prelayernorm"),
     *("roc_bert", "roformer", "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian"),
     *("mbart", "mvp", "pegasus", "plbart", "prophetnet", "trocr", "whisper", "musicgen", "musicgen_melody", "git", "emu3"),
-    *("gemma4_assistant", "gemma4_unified_assistant", "reformer"),
+    *("gemma4_assistant", "gemma4_unified_assistant", "reformer", "blt"),
     "gpt-sw3",  # its config.json says gpt2
 }
 
@@ -690,8 +687,6 @@ def _logits(model):
     if model.config.model_type == "xlnet":  # whose positions are f32
         model = model.float()
     given = {"input_ids": ids, "decoder_input_ids": ids} if model.config.is_encoder_decoder else {"input_ids": ids}
-    if model.config.model_type == "blt":  # its configuration has no num_hidden_layers, which the cache asks for
-        given["use_cache"] = False
     with torch.no_grad():
         out = model.eval()(**given)
     return next(getattr(out, name) for name in ("logits", "start_logits", "last_hidden_state") if hasattr(out, name))
