@@ -621,7 +621,7 @@ ORDERED = {
 
 
 # What transformers also lists as causal language models, and tpx has no family of: encoders with a head, decoders of translation,
-# speech and images, drafts for another model's speculative decoding, and research models of before 2021.
+# speech, images and bytes, drafts for another model's speculative decoding, and research models of before 2021.
 OTHERS = {
     *("bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta", "roberta-prelayernorm"),
     *("roc_bert", "roformer", "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian"),
