@@ -12,6 +12,7 @@
 #include "cmd/unfinished_output.hpp"
 #include "formats/convert/holding.hpp"
 #include "formats/quantized/quantized.hpp"
+#include "formats/quantized/quantized_parts.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
@@ -19,6 +20,7 @@
 #include "lib/core/units.hpp"
 #include "lib/core/write_file.hpp"
 #include "lib/layout/adapter_family.hpp"
+#include "lib/layout/beyond_rules.hpp"
 #include "lib/layout/nearest_family.hpp"
 
 #include <algorithm>
@@ -83,26 +85,23 @@ std::uint64_t count_replicas(const Catalogue& catalogue) {
 /// How many tensors have each quantization scheme.
 using Schemes = std::map<std::string, std::size_t>;
 
-/// Makes the reading of a quantized source that of its values; codes and scales have the role "quantized". Notes what
-/// is wrong with the scales, which matters only to those who need the values.
+/// Gives codes and scales the role "quantized". Notes what is wrong with the scales, which matters only to those who
+/// need the values.
 Schemes read_quantization(formats::Source& source) {
     formats::Checkpoint& checkpoint = source.checkpoint;
-    if (!formats::is_quantized(checkpoint)) return {};
+    const bool has_parts = std::ranges::any_of(source.reading.meanings,
+                                               [](const Meaning& meaning) { return meaning.weight_part != nullptr; });
+    if (!has_parts && !formats::is_quantized(checkpoint)) return {};
     try {
         Schemes schemes = formats::quantization_schemes(checkpoint);
-        formats::Source values = source;
-        formats::dequantize(values, {});
-        std::map<std::string_view, const Meaning*> meanings;
-        for (std::size_t t = 0; t < values.reading.meanings.size(); ++t)
-            meanings[values.checkpoint.catalogue.tensors[t].name] = &values.reading.meanings[t];
         if (!checkpoint.quantised.empty()) return schemes;
-        source.reading = values.reading;
-        source.reading.meanings.clear();
-        for (const Tensor& tensor : checkpoint.catalogue.tensors) {
-            const auto found = meanings.find(tensor.name);
-            source.reading.meanings.push_back(found != meanings.end()
-                                                  ? *found->second
-                                                  : Meaning{.kind = Meaning::Kind::parameter, .role = Role::quantized});
+        const std::vector<std::uint32_t> of_activations = formats::activation_scales(checkpoint);
+        for (std::uint32_t t = 0; t < source.reading.meanings.size(); ++t) {
+            Meaning& meaning = source.reading.meanings[t];
+            if (meaning.kind == Meaning::Kind::unknown &&
+                (meaning.weight_part || is_of_quantized_weights(checkpoint.catalogue.tensors[t].name) ||
+                 std::ranges::count(of_activations, t) > 0))
+                meaning = {.kind = Meaning::Kind::parameter, .role = Role::quantized};
         }
         return schemes;
     } catch (const Error& error) {

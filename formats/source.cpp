@@ -3,6 +3,7 @@
 
 #include "formats/convert/unknown_tensors.hpp"
 #include "formats/driver.hpp"
+#include "formats/quantized/weight_parts.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/settings/stages.hpp"
 #include "formats/state/roles.hpp"
@@ -68,6 +69,7 @@ Source open_source(const std::filesystem::path& path, const Families& families, 
         if (const auto complete = source.checkpoint.format->complete) complete(source.checkpoint, families, merged);
         source.reading = read_by_names(source.checkpoint, families, merged);
     });
+    read_weight_parts(source);
     note_unknown(source);
     source.layout = source.checkpoint.layout;
     if (!source.layout) {

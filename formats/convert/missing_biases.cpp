@@ -12,9 +12,10 @@
 namespace tpx::formats {
 namespace {
 
-/// The rule by which the source's dialect stores `missing`, and only tensors that are missing in the same place.
-const Rule* rule_for(const Reading& reading, const PlacedTensor& missing, std::span<const PlacedTensor> all) {
-    for (const Rule& rule : reading.dialect->rules) {
+/// The rule by which `dialect` stores `missing`, and only tensors that are missing in the same place.
+const Rule* rule_in(const Dialect& dialect, const Reading& reading, const PlacedTensor& missing,
+                    std::span<const PlacedTensor> all) {
+    for (const Rule& rule : dialect.rules) {
         const auto& parts = rule.expression.parts;
         const bool has = std::ranges::find(parts, missing.tensor) != parts.end();
         if (!has || rule.alias() || !numbers_in(rule.name, indices_of(missing.place), reading.dims)) continue;
@@ -22,15 +23,23 @@ const Rule* rule_for(const Reading& reading, const PlacedTensor& missing, std::s
             return std::ranges::any_of(
                 all, [&](const PlacedTensor& other) { return other.tensor == part && other.place == missing.place; });
         });
-        if (whole) return &rule;
+        if (whole && rule.name.has('l')) return &rule;
     }
     return nullptr;
+}
+
+/// The same in the source's dialect or, where its models have no such tensor, in `target`.
+const Rule* rule_for(const Reading& reading, const Dialect& target, const PlacedTensor& missing,
+                     std::span<const PlacedTensor> all) {
+    const Rule* rule = rule_in(*reading.dialect, reading, missing, all);
+    return rule ? rule : rule_in(target, reading, missing, all);
 }
 
 void add(Source& source, const Rule& rule, Place place) {
     Reading& reading = source.reading;
     Catalogue& catalogue = source.checkpoint.catalogue;
-    const Meaning meaning{Meaning::Kind::parameter, &rule, Role::weight, indices_of(place)};
+    Meaning meaning{Meaning::Kind::parameter, &rule, Role::weight, indices_of(place)};
+    if (!rule.name.has('e')) meaning.indices.expert.reset();  // a tensor of all experts
     const NameIndices numbers = numbers_in(rule.name, meaning.indices, reading.dims).value();
     std::string name = rule.name.name(numbers, reading.prefixed);
     if (std::ranges::find(catalogue.tensors, name, &Tensor::name) != catalogue.tensors.end()) return;
@@ -57,7 +66,7 @@ void add_missing_biases(Source& source, const Target& target) {
         express(reading, source.checkpoint.catalogue.tensors, *dialect, config, target.layout.tp, {"te", "seq"});
     const std::vector<PlacedTensor> missing = model_difference(expressed, config).missing;
     for (const PlacedTensor& one : missing) {
-        const Rule* rule = one.tensor.ends_with("_bias") ? rule_for(reading, one, missing) : nullptr;
+        const Rule* rule = one.tensor.ends_with("_bias") ? rule_for(reading, *dialect, one, missing) : nullptr;
         if (rule) add(source, *rule, one.place);
     }
 }

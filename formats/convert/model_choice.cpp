@@ -137,7 +137,7 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
     const bool renamed = dialect && dialect->name != source.reading.dialect->name && source.reading.source() == "hf";
     const bool adapter = source.reading.family && is_of_adapters(*source.reading.family);
     if (whole && known && !adapter && (strict || renamed))
-        check_own_config(source, own, config);
+        check_own_config(source, own, config, notes);
     else if (whole && known && source.reading.family->config.contains("hf"))
         check_layer_count(source, written);
     // An adapter has no config.json; a known one is that of the base.

@@ -17,8 +17,11 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <numeric>
 #include <set>
+#include <span>
 #include <string_view>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
@@ -95,8 +98,40 @@ void check_predicting_layers(const Source& source, const Config& own) {
                           counted(static_cast<std::uint64_t>(*count), "layer"), remedy);
 }
 
+/// The least number of letters that must be changed, added or removed to make `b` of `a`.
+std::size_t edits_between(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        std::size_t diagonal = std::exchange(row[0], i + 1);
+        for (std::size_t k = 0; k < b.size(); ++k)
+            diagonal = std::exchange(
+                row[k + 1], std::min({row[k + 1] + 1, row[k] + 1, diagonal + static_cast<std::size_t>(a[i] != b[k])}));
+    }
+    return row.back();
+}
+
+/// A word that is almost that of a known kind of layer is misspelled; others may be of a newer transformers.
+void check_words(std::string_view key, std::span<const ConfigValue> words, std::vector<std::string>& notes) {
+    std::set<std::string> unknown;
+    for (const ConfigValue& item : words) {
+        const auto& word = std::get<std::string>(item);
+        const std::size_t most_typos = word.size() / 4;
+        const auto is_like = [&](std::string_view kind) { return edits_between(word, kind) <= most_typos; };
+        if (std::ranges::find(kinds_of_layers, word) != kinds_of_layers.end()) continue;
+        if (std::ranges::any_of(kinds_of_layers, is_like))
+            throw failure("config.json contradicts itself: {} has '{}', which is no kind of layer that tpx knows{}",
+                          key, word, remedy);
+        unknown.insert(word);
+    }
+    for (const std::string& word : unknown)
+        notes.push_back(fmt::format(
+            "config.json: {} has '{}', a kind of layer that tpx does not know; the tensors are those of the family",
+            key, word));
+}
+
 /// The lists of config.json must have a word for each layer; layers for multi-token prediction may have one, too.
-void check_lists(const Source& source, const Config& own) {
+void check_lists(const Source& source, const Config& own, std::vector<std::string>& notes) {
     const Dims told{*source.reading.family, framework, own};
     const auto count = told[source.reading.family->dims.contains('L') ? 'L' : 'l'];
     if (!count) return;
@@ -111,11 +146,7 @@ void check_lists(const Source& source, const Config& own) {
         if (!items || !text || !std::ranges::all_of(words, is_word))
             throw failure("config.json contradicts itself: {} must be a list of {}, but is {}{}", key,
                           counted(static_cast<std::uint64_t>(*count), "word"), spelled(list->second), remedy);
-        for (const ConfigValue& word : words)
-            if (key != "layers_block_type" &&
-                std::ranges::find(kinds_of_layers, std::get<std::string>(word)) == kinds_of_layers.end())
-                throw failure("config.json contradicts itself: {} has '{}', which is no kind of layer that tpx knows{}",
-                              key, spelled(word), remedy);
+        if (key != "layers_block_type") check_words(key, words, notes);
         if (*items < *count || (*items > most && !holds(own, "num_nextn_predict_layers")))
             throw failure("config.json contradicts itself: {} has {}, but there are {}{}", key,
                           counted(static_cast<std::uint64_t>(*items), "item"),
@@ -186,12 +217,13 @@ void check_layer_count(const Source& source, const Config& own) {
             own.contains("n_layer") ? "n_layer" : "num_hidden_layers", stored);
 }
 
-void check_own_config(const Source& source, const std::string& own, const Config& config) {
+void check_own_config(const Source& source, const std::string& own, const Config& config,
+                      std::vector<std::string>& notes) {
     const Config written = parse_config_json(own);
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     check_layer_count(source, written);
     check_predicting_layers(source, written);
-    check_lists(source, written);
+    check_lists(source, written, notes);
     const Reading reading = without_added(source);
     if (reading.dialect->name == framework) {
         if (!reading.unknown.empty()) return;  // the conversion names them

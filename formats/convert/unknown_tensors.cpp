@@ -43,8 +43,13 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     // One element cannot be cut, so all ranks share it; but files of single ranks would have to tell which ranks do.
     const bool shared = !target.format->has_rank_names;
+    const auto splits_like_weight = [&](std::uint32_t t) {
+        const auto& part = reading.meanings[t].weight_part;
+        return part && part->can_split;
+    };
     const auto is_stuck = [&](std::uint32_t t) {
-        return !reading.dialect->is_whole(tensors[t].name) && (!shared || volume(tensors[t].shape) > 1);
+        return !splits_like_weight(t) && !reading.dialect->is_whole(tensors[t].name) &&
+               (!shared || volume(tensors[t].shape) > 1);
     };
     const auto stuck = std::ranges::find_if(reading.unknown, is_stuck);
     const Tensor& tensor = tensors[stuck == reading.unknown.end() ? reading.unknown[0] : *stuck];
@@ -52,8 +57,9 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
         throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
                       without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
     std::vector<std::uint32_t> single;
-    std::ranges::copy_if(reading.unknown, std::back_inserter(single),
-                         [&](std::uint32_t t) { return !reading.dialect->is_whole(tensors[t].name); });
+    std::ranges::copy_if(reading.unknown, std::back_inserter(single), [&](std::uint32_t t) {
+        return !splits_like_weight(t) && !reading.dialect->is_whole(tensors[t].name);
+    });
     if (single.empty()) return;
     notes.push_back(fmt::format("tensor '{}'{}: no rule says what it is; it has one element, which all ranks share",
                                 tensors[single[0]].name,
@@ -67,7 +73,7 @@ void note_unknown(Source& source) {
     const bool quantized = is_quantized(source.checkpoint);
     for (std::uint32_t t : reading.unknown) {
         const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
-        if (quantized && is_of_quantized_weights(tensor.name)) continue;
+        if (reading.meanings[t].weight_part || (quantized && is_of_quantized_weights(tensor.name))) continue;
         if (reading.family && reading.dialect->is_whole(tensor.name))
             whole.push_back(&tensor);
         else if (!tensor.name.starts_with("optimizer."))

@@ -23,16 +23,6 @@ std::string listed(const std::vector<PlacedTensor>& tensors) {
     return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
 }
 
-/// Whether names of Hugging Face have a place for all `tensors`: for others, add_missing_biases() adds none.
-bool can_be_added(const Family& family, const std::vector<PlacedTensor>& tensors) {
-    const Dialect* hf = family.dialect("hf");
-    return hf != nullptr && std::ranges::all_of(tensors, [&](const PlacedTensor& tensor) {
-               return std::ranges::any_of(hf->rules, [&](const Rule& rule) {
-                   return std::ranges::find(rule.expression.parts, tensor.tensor) != rule.expression.parts.end();
-               });
-           });
-}
-
 }  // namespace
 
 ParameterDifference model_difference(const Expressed& expressed, const Config& config) {
@@ -52,11 +42,8 @@ void check_model(const Expressed& expressed, const Config& config) {
     if (biases)
         throw failure(
             "Megatron has biases in all linear layers, in those of queries, keys and values alone, or in none, and the "
-            "model lacks {}{}",
-            listed(missing),
-            can_be_added(*expressed.reading.family, missing)
-                ? "; --allow-missing adds biases of zeros, which compute the same"
-                : "");
+            "model lacks {}; --allow-missing adds biases of zeros, which compute the same",
+            listed(missing));
     throw failure("Megatron's model needs {}, which the source lacks", listed(missing));
 }
 

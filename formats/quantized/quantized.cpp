@@ -4,6 +4,7 @@
 #include "formats/driver.hpp"
 #include "formats/quantized/quantization_settings.hpp"
 #include "formats/quantized/quantized_parts.hpp"
+#include "formats/quantized/weight_parts.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
@@ -58,6 +59,13 @@ void replace(Checkpoint& checkpoint, const std::vector<QuantizedTensor>& quantiz
     catalogue.pieces = std::move(pieces);
 }
 
+/// Whether a tensor is in parts, whose values cannot be computed.
+bool is_split(const Catalogue& catalogue) {
+    return std::ranges::any_of(catalogue.pieces, [&](const Piece& piece) {
+        return piece.box != whole(catalogue.tensors[piece.tensor].shape);
+    });
+}
+
 bool is_quantization(const std::string& key) {
     return key.starts_with("quantization_config.") || key.starts_with("compression_config.");
 }
@@ -67,7 +75,9 @@ bool is_quantization(const std::string& key) {
 std::map<std::string, std::size_t> quantization_schemes(const Checkpoint& checkpoint) {
     std::map<std::string, std::size_t> schemes;
     for (const Quantised& tensor : checkpoint.quantised) ++schemes[tensor.type];
-    for (const QuantizedTensor& tensor : quantized_tensors(checkpoint, {})) ++schemes[tensor.scheme];
+    const bool has_values = checkpoint.format->is_hugging_face && !is_split(checkpoint.catalogue);
+    for (const QuantizedTensor& tensor : has_values ? quantized_tensors(checkpoint, {}) : placed_tensors(checkpoint))
+        ++schemes[tensor.scheme];
     return schemes;
 }
 
@@ -104,10 +114,9 @@ std::string dequantization_note(const Source& source, const Target& target) {
         }
     });
     const bool is_only_split = target.format == source.checkpoint.format && target.dialect.empty();
-    return fmt::format(
-        "dequantized {} ({}): {}", counted(count, "weight"), schemes,
-        is_only_split ? "codes are not split over ranks together with their scales; --to tp=1 keeps both as they are"
-                      : "the new names are of plain weights, which codes and scales are not");
+    return fmt::format("dequantized {} ({}): {}", counted(count, "weight"), schemes,
+                       is_only_split ? why_codes_stay_whole(source, target) + "; --to tp=1 keeps codes and scales"
+                                     : "the new names are of plain weights, which codes and scales are not");
 }
 
 bool stores_alike(const Checkpoint& a, const Checkpoint& b) {
@@ -125,8 +134,10 @@ bool needs_values(const Source& source, const Target& target) {
     if (target.dtype || !source.checkpoint.quantised.empty()) return true;
     if (target.dialect == "keep") return false;
     if (!target.dialect.empty() || target.format != source.checkpoint.format) return true;
-    return !source.layout || source.layout->tp != target.layout.tp || source.layout->pp != target.layout.pp ||
-           source.layout->ep != target.layout.ep;
+    if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp &&
+        source.layout->ep == target.layout.ep)
+        return false;
+    return !why_codes_stay_whole(source, target).empty();
 }
 
 }  // namespace tpx::formats

@@ -48,8 +48,12 @@ bool may_be_codes(const Naming& naming, DType dtype) {
 /// Finds the parts of quantized weights by their names.
 class Finder {
 public:
-    Finder(const Checkpoint& checkpoint, std::optional<DType> dtype)
-        : catalogue_{checkpoint.catalogue}, settings_{quantization_settings(checkpoint.config_json)} {
+    /// Without `for_values`, tensors may be split, and only those are read that give a shape.
+    Finder(const Checkpoint& checkpoint, std::optional<DType> dtype, bool for_values = true)
+        : catalogue_{checkpoint.catalogue},
+          settings_{quantization_settings(checkpoint.config_json)},
+          for_values_{for_values},
+          has_raw_bytes_{checkpoint.format->is_hugging_face} {
         settings_.asked = dtype;
         for (std::uint32_t t = 0; t < catalogue_.tensors.size(); ++t) numbers_.emplace(catalogue_.tensors[t].name, t);
         for (std::uint32_t p = 0; p < catalogue_.pieces.size(); ++p) {
@@ -125,18 +129,23 @@ private:
         }
     }
 
-    /// The only piece of a stored tensor, all of it in its order. Throws Error when it is in parts.
+    /// The only piece of a stored tensor, all of it in its order. Throws Error when it is in parts and values are
+    /// needed.
     const Piece& piece_of(const Tensor& tensor) const {
         const auto number = numbers_.at(tensor.name);
         const auto found = pieces_.find(number);
         if (found == pieces_.end()) throw failure("'{}' has no bytes", tensor.name);
         const Piece& piece = catalogue_.pieces[found->second];
-        if (piece.box != whole(tensor.shape) || piece.strides != row_major(tensor.shape))
+        if (for_values_ && !is_whole(piece, tensor))
             throw failure(
                 "'{}' is split into several pieces, of which values are not computed; join it first with "
                 "reshard --to tp=1",
                 tensor.name);
         return piece;
+    }
+
+    static bool is_whole(const Piece& piece, const Tensor& tensor) {
+        return piece.box == whole(tensor.shape) && piece.strides == row_major(tensor.shape);
     }
 
     ScaledCodes::Part part_of(const Tensor& tensor, QuantizedTensor& made) const {
@@ -182,7 +191,9 @@ private:
             throw failure("'{}' is {} {}, expected one number of f32", stored->name, name(stored->dtype),
                           to_string(stored->shape));
         float number = 0;
-        read_whole(*stored, part_of(*stored, made), std::as_writable_bytes(std::span{&number, 1}));
+        const ScaledCodes::Part part = part_of(*stored, made);
+        if (!for_values_) return;
+        read_whole(*stored, part, std::as_writable_bytes(std::span{&number, 1}));
         (divisor != nullptr ? made.scaled.scale_divisor : made.scaled.scale_factor) = number;
     }
 
@@ -200,7 +211,9 @@ private:
             throw failure("'{}' is {} {}, expected i32 [{}]", stored->name, name(stored->dtype),
                           to_string(stored->shape), scaled.rows);
         std::vector<std::int32_t> numbers(static_cast<std::size_t>(scaled.rows));
-        read_whole(*stored, part_of(*stored, made), std::as_writable_bytes(std::span{numbers}));
+        const ScaledCodes::Part part = part_of(*stored, made);
+        if (!for_values_) return;
+        read_whole(*stored, part, std::as_writable_bytes(std::span{numbers}));
         bool is_in_order = true;
         for (std::size_t r = 0; r < numbers.size(); ++r) {
             if (numbers[r] < 0 || numbers[r] >= scaled.scale_rows())
@@ -254,6 +267,7 @@ private:
     }
 
     void read_whole(const Tensor& stored, const ScaledCodes::Part& part, std::span<std::byte> into) const {
+        if (!has_raw_bytes_ || !is_whole(piece_of(stored), stored)) throw failure("'{}' cannot be read", stored.name);
         const auto path = catalogue_.path(part.file);
         if (catalogue_.files[part.file].coding) throw failure("'{}' is compressed", stored.name);
         read_at(open_file(path, O_RDONLY), part.offset, into, path);
@@ -261,6 +275,8 @@ private:
 
     const Catalogue& catalogue_;
     QuantizationSettings settings_;
+    bool for_values_ = true;
+    bool has_raw_bytes_ = true;
     std::unordered_map<std::string_view, std::uint32_t> numbers_;
     std::unordered_map<std::uint32_t, std::uint32_t> pieces_;  // the first of each tensor
 };
@@ -274,6 +290,16 @@ bool is_quantized(const Checkpoint& checkpoint) {
 
 std::vector<QuantizedTensor> quantized_tensors(const Checkpoint& checkpoint, std::optional<DType> dtype) {
     return checkpoint.format->is_hugging_face ? Finder{checkpoint, dtype}.all() : std::vector<QuantizedTensor>{};
+}
+
+std::vector<QuantizedTensor> placed_tensors(const Checkpoint& checkpoint) {
+    const auto may_be = [](const Tensor& tensor) {
+        return std::ranges::any_of(namings, [&](const Naming& naming) {
+            return tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype);
+        });
+    };
+    if (!checkpoint.quantised.empty() || !std::ranges::any_of(checkpoint.catalogue.tensors, may_be)) return {};
+    return Finder{checkpoint, {}, false}.all();
 }
 
 std::vector<std::uint32_t> activation_scales(const Checkpoint& checkpoint) {

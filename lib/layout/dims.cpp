@@ -96,8 +96,11 @@ bool holds(const Config& config, std::string_view condition) {
     if (negated) condition.remove_prefix(1);
     const std::string_view key = take_until(condition, "=");
     const auto found = config.find(key);
-    const bool is =
-        found != config.end() && (condition.empty() ? truth(found->second) : spelled(found->second) == condition);
+    if (found == config.end()) return negated;
+    const bool is_null = std::holds_alternative<std::nullptr_t>(found->second);
+    const bool is = condition.empty()                ? truth(found->second)
+                    : is_null || condition == "null" ? is_null && condition == "null"
+                                                     : spelled(found->second) == condition;
     return is != negated;
 }
 

@@ -13,6 +13,8 @@
 
 namespace tpx {
 
+struct WeightPart;
+
 /// What one stored tensor is to its family.
 struct Meaning {
     enum class Kind : std::uint8_t {
@@ -25,6 +27,23 @@ struct Meaning {
     Role role = Role::weight;  ///< or master, exp_avg, exp_avg_sq, step: a role of the dialect
     NameIndices indices;
     int virtual_node = -1;  ///< of an extra that one virtual node keeps: its number; -1: of all ranks
+    /// Of an unknown tensor that is codes or scales of a quantized weight: what it stores of the weight; else null.
+    std::shared_ptr<const WeightPart> weight_part = nullptr;
+};
+
+/// What a stored axis counts: `stored` elements of it belong to `unit` elements of an axis of the weight.
+struct StoredAxis {
+    int axis = -1;  ///< of the weight; -1: the same elements belong to all of the weight
+    Index unit = 1;
+    Index stored = 1;
+};
+
+/// A stored tensor that has codes or scales of a quantized weight.
+struct WeightPart {
+    Tensor weight;
+    Meaning meaning;               ///< of the weight
+    std::vector<StoredAxis> axes;  ///< of the stored tensor
+    bool can_split = true;         ///< false: parts of it mean something only together
 };
 
 /// Whose words `config` speaks about tensors of `dialect`: "mcore" for Megatron's args, "hf" for a config.json; either

@@ -16,6 +16,22 @@ Error cannot_split(Interval block, int tp) {
                  fitting_degrees(block.size(), tp)};
 }
 
+/// The cuts of an axis of codes or scales, `stored` elements of which belong to `unit` of those that `cuts` count.
+Cuts in_stored_units(Cuts cuts, const TensorForm& form, int tp) {
+    const Index unit = form.tp_unit, stored = form.tp_stored;
+    if (unit == 1 && stored == 1) return cuts;
+    const Index end = form.tp_blocks.back().end;
+    for (AxisCut& cut : cuts) {
+        Interval& own = cut.interval;
+        for (const Index place : {own.begin, own.end})
+            if (place % unit != 0 && place != end)
+                throw Error{Exit::usage, "quantized blocks of {} rows or columns cannot be split across tp={}, at {}",
+                            unit, tp, place};
+        own = {(own.begin + unit - 1) / unit * stored, (own.end + unit - 1) / unit * stored};
+    }
+    return cuts;
+}
+
 /// Removes padding: what lies beyond `size`, and cuts of which nothing remains.
 void clip(Cuts& cuts, Index size) {
     for (AxisCut& cut : cuts) cut.interval = intersect(cut.interval, {0, size});
@@ -72,7 +88,7 @@ Cuts ShardMap::tp_cuts(const TensorForm& form, int parts) const {
     };
     // Megatron stores the blocks of a fused tensor apart even when one rank has all of them.
     const bool in_blocks = cutting_.equal && form.tp_blocks.size() > 1;
-    if (parts == 1 && !in_blocks) return {{padded({0, form.shape[form.tp_axis]}), {}}};
+    if (parts == 1 && !in_blocks) return {{padded({0, form.tp_blocks.back().end}), {}}};
     Cuts cuts;
     for (Interval block : form.tp_blocks) {
         block = padded(block);
@@ -134,7 +150,7 @@ std::vector<Cuts> ShardMap::cuts(const TensorForm& form, Sharing sharing) const 
         else if (splits && axis == form.expert_axis)
             cuts.push_back(expert_cuts(form));
         else if (splits && axis == form.tp_axis)
-            cuts.push_back(tp_cuts(form, parts));
+            cuts.push_back(in_stored_units(tp_cuts(form, parts), form, parts));
         else
             cuts.push_back({{{0, form.shape[axis]}, {}}});
     }

@@ -114,7 +114,30 @@ void find_experts(TensorForm& form, const Reading& reading, const Meaning& meani
                       counted(static_cast<std::uint64_t>(form.experts), "expert"));
 }
 
+TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
+
+/// The form of codes or scales: that of their weight, whose axes have another unit.
+TensorForm form_of_part(const Reading& reading, const Tensor& tensor, const WeightPart& part) {
+    TensorForm form = make_form(reading, part.weight, part.meaning);
+    const auto stored_axis = [&](int axis) {
+        const auto found = std::ranges::find(part.axes, axis, &StoredAxis::axis);
+        return axis < 0 || found == part.axes.end() ? -1 : static_cast<int>(found - part.axes.begin());
+    };
+    form.shape = tensor.shape;
+    form.layer_axis = stored_axis(form.layer_axis);
+    const bool stacks_experts = form.expert_axis >= 0;
+    form.expert_axis = stored_axis(form.expert_axis);
+    if (stacks_experts && form.expert_axis < 0) form.experts = 0;  // all experts have it
+    form.tp_axis = stored_axis(form.tp_axis);
+    if (form.tp_axis < 0) return form;
+    const StoredAxis& axis = part.axes[static_cast<std::size_t>(form.tp_axis)];
+    form.tp_unit = axis.unit;
+    form.tp_stored = axis.stored;
+    return form;
+}
+
 TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
+    if (meaning.weight_part) return form_of_part(reading, tensor, *meaning.weight_part);
     TensorForm form{.shape = tensor.shape};
     form.virtual_node = meaning.virtual_node;
     // Neither state that is known not to be a parameter nor an unknown tensor among known ones is split.

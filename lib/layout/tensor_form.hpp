@@ -23,9 +23,11 @@ struct TensorForm {
     Index expert = 0;                 ///< the expert of all of the tensor, without expert_axis
     int tp_axis = -1;                 ///< the axis that tensor parallelism splits; -1: none
     std::vector<Interval> tp_blocks;  ///< of tp_axis, ascending; each is split, and a rank holds its part of each
-    Index pad = 0;                    ///< if positive, tp_axis is padded to a multiple of pad * tp before the split
-    bool replicated = false;          ///< FSDP and ZeRO do not split it
-    int virtual_node = -1;            ///< only ranks that run this virtual node hold it; -1: it belongs to none
+    Index tp_unit = 1;                ///< elements of tp_blocks that `tp_stored` elements of tp_axis belong to
+    Index tp_stored = 1;
+    Index pad = 0;            ///< if positive, tp_axis is padded to a multiple of pad * tp before the split
+    bool replicated = false;  ///< FSDP and ZeRO do not split it
+    int virtual_node = -1;    ///< only ranks that run this virtual node hold it; -1: it belongs to none
 };
 
 /// The form of a stored tensor. A tensor that is not a parameter of the family has no axis that is split and is on the

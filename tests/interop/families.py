@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from pathlib import Path
 
 import swapped_ranks
@@ -133,6 +134,7 @@ NEWER = {
 
 # Models with biases in some of the linear layers, which Megatron has in all, those of queries, keys and values, or none.
 BIASES = {
+    "qwen3-moe-attention": ("Qwen3MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "norm_topk_prob": True, "mlp_only_layers": [1], "attention_bias": True}),
     "llama-attention": ("LlamaForCausalLM", {**GLU, "attention_bias": True}),
     "llama-mlp": ("LlamaForCausalLM", {**GLU, "mlp_bias": True}),
     "qwen3-attention": ("Qwen3ForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}),
@@ -312,6 +314,32 @@ INKLING2 = {**GLU, "head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 
 
 # Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
 KEPT = {
+    "glm-default": ("GlmForCausalLM", {**GLU, "head_dim": 8}),
+    "ernie4-5-default": ("Ernie4_5ForCausalLM", {**GLU, "head_dim": 8}),
+    "starcoder2-default": ("Starcoder2ForCausalLM", {**DENSE, "num_key_value_heads": 2}),
+    "qwen3-next-default": ("Qwen3NextForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "head_dim": 8, "shared_expert_intermediate_size": 28}),
+    "mistral-default": ("MistralForCausalLM", {**GLU, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 8}),
+    "gemma4-biases": ("Gemma4ForCausalLM", {**GLU, **LAYERS4, "attention_bias": True}),
+    "gemma4-keys-biases": ("Gemma4ForCausalLM", {**GLU, **LAYERS4, "num_key_value_heads": 4, "num_global_key_value_heads": 2, "attention_k_eq_v": True, "hidden_size_per_layer_input": 0, "attention_bias": True}),
+    "mimo-v2-flash-biases": ("MiMoV2FlashForCausalLM", {**GLU, **EXPERTS, "n_routed_experts": 4, "head_dim": 12, "v_head_dim": 8, "sliding_window": 5, "layer_types": ["full_attention", "sliding_attention"] * 2, "attention_bias": True}),
+    "hy-v3-biases": ("HYV3ForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "num_shared_experts": 2, "head_dim": 8, "attention_bias": True, "mlp_bias": True}),
+    "deepseek-v2-biases": (
+        "DeepseekV2ForCausalLM",
+        {**LATENT, **EXPERTS, "n_routed_experts": 4, "n_shared_experts": 2, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "q_lora_rank": 12, "kv_lora_rank": 8,
+         "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 6, "attention_bias": True, "mlp_bias": True},
+    ),
+    "aria-biases": ("AriaTextForCausalLM", {**GLU, "moe_num_experts": 4, "moe_topk": 2, "moe_num_shared_experts": 1, "attention_bias": True, "mlp_bias": True}),
+    "hrm-text-biases": ("HrmTextForCausalLM", {**DENSE, "num_hidden_layers": 2, "head_dim": 8, "attention_bias": True, "mlp_bias": True}),
+    "bailing-hybrid-biases": (
+        "BailingHybridForCausalLM",
+        {**LATENT, "num_experts": 4, "num_experts_per_token": 2, "moe_intermediate_size": 32, "n_shared_experts": 1, "num_expert_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+         "kv_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "head_dim": 6, "layer_group_size": 2, "num_nextn_predict_layers": 0, "attention_bias": True},
+    ),
+    "cpmant": ("CpmAntForCausalLM", {"vocab_size": 101, "hidden_size": 24, "num_attention_heads": 4, "dim_head": 6, "dim_ff": 40, "num_hidden_layers": 2, "prompt_types": 3, "prompt_length": 2, "segment_types": 3,
+                                     "position_bias_num_buckets": 8, "position_bias_max_distance": 16}),
+    "xlnet": ("XLNetLMHeadModel", {"vocab_size": 101, "d_model": 24, "n_layer": 2, "n_head": 4, "d_inner": 40}),
+    "moshi": ("MoshiForCausalLM", {"vocab_size": 101, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "ffn_dim": 80, "audio_vocab_size": 11,
+                                   "max_position_embeddings": 32, "num_codebooks": 2}),
     "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 4, "vocab_size": 101}),
     "falcon-new": ("FalconForCausalLM", {**SIZES, "num_kv_heads": 2, "new_decoder_architecture": True}),
     "falcon-multi-query": ("FalconForCausalLM", {**SIZES, "multi_query": True, "new_decoder_architecture": False}),
@@ -570,7 +598,8 @@ UNPLANNED = {
 }  # fmt: skip
 
 # Entries that config.json of these models lacks, as in their releases.
-UNSAVED = {"zamba-default": ("layers_block_type", "attn_layer_period", "attn_layer_offset"), "zamba-period": ("layers_block_type",)}
+DEFAULT_GROUPS = ("glm-default", "ernie4-5-default", "starcoder2-default", "qwen3-next-default", "mistral-default")
+UNSAVED = {**dict.fromkeys(DEFAULT_GROUPS, ("num_key_value_heads",)), "zamba-default": ("layers_block_type", "attn_layer_period", "attn_layer_offset"), "zamba-period": ("layers_block_type",)}
 
 # Models whose logits change when two ranks exchange shards, by reason:
 ORDERED = {
@@ -585,10 +614,40 @@ ORDERED = {
     # every rank has the whole input of a projection
     "muse-spark",
     # rows of a vocabulary are split
-    *("gemma4", "gemma4-shared"),
+    *("gemma4", "gemma4-shared", "gemma4-biases", "moshi"),
     # every rank has the low-rank adapters of all rows
     *("zamba2", "zamba2-biases"),
 }  # fmt: skip
+
+
+# What transformers also lists as causal language models, and tpx has no family of: encoders with a head, decoders of translation,
+# speech, images and bytes, drafts for another model's speculative decoding, and research models of before 2021.
+OTHERS = {
+    *("bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta", "roberta-prelayernorm"),
+    *("roc_bert", "roformer", "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian"),
+    *("mbart", "mvp", "pegasus", "plbart", "prophetnet", "trocr", "whisper", "musicgen", "musicgen_melody", "git", "emu3"),
+    *("gemma4_assistant", "gemma4_unified_assistant", "reformer", "blt"),
+    "gpt-sw3",  # its config.json says gpt2
+}
+
+
+def _types():
+    """Types of decoders in transformers that no family names, by themselves or as the model inside another one."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    known = set()
+    for path in sorted((Path(__file__).resolve().parents[2] / "formats/rules").glob("*.toml")):
+        rules = tomllib.loads(path.read_text())
+        known.update(rules.get("detect", {}).get("hf", []))
+        known.update(kind for outer in rules.get("outer", []) for kind in outer["types"])
+
+    def inside(kind):
+        parts = getattr(CONFIG_MAPPING[kind], "sub_configs", None) or {}
+        return {getattr(getattr(CONFIG_MAPPING[kind](), name, None), "model_type", "") for name in parts}
+
+    rest = [kind for kind in sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) if kind not in known | OTHERS]
+    return [f"no family names {kind}" for kind in rest if not inside(kind) & known] + [f"{kind} has a family; remove it from OTHERS" for kind in sorted(OTHERS & known)]
 
 
 def _config(kind, settings):
@@ -625,6 +684,8 @@ def _tensors(folder):
 
 def _logits(model):
     ids = torch.arange(3, 19).reshape(2, 8)
+    if model.config.model_type == "xlnet":  # whose positions are f32
+        model = model.float()
     given = {"input_ids": ids, "decoder_input_ids": ids} if model.config.is_encoder_decoder else {"input_ids": ids}
     with torch.no_grad():
         out = model.eval()(**given)
@@ -757,6 +818,9 @@ def main(tpx):
         print(f"{'FAIL' if faults else 'ok'}: {name} ({kind}) through {words[1]} of {words[3]}")
         for line in faults[:6]:
             print(f"  {line}")
+    faults = _types()
+    failed += bool(faults)
+    print("\n  ".join([f"{'FAIL' if faults else 'ok'}: types of decoders", *faults]))
     for name, (kind, settings) in BIASES.items():
         with tempfile.TemporaryDirectory() as scratch:
             faults = _biases(tpx, kind, settings, scratch)

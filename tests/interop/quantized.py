@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized weights: tpx dequantizes to the same bits as transformers and compressed-tensors, for all codes and scales;
 transformers loads what tpx makes of testdata/quantized; GGUF types equal the gguf package, where it is installed. FP8 that
-tpx writes has the codes and scales that transformers computes."""
+tpx writes has the codes and scales that transformers computes. Codes and scales that are split over ranks come back as they were, and
+dequantize to the parts of the weights."""
 import json
 import subprocess
 import sys
@@ -9,9 +10,10 @@ import tempfile
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
-from transformers import FineGrainedFP8Config, LlamaConfig, Qwen3MoeConfig
+from transformers import FineGrainedFP8Config, GptOssConfig, LlamaConfig, Qwen3MoeConfig
 from transformers.integrations.finegrained_fp8 import Fp8Dequantize, Fp8Quantize
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
@@ -248,9 +250,97 @@ def check_written_fp8(tpx, failures, model, kept, folder):
                  if not same(theirs[name].bfloat16(), ours[name].bfloat16())]
 
 
+def shards(folder):
+    """Of each rank of a folder split by rank: the tensors of its file, and where they begin in the whole ones."""
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as file:
+            places = json.loads(file.metadata()["DCP_SHARDING_INFO"])
+            yield {name: (file.get_tensor(name), places[name]["saved_offsets"]) for name in file.keys()}
+
+
+def split_models():
+    """Models whose blocks align with tensor, pipeline and expert parallelism: FP8 in blocks of 128, and MXFP4 of gpt-oss."""
+    torch.manual_seed(5)
+    config = Qwen3MoeConfig(vocab_size=256, hidden_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, head_dim=64, intermediate_size=512,
+                            moe_intermediate_size=256, num_experts=4, num_experts_per_tok=2, mlp_only_layers=[0], tie_word_embeddings=False, dtype="bfloat16")
+    yield "fp8", AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16), ("tp=2", "tp=2,pp=2", "tp=2,dp=2,ep=2,etp=1", "ep=4,dp=4")
+    config = GptOssConfig(vocab_size=64, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16, intermediate_size=128,
+                          num_local_experts=4, num_experts_per_tok=2, dtype="bfloat16")
+    yield "mxfp4", AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16), ("tp=2", "tp=4", "tp=2,pp=2,dp=2,ep=2", "ep=4,dp=4")
+
+
+def write_split_model(tpx, scheme, model, source, plain):
+    if scheme == "fp8":
+        model.save_pretrained(plain)
+        run(tpx, "reshard", plain, source, "--to", "tp=1", "--dtype", "f8e4m3:block128", "--quiet")
+        return
+    model.save_pretrained(source)
+    tensors = load_file(source / "model.safetensors")
+    for name in [name for name in tensors if name.endswith("_proj") and "experts" in name]:
+        experts, columns, rows = tensors.pop(name).shape
+        tensors[f"{name}_blocks"] = torch.randint(0, 256, (experts, rows, columns // 32, 16)).to(torch.uint8)
+        tensors[f"{name}_scales"] = torch.randint(110, 130, (experts, rows, columns // 32)).to(torch.uint8)
+    save_file(tensors, source / "model.safetensors", {"format": "pt"})
+    settings = json.loads((source / "config.json").read_text())
+    settings["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
+    (source / "config.json").write_text(json.dumps(settings))
+
+
+def dequantized_shards(split):
+    """The weights of all codes and of the scales that begin where they do, by the framework's own code: name, begin, values."""
+    pieces = [(name, tensor, begin) for rank in shards(split) for name, (tensor, begin) in rank.items()]
+    scales = {(name, tuple(begin)): tensor for name, tensor, begin in pieces}
+    for name, tensor, begin in pieces:
+        if tensor.dtype == torch.float8_e4m3fn:
+            scale = scales[name + "_scale_inv", tuple(b // 128 for b in begin)]
+            yield name, begin, Fp8Dequantize(None)._dequantize_one(tensor, scale, output_dtype=torch.bfloat16)
+        elif name.endswith("_blocks"):
+            scale = scales[name.replace("_blocks", "_scales"), tuple(begin[:3])]
+            values = convert_moe_packed_tensors(tensor.clone(), scale.clone(), dtype=torch.bfloat16)
+            yield name.removesuffix("_blocks"), [begin[0], begin[2] * 32, begin[1]], values
+
+
+def split_codes(tpx, failures):
+    """Codes and scales that are split over ranks come back as they were, and dequantize to the parts of the whole weights."""
+    for scheme, model, layouts in split_models():
+        with tempfile.TemporaryDirectory() as folder:
+            source, plain, values = (Path(folder) / name for name in ("source", "plain", "values"))
+            write_split_model(tpx, scheme, model, source, plain)
+            run(tpx, "reshard", source, values, "--to", "tp=1", "--dtype", "bf16", "--quiet")
+            whole, stored = load_file(values / "model.safetensors"), load_file(source / "model.safetensors")
+            for number, layout in enumerate(layouts):
+                check_split_codes(tpx, failures, f"{scheme} {layout}", layout, source, stored, whole, Path(folder) / str(number))
+
+
+def check_split_codes(tpx, failures, case, layout, source, stored, whole, folder):
+    folder.mkdir()
+    split, back, dcp = folder / "split", folder / "back", folder / "dcp"
+    run(tpx, "reshard", source, split, "--to", layout, "--quiet")
+    run(tpx, "reshard", split, back, "--to", "tp=1", "--quiet")
+    run(tpx, "reshard", source, dcp, "--to", layout, "--format", "dcp", "--dialect", "keep", "--quiet")
+    run(tpx, "verify", source, dcp)
+    found = load_file(back / "model.safetensors")
+    if found.keys() != stored.keys() or not all(torch.equal(found[name].view(torch.uint8), stored[name].view(torch.uint8)) for name in stored):
+        failures.append(f"{case}: codes or scales are not what they were")
+    if (back / "config.json").read_bytes() != (source / "config.json").read_bytes():
+        failures.append(f"{case}: config.json is not what it was")
+    elements, smaller = 0, 0
+    for name, begin, values in dequantized_shards(split):
+        part = whole[name][tuple(slice(b, b + size) for b, size in zip(begin, values.shape))]
+        elements += values.numel()
+        smaller += values.numel() < whole[name].numel()
+        if not same(values, part.contiguous()):
+            failures.append(f"{case}: {name} of a rank is not a part of the whole weight")
+    quantized = [name for name in whole if name + "_scale_inv" in stored or name + "_scales" in stored]
+    if not quantized or elements != sum(whole[name].numel() for name in quantized):
+        failures.append(f"{case}: ranks store codes of {elements} elements, some of them twice or not at all")
+    if smaller == 0 and ("tp=" in layout or "mxfp4" in case):  # FP8 has a tensor for each expert
+        failures.append(f"{case}: no codes are split")
+
+
 def main(tpx):
     failures = []
-    for check in (fp8_codes, mxfp4_codes, compressed, ggml, models, written_fp8):
+    for check in (fp8_codes, mxfp4_codes, compressed, ggml, models, written_fp8, split_codes):
         check(tpx, failures)
     print("\n".join(failures) or "dequantized and quantized as the frameworks do")
     return 1 if failures else 0

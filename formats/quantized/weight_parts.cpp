@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/quantized/weight_parts.hpp"
+
+#include "formats/quantized/quantized.hpp"
+#include "formats/quantized/quantized_parts.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/core/error.hpp"
+#include "lib/layout/beyond_rules.hpp"
+#include "lib/layout/shard_map.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <unordered_map>
+
+namespace tpx::formats {
+namespace {
+
+/// The axes of a weight in the order of its stored matrices: those of leading axes, of rows and of columns.
+std::vector<int> matrix_axes(const QuantizedTensor& weight) {
+    std::vector<int> axes(static_cast<std::size_t>(weight.shape.size()));
+    std::iota(axes.begin(), axes.end(), 0);
+    std::ranges::stable_sort(axes, std::ranges::greater{}, [&](int axis) { return weight.strides[axis]; });
+    return axes;
+}
+
+/// Axis `axis` of a weight, `size` elements of which are packed into `stored` ones. Only as many elements as fill whole
+/// words can be separated from others.
+StoredAxis packed_axis(int axis, Index size, Index stored, int bits) {
+    constexpr int word_bits = 32;
+    const bool is_exact = stored > 0 && (size % stored == 0 || stored * word_bits == size * bits);
+    if (!is_exact) return {axis, std::max<Index>(size, 1), std::max<Index>(stored, 1)};
+    const Index common = std::gcd(size, stored);
+    return {axis, size / common, stored / common};
+}
+
+std::vector<StoredAxis> axes_of_codes(const QuantizedTensor& weight, const Shape& stored) {
+    const std::vector<int> axes = matrix_axes(weight);
+    std::vector<StoredAxis> all;
+    for (int k = 0; k < stored.size(); ++k) {
+        if (k >= std::ssize(axes)) {  // the bytes of an MXFP4 block
+            all.emplace_back();
+            continue;
+        }
+        const int axis = axes[static_cast<std::size_t>(k)];
+        all.push_back(packed_axis(axis, weight.shape[axis], stored[k], weight.scaled.bits));
+    }
+    return all;
+}
+
+/// Scales, and zeros beside them: one for each block. One for all of an axis belongs to all of its parts.
+std::vector<StoredAxis> axes_of_scales(const QuantizedTensor& weight, const Shape& stored) {
+    if (volume(stored) == 1) return std::vector<StoredAxis>(static_cast<std::size_t>(stored.size()));
+    const std::vector<int> axes = matrix_axes(weight);
+    std::vector<StoredAxis> all;
+    for (int k = 0; k < stored.size() && k < std::ssize(axes); ++k) {
+        const int axis = axes[static_cast<std::size_t>(k)];
+        const int from_end = static_cast<int>(std::ssize(axes)) - k;
+        Index unit = 1;
+        if (from_end == 1) unit = weight.scaled.block_columns;
+        if (from_end == 2) unit = weight.scaled.block_rows;
+        const bool is_of_all = stored[k] == 1 && weight.shape[axis] > 1;
+        all.push_back(is_of_all ? StoredAxis{} : StoredAxis{axis, std::max<Index>(unit, 1), 1});
+    }
+    return all;
+}
+
+/// What the tensors that `weight` is stored in have of it.
+std::map<std::uint32_t, std::vector<StoredAxis>> stored_parts(const Catalogue& catalogue,
+                                                              const QuantizedTensor& weight) {
+    std::map<std::uint32_t, std::vector<StoredAxis>> parts;
+    for (std::size_t k = 0; k < weight.sources.size(); ++k) {
+        const std::uint32_t number = weight.sources[k].tensor;
+        const Tensor& stored = catalogue.tensors[number];
+        if (k == 0)
+            parts[number] = axes_of_codes(weight, stored.shape);
+        else if (k == 1 || stored.name.ends_with("_zero_point"))
+            parts[number] = axes_of_scales(weight, stored.shape);
+        else if (stored.name.ends_with(".qzeros"))
+            parts[number] = {axes_of_scales(weight, stored.shape)[0],
+                             packed_axis(0, weight.shape[0], stored.shape[1], weight.scaled.bits)};
+        else
+            parts[number].resize(static_cast<std::size_t>(stored.shape.size()));
+    }
+    return parts;
+}
+
+/// Whether GPTQ's numbers of groups, which count from the first group of the weight, are stored beside it.
+bool has_groups(const Catalogue& catalogue, const QuantizedTensor& weight) {
+    return std::ranges::any_of(
+        weight.sources, [&](const Piece& piece) { return catalogue.tensors[piece.tensor].name.ends_with(".g_idx"); });
+}
+
+/// Whether the codes are stored as an unquantized weight would be, but for their type.
+bool is_like_weight(const Tensor& codes, const QuantizedTensor& weight) {
+    return codes.name == weight.name && codes.shape == weight.shape;
+}
+
+/// What is stored, with weights instead of their codes and scales.
+Checkpoint with_weights(const Checkpoint& checkpoint, const std::vector<QuantizedTensor>& quantized) {
+    Checkpoint values{.format = checkpoint.format, .variant = checkpoint.variant};
+    values.catalogue.directory = checkpoint.catalogue.directory;
+    values.config = checkpoint.config;
+    std::map<std::uint32_t, const QuantizedTensor*> weights;
+    std::set<std::uint32_t> removed;
+    for (const QuantizedTensor& weight : quantized) {
+        weights[weight.codes] = &weight;
+        for (const Piece& piece : weight.sources) removed.insert(piece.tensor);
+    }
+    for (const std::uint32_t t : activation_scales(checkpoint)) removed.insert(t);
+    for (std::uint32_t t = 0; t < checkpoint.catalogue.tensors.size(); ++t) {
+        const auto weight = weights.find(t);
+        if (weight == weights.end() && removed.contains(t)) continue;
+        if (!checkpoint.roles.empty()) values.roles.push_back(checkpoint.roles[t]);
+        if (!checkpoint.parameters.empty()) values.parameters.push_back(checkpoint.parameters[t]);
+        const Tensor& stored = checkpoint.catalogue.tensors[t];
+        values.catalogue.tensors.push_back(
+            weight == weights.end()
+                ? stored
+                : Tensor{weight->second->name, weight->second->scaled.dtype, weight->second->shape});
+    }
+    return values;
+}
+
+/// The module of an activation's scale: its name without the last part.
+std::string weight_beside(const std::string& name) { return name.substr(0, name.rfind('.')) + ".weight"; }
+
+/// Relates codes and scales to the weights of a reading of values.
+class Relation {
+public:
+    Relation(const Checkpoint& checkpoint, const Checkpoint& values, const Reading& reading)
+        : checkpoint_{checkpoint},
+          weights_{values.catalogue.tensors},
+          reading_{reading},
+          meanings_(checkpoint.catalogue.tensors.size()) {
+        for (std::size_t v = 0; v < weights_.size(); ++v) numbers_[weights_[v].name] = v;
+    }
+
+    /// The meaning of each stored tensor.
+    std::vector<Meaning> run(const std::vector<QuantizedTensor>& quantized) {
+        const std::vector<Tensor>& tensors = checkpoint_.catalogue.tensors;
+        std::set<std::uint32_t> parts;
+        for (const QuantizedTensor& weight : quantized) {
+            for (const Piece& piece : weight.sources) parts.insert(piece.tensor);
+            if (is_like_weight(tensors[weight.codes], weight)) parts.erase(weight.codes);
+            const bool can_split = !has_groups(checkpoint_.catalogue, weight);
+            for (auto& [t, axes] : stored_parts(checkpoint_.catalogue, weight))
+                relate(t, weight.name, std::move(axes), can_split);
+        }
+        for (const std::uint32_t t : activation_scales(checkpoint_)) {
+            parts.insert(t);
+            const Shape& shape = tensors[t].shape;
+            if (volume(shape) == 1)
+                relate(t, weight_beside(tensors[t].name),
+                       std::vector<StoredAxis>(static_cast<std::size_t>(shape.size())), true);
+        }
+        for (std::uint32_t t = 0; t < tensors.size(); ++t) {
+            const auto found = numbers_.find(tensors[t].name);
+            if (!parts.contains(t) && found != numbers_.end()) meanings_[t] = reading_.meanings[found->second];
+        }
+        return std::move(meanings_);
+    }
+
+private:
+    void relate(std::uint32_t t, const std::string& weight, std::vector<StoredAxis> axes, bool can_split) {
+        const auto found = numbers_.find(weight);
+        if (found == numbers_.end() || reading_.meanings[found->second].kind != Meaning::Kind::parameter) return;
+        meanings_[t].weight_part = std::make_shared<const WeightPart>(
+            WeightPart{weights_[found->second], reading_.meanings[found->second], std::move(axes), can_split});
+    }
+
+    const Checkpoint& checkpoint_;
+    const std::vector<Tensor>& weights_;
+    const Reading& reading_;
+    std::unordered_map<std::string_view, std::size_t> numbers_;  // of weights
+    std::vector<Meaning> meanings_;
+};
+
+void relate(Source& source, const std::vector<QuantizedTensor>& quantized) {
+    Checkpoint values = with_weights(source.checkpoint, quantized);
+    Config config = source.reading.config;
+    std::erase_if(config, [](const auto& entry) { return entry.first.starts_with("quantization_config."); });
+    Reading reading = read_by_names(values, source.families, config);
+    if (!reading.family) source.reading.why_not = reading.why_not;
+    if (!reading.family || values.roles.empty() != source.checkpoint.roles.empty()) return;
+    reading.config = source.reading.config;
+    reading.meanings = Relation{source.checkpoint, values, reading}.run(quantized);
+    reading.unknown.clear();
+    for (std::uint32_t t = 0; t < reading.meanings.size(); ++t)
+        if (reading.meanings[t].kind == Meaning::Kind::unknown) reading.unknown.push_back(t);
+    source.reading = std::move(reading);
+}
+
+}  // namespace
+
+void read_weight_parts(Source& source) {
+    try {
+        const std::vector<QuantizedTensor> quantized = placed_tensors(source.checkpoint);
+        if (!quantized.empty()) relate(source, quantized);
+    } catch (const Error&) {  // dequantize() says what is wrong
+    }
+}
+
+std::string why_codes_stay_whole(const Source& source, const Target& target) {
+    const Reading& reading = source.reading;
+    const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
+    if (!reading.family) return "no family says how its weights are split";
+    const int count = layers(reading, tensors);
+    const std::vector<int> stages = target.layout.pp > 1 ? stages_of_layers(target.layout, count) : std::vector<int>{};
+    const ShardMap map{target.layout, cutting_of(target.format), stages};
+    for (const std::uint32_t t : reading.unknown) {
+        const Meaning& meaning = reading.meanings[t];
+        if (!meaning.weight_part) {
+            if (reading.dialect->is_whole(tensors[t].name) && !is_of_quantized_weights(tensors[t].name)) continue;
+            if (volume(tensors[t].shape) == 1) continue;
+            return fmt::format("how '{}' is split is unknown", tensors[t].name);
+        }
+        if (!meaning.weight_part->can_split) return "GPTQ's g_idx counts groups from the first of the whole weight";
+        try {
+            map.cuts(form_of(reading, tensors[t], meaning), Sharing::none);
+        } catch (const Error& error) {
+            return fmt::format("tensor '{}': {}", tensors[t].name, error.what());
+        }
+    }
+    return {};
+}
+
+}  // namespace tpx::formats
