@@ -87,7 +87,7 @@ std::vector<int> given_gpus(const std::string& text) {
         int gpu = -1;
         const auto parsed = std::from_chars(part.data(), part.data() + part.size(), gpu);
         if (parsed.ec != std::errc{} || parsed.ptr != part.data() + part.size() || gpu < 0)
-            throw usage_error("--gpus: '{}' is not a list of GPUs, such as 0,0,1,1", text);
+            throw usage_error("--rank-gpus: '{}' is not a list of GPUs, such as 0,0,1,1", text);
         gpus.push_back(gpu);
     }
     return gpus;
@@ -98,7 +98,7 @@ std::vector<int> assign(const std::string& given, const std::vector<int>& ranks,
     std::vector<int> chosen;
     if (given.empty()) {
         if (ranks.size() > gpus)
-            throw failure("ranks {} and {} would share GPU 0: {} and {}; name the GPU of each rank with --gpus",
+            throw failure("ranks {} and {} would share GPU 0: {} and {}; name the GPU of each rank with --rank-gpus",
                           ranks[0], ranks[gpus], counted(ranks.size(), "rank"), counted(gpus, "GPU"));
         for (std::size_t k = 0; k < ranks.size(); ++k) chosen.push_back(static_cast<int>(k));
         return chosen;
@@ -106,11 +106,11 @@ std::vector<int> assign(const std::string& given, const std::vector<int>& ranks,
     chosen = given_gpus(given);
     if (chosen.size() == 1) chosen.resize(ranks.size(), chosen[0]);
     if (chosen.size() != ranks.size())
-        throw usage_error("--gpus: {} for {}; give one, or one for each rank", counted(chosen.size(), "GPU"),
+        throw usage_error("--rank-gpus: {} for {}; give one, or one for each rank", counted(chosen.size(), "GPU"),
                           counted(ranks.size(), "rank"));
     for (const int gpu : chosen)
         if (static_cast<std::size_t>(gpu) >= gpus)
-            throw failure("--gpus: there is no GPU {}; CUDA finds {}", gpu, counted(gpus, "GPU"));
+            throw failure("--rank-gpus: there is no GPU {}; CUDA finds {}", gpu, counted(gpus, "GPU"));
     return chosen;
 }
 
@@ -187,7 +187,7 @@ void move_to_gpu(HeldPart& part, int gpu, const std::string& bus) {
 HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold) {
     const bool is_auto = options.device == "auto";
     if (!options.gpus.empty() && options.device != "cuda" && !is_auto)
-        throw usage_error("--gpus: requires --device cuda");
+        throw usage_error("--rank-gpus: requires --device cuda");
     if (!is_auto && options.device != "cuda") return {};
     try {
         return on_gpus(options, hold);

@@ -16,9 +16,9 @@ struct HoldPlace {
     std::string reason;          ///< why it is that of the host, with --device auto
 };
 
-/// Chooses the memory that --device and --gpus ask for. Throws Error if two ranks would share a GPU unasked, if the
-/// state does not fit into the memory of a GPU, or if CUDA finds no GPU. This process must not have used CUDA, and has
-/// not afterwards.
+/// Chooses the memory that --device and --rank-gpus ask for. Throws Error if two ranks would share a GPU unasked, if
+/// the state does not fit into the memory of a GPU, or if CUDA finds no GPU. This process must not have used CUDA, and
+/// has not afterwards.
 HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold);
 
 /// Copies the tensors of each part into memory of its GPU, and frees their memory of the host. From here on, this

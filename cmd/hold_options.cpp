@@ -43,7 +43,8 @@ void add_keeper_options(Command& command, HoldOptions& options) {
             "memory of GPUs if each rank has one of its own and the state fits; otherwise memory of the host, and a "
             "note says why.");
     command
-        .option("--gpus", &options.gpus, "GPUS", "With --device cuda: CUDA number of each rank's GPU, such as 0,0,1,1")
+        .option("--rank-gpus", &options.gpus, "GPUS",
+                "With --device cuda: CUDA number of each rank's GPU, such as 0,0,1,1")
         .standard("rank K on this host has GPU K")
         .details("One number is the GPU of all ranks. Only with this option do ranks share a GPU.");
     command.flag("--foreground", &options.foreground, "Keep the state in this process instead of a background process");
@@ -74,10 +75,10 @@ void add_hold(Cli& cli) {
     command.exclusive({"--list", "--release"});
     for (const char* request : {"--list", "--release"})
         for (const char* other : {"--name", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--masters",
-                                  "--timeout", "--device", "--gpus", "--foreground", "--dry-run", "--threads"})
+                                  "--timeout", "--device", "--rank-gpus", "--foreground", "--dry-run", "--threads"})
             command.exclusive({request, other});
     for (const char* of_state :
-         {"CKPT", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--device", "--gpus", "--dry-run"})
+         {"CKPT", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--device", "--rank-gpus", "--dry-run"})
         command.exclusive({"--empty", of_state});
     command.exclusive({"--foreground", "--dry-run"});
     add_read_options(command, *options);

@@ -55,7 +55,7 @@ def main(tpx, cudart):
         dcp.save(state, checkpoint_id=f"{folder}/saved", no_dist=True)
 
         def hold():
-            subprocess.run([tpx, "hold", f"{folder}/saved", "--name", "gpu", "--to", "fsdp=1", "--device", "cuda", "--gpus", "1", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([tpx, "hold", f"{folder}/saved", "--name", "gpu", "--to", "fsdp=1", "--device", "cuda", "--rank-gpus", "1", "--quiet"], check=True, stdout=subprocess.DEVNULL)
 
         def same(found):
             for name, tensor in state["model"].items():

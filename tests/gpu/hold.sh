@@ -108,26 +108,26 @@ nothing_left
 
 # Ranks share GPUs only if that is asked for.
 FAKE_GPUS=2
-refuses 1 "ckpt: ranks 0 and 2 would share GPU 0: 4 ranks and 2 GPUs; name the GPU of each rank with --gpus" "$tpx" hold ckpt --name job --device cuda
-runs "$tpx" hold ckpt --name job --device cuda --gpus 0,0,1,1
+refuses 1 "ckpt: ranks 0 and 2 would share GPU 0: 4 ranks and 2 GPUs; name the GPU of each rank with --rank-gpus" "$tpx" hold ckpt --name job --device cuda
+runs "$tpx" hold ckpt --name job --device cuda --rank-gpus 0,0,1,1
 runs "$tpx" verify ckpt hold:job
 runs "$tpx" hold --release job
-runs "$tpx" hold ckpt --name job --device cuda --gpus 1 --ranks 0,2 --json
+runs "$tpx" hold ckpt --name job --device cuda --rank-gpus 1 --ranks 0,2 --json
 python3 -c 'import json; found = json.load(open("out")); assert found["gpus"] == [1, 1], found' || fail "--json"
 runs "$tpx" hold --list --json
 python3 -c 'import json; found = json.load(open("out")); assert [one["gpu"] for one in found["keepers"][0]["ranks"]] == [1, 1], found' || fail "--list --json"
 runs "$tpx" hold --release job
-refuses 1 "there is no GPU 2; CUDA finds 2 GPUs" "$tpx" hold ckpt --name job --device cuda --gpus 2
-refuses 2 "--gpus: 3 GPUs for 4 ranks; give one, or one for each rank" "$tpx" hold ckpt --name job --device cuda --gpus 0,0,1
-refuses 2 "--gpus: 'x' is not a list of GPUs" "$tpx" hold ckpt --name job --device cuda --gpus x
-refuses 2 "--gpus: requires --device cuda" "$tpx" hold ckpt --name job --gpus 0
+refuses 1 "there is no GPU 2; CUDA finds 2 GPUs" "$tpx" hold ckpt --name job --device cuda --rank-gpus 2
+refuses 2 "--rank-gpus: 3 GPUs for 4 ranks; give one, or one for each rank" "$tpx" hold ckpt --name job --device cuda --rank-gpus 0,0,1
+refuses 2 "--rank-gpus: 'x' is not a list of GPUs" "$tpx" hold ckpt --name job --device cuda --rank-gpus x
+refuses 2 "--rank-gpus: requires --device cuda" "$tpx" hold ckpt --name job --rank-gpus 0
 nothing_left
 
 # What does not fit is refused before anything is read; with auto, it is in memory of the host.
 FAKE_GPUS=4
 refuses 1 "ckpt: GPU 0 (Fake GPU): " env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device cuda
 grep -q 'of rank 0 do not fit: 1.00 kB of 1.00 kB are free' err || fail "no numbers"
-refuses 1 "of ranks 0, 1, 2, 3 do not fit" env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device cuda --gpus 0 --dry-run
+refuses 1 "of ranks 0, 1, 2, 3 do not fit" env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device cuda --rank-gpus 0 --dry-run
 refuses 1 "no GPU: no CUDA-capable device is detected" env FAKE_GPUS=0 "$tpx" hold ckpt --name job --device cuda
 runs env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device auto
 grep -q 'note: the state is held in memory of the host: GPU 0 (Fake GPU): .* do not fit' err || fail "no note"
