@@ -110,6 +110,7 @@ struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
     std::string trace;
     std::string hold;  ///< seconds for which OUT is also held in memory
     std::string hold_name;
+    std::string hold_device;
     std::string held;  ///< ranks to hold in memory, "all" or "0-3,8", as tpx hold does; empty: OUT is written
 };
 

@@ -35,6 +35,18 @@ void add_keeper_options(Command& command, HoldOptions& options) {
         .standard("300")
         .details(
             "Reads that are in progress end first. With none, the keeper runs until the state is taken or released.");
+    command.option("--device", &options.device, "D", "Memory in which the tensors are held")
+        .choices({"auto", "cuda", "host"})
+        .standard("host")
+        .details(
+            "With cuda, memory of GPUs, which trainers on this host reach without a copy through the host. With auto, "
+            "memory of GPUs if each rank has one of its own and the state fits; otherwise memory of the host, and a "
+            "note says why.");
+    command
+        .option("--rank-gpus", &options.gpus, "GPUS",
+                "With --device cuda: CUDA number of each rank's GPU, such as 0,0,1,1")
+        .standard("rank K on this host has GPU K")
+        .details("One number is the GPU of all ranks. Only with this option do ranks share a GPU.");
     command.flag("--foreground", &options.foreground, "Keep the state in this process instead of a background process");
     command.flag("-n,--dry-run", &options.dry_run, "Check that the state fits into memory; do not read it");
     command.option("-j,--threads", &options.threads, "N", "Threads that read and copy").standard("2");
@@ -63,9 +75,10 @@ void add_hold(Cli& cli) {
     command.exclusive({"--list", "--release"});
     for (const char* request : {"--list", "--release"})
         for (const char* other : {"--name", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--masters",
-                                  "--timeout", "--foreground", "--dry-run", "--threads"})
+                                  "--timeout", "--device", "--rank-gpus", "--foreground", "--dry-run", "--threads"})
             command.exclusive({request, other});
-    for (const char* of_state : {"CKPT", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--dry-run"})
+    for (const char* of_state :
+         {"CKPT", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--device", "--rank-gpus", "--dry-run"})
         command.exclusive({"--empty", of_state});
     command.exclusive({"--foreground", "--dry-run"});
     add_read_options(command, *options);

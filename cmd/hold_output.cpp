@@ -50,14 +50,15 @@ Hosts hosts_of(const mpi::Comm& comm) {
     return hosts;
 }
 
-/// The output of `child` until it closes its end of the pipe. After a signal, sends SIGTERM to `child` once.
-std::string output_of(pid_t child, const Fd& from, const StopSignals& signals) {
+/// The output of `child` until it closes its end of the pipe. After a signal of `signals`, which may be null, sends
+/// SIGTERM to `child` once.
+std::string output_of(pid_t child, const Fd& from, const StopSignals* signals) {
     // Milliseconds: if a launcher signals `child` as well, both count as one signal.
     constexpr int interval = 20;
     std::array<char, 4096> buffer{};
     std::string said;
     for (bool stops = false;;) {
-        if (!stops && signals.signal() != 0) stops = ::kill(child, SIGTERM) == 0;
+        if (!stops && signals != nullptr && signals->signal() != 0) stops = ::kill(child, SIGTERM) == 0;
         struct pollfd ready {
             from.get(), POLLIN, 0
         };
@@ -71,7 +72,7 @@ std::string output_of(pid_t child, const Fd& from, const StopSignals& signals) {
 
 /// Runs this program with `words` outside of this job. Returns the status of waitpid(2), and in `said` its standard
 /// output.
-int run_tpx(const std::vector<std::string>& words, const StopSignals& signals, std::string& said) {
+int run_tpx(const std::vector<std::string>& words, const StopSignals* signals, std::string& said) {
     std::vector<char*> arguments, environment;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
@@ -116,15 +117,16 @@ void check_hold(const std::string& name, const std::string& seconds) {
     if (connect_to(keeper_socket(name), other) == Contact::connected) throw name_is_taken(name);
 }
 
-void start_hold(const HeldOutput& output, const ReadOptions& reading, const StopSignals& signals) {
-    std::vector<std::string> words{"tpx",       "hold",         output.path, "--name", output.name,
-                                   "--timeout", output.seconds, "--json",    "--quiet"};
+namespace {
+
+/// Runs `tpx hold` with `words`. Throws Error if it fails.
+void run_hold_command(std::vector<std::string> words, const ReadOptions& reading, const StopSignals* signals) {
+    words.insert(words.begin(), {"tpx", "hold"});
     const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
-    add("--to", output.layout);
     for (const std::string& file : reading.rules) add("--rules", file);
     for (const std::string& setting : reading.settings) add("--set", setting);
     if (!reading.config.empty()) add("--config", reading.config);
-    if (!output.ranks.empty()) add("--ranks", fmt::format("{}", fmt::join(output.ranks, ",")));
+    words.insert(words.end(), {"--json", "--quiet"});
     std::string said;
     const int status = run_tpx(words, signals, said);
     if (status == 0) return;
@@ -135,6 +137,22 @@ void start_hold(const HeldOutput& output, const ReadOptions& reading, const Stop
         throw failure("tpx hold was killed by signal {} ({}); is there enough memory?", WTERMSIG(status),
                       ::strsignal(WTERMSIG(status)));
     throw failure("tpx hold failed with exit status {}", WEXITSTATUS(status));
+}
+
+/// The words of `tpx hold` for some ranks; without `ranks`, for all.
+std::vector<std::string> hold_words(const HeldOutput& output) {
+    std::vector<std::string> words{output.path, "--name", output.name, "--to", output.layout};
+    if (!output.ranks.empty()) words.insert(words.end(), {"--ranks", fmt::format("{}", fmt::join(output.ranks, ","))});
+    if (!output.device.empty()) words.insert(words.end(), {"--device", output.device});
+    return words;
+}
+
+}  // namespace
+
+void start_hold(const HeldOutput& output, const ReadOptions& reading, const StopSignals& signals) {
+    std::vector<std::string> words = hold_words(output);
+    words.insert(words.end(), {"--timeout", output.seconds});
+    run_hold_command(std::move(words), reading, &signals);
 }
 
 namespace {
@@ -157,6 +175,15 @@ void check_hold_fits(const ReshardOptions& options, const Layout& layout, const 
         return;
     }
     check_fits(*job, options.checkpoint);
+    if (options.hold_device != "cuda") return;  // auto: the host has room
+    // In a process of its own: this one may start others, which then could not use CUDA.
+    std::vector<std::string> words = hold_words(
+        {options.checkpoint, held_output_name(options), options.hold, options.hold_device, to_string(layout), ranks});
+    words.emplace_back("--dry-run");
+    if (!options.dtype.empty()) words.insert(words.end(), {"--dtype", options.dtype});
+    if (!options.drop.empty()) words.insert(words.end(), {"--drop", options.drop});
+    if (options.masters) words.emplace_back("--masters");
+    run_hold_command(std::move(words), options, nullptr);
 }
 
 }  // namespace
@@ -177,7 +204,7 @@ void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Lay
                  const Output& out) {
     try {
         const Hosts hosts = hosts_of(comm);
-        HeldOutput held{options.output, "", options.hold, to_string(layout), {}};
+        HeldOutput held{options.output, "", options.hold, options.hold_device, to_string(layout), {}};
         if (!hosts.is_one(comm)) held.ranks = hosts.own_ranks;
         mpi::all_or_none(comm, [&] {
             held.name = held_output_name(options);

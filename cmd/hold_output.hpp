@@ -16,6 +16,7 @@ struct HeldOutput {
     std::string path;
     std::string name;     ///< hold:NAME
     std::string seconds;  ///< or "none"
+    std::string device;   ///< as HoldOptions has it
     std::string layout;
     std::vector<int> ranks;  ///< of this host; empty: all
 };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/keeper.hpp"
 
+#include "cmd/hold_gpus.hpp"
 #include "formats/encodings/held/document.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory_file.hpp"
+#include "lib/exec/gpu_memory.hpp"
 #include "lib/exec/local_socket.hpp"
 #include "lib/exec/open_files.hpp"
 
@@ -72,8 +74,10 @@ HeldPart make_part(Fd document, Fd segment) {
     std::string text(length, '\0');
     read_at(document, 0, std::as_writable_bytes(std::span{text}), "document");
     const auto parsed = in_context([] { return "document"; }, [&] { return formats::held::parse_document(text); });
+    if (parsed.gpu) throw failure("state in the memory of a GPU cannot be exported; copy it to memory of the host");
     if (parsed.size > size) throw failure("the segment is too short (expected {} bytes, found {})", parsed.size, size);
-    return {parsed.rank, parsed.ranks, parsed.iteration, size + length, std::move(document), std::move(segment)};
+    return {parsed.rank,         parsed.ranks,       parsed.iteration, size + length,
+            std::move(document), std::move(segment), nullptr,          Fd{}};
 }
 
 Keeper::Keeper(std::string name, std::filesystem::path socket, Fd listener, std::optional<Clock::time_point> deadline)
@@ -166,6 +170,8 @@ bool Keeper::serve(Client& client) {
 
 void Keeper::close(Client& client) {
     accepts_ = true;
+    client.reads = nullptr;
+    if (snapshot_ && !snapshot_->copies.empty() && snapshot_.use_count() == 1) snapshot_ = nullptr;
     if (!client.lent) return;
     Slot& lent = slots_.at(*client.lent);
     lent.state = State::held;
@@ -203,6 +209,7 @@ Json Keeper::list() const {
     for (const auto& [rank, slot] : slots_) {
         Json one{{"rank", rank}, {"state", states[static_cast<std::size_t>(slot.state)]}};
         if (slot.part) one["bytes"] = slot.part->bytes;
+        if (slot.part && slot.part->gpu) one["gpu"] = slot.part->gpu->gpu();
         if (slot.part && slot.part->iteration) one["iteration"] = *slot.part->iteration;
         if (slot.by != 0) one["by"] = slot.by;
         json["ranks"].push_back(std::move(one));
@@ -263,27 +270,32 @@ void Keeper::end_take(Client& client) {
     snapshot_ = nullptr;
 }
 
+/// A manifest of all that is held, and what it lists: files in memory of the host.
+std::shared_ptr<const Keeper::Snapshot> Keeper::take_snapshot() const {
+    auto made = std::make_shared<Snapshot>();
+    formats::held::Manifest manifest;
+    for (const auto& [rank, slot] : slots_) {
+        if (!slot.part) continue;
+        made->parts.push_back(slot.part);
+        if (slot.part->gpu) made->copies.push_back(segment_from_gpu(*slot.part));
+        const Fd& segment = slot.part->gpu ? made->copies.back() : slot.part->segment;
+        const Fd& document = slot.part->gpu ? slot.part->host_document : slot.part->document;
+        manifest.parts.push_back({std::to_string(document.get()), std::to_string(segment.get())});
+    }
+    if (made->parts.empty()) throw failure("no rank is held");
+    manifest.save = save_;
+    if (config_) manifest.config = std::to_string(config_.get());
+    const std::string text = write_manifest(manifest);
+    made->manifest = make_memory_file("tpx-manifest", text.size());
+    write_at(made->manifest, 0, std::as_bytes(std::span{text}), "manifest");
+    return made;
+}
+
 /// The path of a manifest of all that is held, which other processes of this user can open.
 std::string Keeper::read(Client& client) {
     for (const auto& [rank, slot] : slots_)
         if (slot.state == State::lent) throw busy("rank {} is being taken by process {}", rank, slot.by);
-    if (!snapshot_) {
-        auto made = std::make_shared<Snapshot>();
-        formats::held::Manifest manifest;
-        for (const auto& [rank, slot] : slots_) {
-            if (!slot.part) continue;
-            made->parts.push_back(slot.part);
-            manifest.parts.push_back(
-                {std::to_string(slot.part->document.get()), std::to_string(slot.part->segment.get())});
-        }
-        if (made->parts.empty()) throw failure("no rank is held");
-        manifest.save = save_;
-        if (config_) manifest.config = std::to_string(config_.get());
-        const std::string text = write_manifest(manifest);
-        made->manifest = make_memory_file("tpx-manifest", text.size());
-        write_at(made->manifest, 0, std::as_bytes(std::span{text}), "manifest");
-        snapshot_ = std::move(made);
-    }
+    if (!snapshot_) snapshot_ = take_snapshot();
     client.reads = snapshot_;
     return fmt::format("/proc/{}/fd/{}", ::getpid(), snapshot_->manifest.get());
 }

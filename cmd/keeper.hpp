@@ -16,12 +16,13 @@
 #include <vector>
 
 namespace tpx {
+class GpuMemory;
 struct LocalMessage;
-}
+}  // namespace tpx
 
 namespace tpx::cli {
 
-/// What is held of one rank: two files in memory.
+/// What is held of one rank: two files in memory, and memory of a GPU if that has the tensors.
 struct HeldPart {
     int rank = 0;
     int ranks = 1;
@@ -29,6 +30,8 @@ struct HeldPart {
     std::uint64_t bytes = 0;  ///< of both
     Fd document;
     Fd segment;
+    std::shared_ptr<const GpuMemory> gpu;  ///< has the bytes of the segment, which has holes where the tensors were
+    Fd host_document;                      ///< with a GPU: of the segment without holes
 };
 
 /// Takes over the files of a rank's state. Throws Error unless they are files in memory, and the document is valid and
@@ -63,6 +66,7 @@ private:
     /// The parts that a reader's manifest lists; kept in memory while a reader is connected.
     struct Snapshot {
         std::vector<std::shared_ptr<const HeldPart>> parts;
+        std::vector<Fd> copies;  ///< segments with what is in memory of GPUs
         Fd manifest;
     };
     struct Client {
@@ -86,6 +90,7 @@ private:
     void take(Client& client, int rank, std::vector<int>& files);
     void end_take(Client& client);
     std::string read(Client& client);
+    std::shared_ptr<const Snapshot> take_snapshot() const;
     Slot& slot(int rank);
 
     std::string name_;

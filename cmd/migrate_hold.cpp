@@ -48,6 +48,8 @@ void check_hold_names(const mpi::Comm& comm, const MigrateRequest& options, cons
     mpi::all_or_none(comm, [&] {
         if (!options.hold_name.empty() && options.hold.empty())
             throw usage_error("--hold-name: requires --hold SECONDS");
+        if (!options.hold_device.empty() && options.hold.empty())
+            throw usage_error("--hold-device: requires --hold SECONDS");
         for (const std::string& written : {options.store, options.output, options.export_to})
             check_is_no_held_name(written);
         if (options.hold.empty()) return;
@@ -80,7 +82,7 @@ void check_hold_of_parts(const MigrateRequest& options, const Migration& job) {
 void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team& team,
                 const std::filesystem::path& folder, const RankPlaces& places, HeldState state, Output& out) {
     if (options.hold.empty()) return;
-    HeldOutput held{folder.string(), "", options.hold, to_string(places.layout), {}};
+    HeldOutput held{folder.string(), "", options.hold, options.hold_device, to_string(places.layout), {}};
     for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank)
         if (places.host_of_rank[rank] == team.host) held.ranks.push_back(static_cast<int>(rank));
     bool is_held = false;

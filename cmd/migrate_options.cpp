@@ -134,6 +134,10 @@ void add_migrate(Cli& cli) {
     command.option("--hold-name", &options->hold_name, "NAME", "With --hold: the name of the held state")
         .standard("the last part of OUT or --store")
         .details("{host} is replaced by the name of the host.");
+    command.option("--hold-device", &options->hold_device, "D", "With --hold: memory in which the tensors are held")
+        .choices({"auto", "cuda", "host"})
+        .standard("host")
+        .details("As --device of tpx hold.");
     add_limit_options(command, options->limits);
     add_log_option(command, options->limits);
     add_read_options(command, plan);

@@ -33,6 +33,7 @@ struct MigrateRequest : MigrateOptions {
     bool prune = false;
     std::string hold;  ///< seconds for which each host also holds the state of its ranks in memory
     std::string hold_name;
+    std::string hold_device;
 };
 
 /// Runs tpx migrate, with managed stores or plain folders.

@@ -292,6 +292,8 @@ Exit reshard(const mpi::Comm& comm, const ReshardOptions& given, const StopSigna
 void run_reshard(const ReshardOptions& options, Output& out) {
     if (options.clean) return is_first_rank() ? clean(options.output, out) : void();
     if (!options.hold_name.empty() && options.hold.empty()) throw usage_error("--hold-name: requires --hold SECONDS");
+    if (!options.hold_device.empty() && options.hold.empty())
+        throw usage_error("--hold-device: requires --hold SECONDS");
     check_is_no_held_name(options.output);
     check_outside(options.output, {{"--trace", options.trace}, {"--log", options.log}});
     in_ranks([&](const mpi::Comm& comm) {

@@ -82,6 +82,10 @@ void add_reshard(Cli& cli) {
             "the new layout.");
     command.option("--hold-name", &options->hold_name, "NAME", "With --hold: the name of the held state")
         .standard("the last part of OUT");
+    command.option("--hold-device", &options->hold_device, "D", "With --hold: memory in which the tensors are held")
+        .choices({"auto", "cuda", "host"})
+        .standard("host")
+        .details("As --device of tpx hold.");
     command.flag("--stages", &options->stages, "Print the time of each stage: read, copy, write and others")
         .details(
             "Times are means over the threads. With --hardware, the table contains the lower bounds of reading and "

@@ -4,8 +4,7 @@
 attach("job", rank).load(state_dict) takes the shards of a rank from a keeper (`tpx hold CKPT --name job`, `tpx reshard ... --hold 300`).
 export(state_dict, "live", rank, ranks, step) leaves a copy of them to a keeper (`tpx hold --name live --empty`); other programs read hold:live
 as a checkpoint, also after this process has ended. tpx-hold(1) describes the messages and documents."""
-import contextlib, fcntl, io, json, mmap, os, pathlib, socket, struct, time, zlib  # fmt: skip
-
+import contextlib, fcntl, importlib, io, json, mmap, os, pathlib, socket, struct, time, zlib  # fmt: skip
 import torch
 from torch.distributed.checkpoint._nested_dict import flatten_state_dict
 from torch.distributed.checkpoint._traverse import set_element
@@ -61,17 +60,20 @@ class Held:
 
     def __init__(self, document, memory, keeper):
         self.document, self.keeper, self.tensors, self.shapes, self.objects = document, keeper, {}, {}, {}
+        self.gpu = importlib.import_module("tpx_handover_cuda").GpuMemory(document, keeper) if document["memory"] == "cuda" else None
+        whole = self.gpu.bytes if self.gpu else torch.frombuffer(memory or bytearray(1), dtype=torch.uint8)
         for one in document["tensors"]:
-            dtype, count = getattr(torch, one["dtype"]), torch.Size(one["sizes"]).numel()
-            shard = torch.frombuffer(memory, dtype=dtype, count=count, offset=one["offset"]) if count else torch.empty(0, dtype=dtype)
-            self.tensors[one["name"], tuple(one["begin"])] = shard.view(one["sizes"])
+            dtype = getattr(torch, one["dtype"])
+            shard = whole[one["offset"] : one["offset"] + torch.Size(one["sizes"]).numel() * dtype.itemsize]
+            self.tensors[one["name"], tuple(one["begin"])] = shard.view(dtype).view(one["sizes"])
             self.shapes[one["name"]] = tuple(one["shape"])
         for one in document["objects"]:
             self.objects[one["name"]] = memory[one["offset"] : one["offset"] + one["length"]]
 
     def taken(self):
-        """Tells the keeper to free this state. Mapped tensors stay valid, also after the keeper has ended."""
+        """Tells the keeper to free this state. Mapped tensors in memory of the host stay valid, also after the keeper has ended."""
         if self.keeper:
+            self.tensors = self.gpu.close() or {} if self.gpu else self.tensors
             self.keeper.request({"op": "done"}, may_end=True)
         self.keeper = None
 
@@ -86,7 +88,7 @@ class Held:
         state = {}
         for one in self.document["tensors"] + self.document["objects"]:
             value = self.tensors[one["name"], tuple(one["begin"])] if "begin" in one else self.value(one["name"])
-            set_element(state, tuple(one.get("path", [one["name"]])), value)
+            set_element(state, tuple(one.get("path", [one["name"]])), value.clone() if self.gpu and "begin" in one else value)
         self.taken()
         return state
 
@@ -114,8 +116,7 @@ def shard_of(tensor):
     """What this rank has of a tensor: its first index in the whole tensor, and the local tensor."""
     if not isinstance(tensor, DTensor):
         return (0,) * tensor.dim(), tensor.detach()
-    _, begin = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
-    return tuple(begin), tensor.detach().to_local()
+    return tuple(compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)[1]), tensor.detach().to_local()
 
 
 def attach(name, rank, wait=60.0, verify=False):
@@ -135,7 +136,7 @@ def attach(name, rank, wait=60.0, verify=False):
         memory = mmap.mmap(files[1], document["size"]) if document["size"] else bytearray()
     held, at = Held(document, memory, keeper), document.get("crcs")
     for number, ((tensor, _), shard) in enumerate(held.tensors.items() if verify and at is not None else ()):
-        if zlib.crc32(shard.reshape(-1).view(torch.uint8).numpy()) != int.from_bytes(memory[at + 4 * number : at + 4 * number + 4], "little"):
+        if zlib.crc32(shard.reshape(-1).view(torch.uint8).cpu().numpy()) != int.from_bytes(memory[at + 4 * number : at + 4 * number + 4], "little"):
             raise keeper.error(f"rank {rank}: '{tensor}' is not what was held; load the checkpoint on disk")
     return held
 
@@ -165,7 +166,6 @@ def memory_file(opened, keeper, name, size):
 def export(state_dict, name, rank, ranks, iteration, job="", layout=""):
     """Leaves a copy of this rank's state to a keeper, in place of an earlier one, which stays if this process is killed meanwhile."""
     keeper, (flat, paths) = Keeper(name), flatten_state_dict(state_dict)
-    document = {"memory": "host", "rank": rank, "ranks": ranks, "iteration": iteration, "job": job, "layout": layout}
     tensors, objects, sources, end = [], [], [], 0
     for key, value in flat.items():
         one = {"name": key, "path": list(paths[key]), "offset": end}
@@ -178,7 +178,8 @@ def export(state_dict, name, rank, ranks, iteration, job="", layout=""):
             objects.append(one | {"length": local.numel()})
         sources.append((end, local))
         end += -(-local.numel() * local.element_size() // ALIGNMENT) * ALIGNMENT
-    encoded = json.dumps(document | {"size": end, "tensors": tensors, "objects": objects}).encode()
+    document = dict(memory="host", rank=rank, ranks=ranks, iteration=iteration, job=job, layout=layout, size=end, tensors=tensors, objects=objects)
+    encoded = json.dumps(document).encode()
     with contextlib.ExitStack() as opened:
         segment, memory = memory_file(opened, keeper, f"rank {rank}", end)
         for offset, local in sources:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/core/error.hpp"
+#include "lib/exec/device/element.hpp"
 #include "lib/exec/kernel.hpp"
 #include "lib/exec/walk.hpp"
 
@@ -12,46 +13,12 @@
 namespace tpx {
 namespace {
 
-// Half and bfloat16 as their bits.
-struct Half {
-    std::uint16_t bits;
-};
-struct Bfloat {
-    std::uint16_t bits;
-};
-
-constexpr std::uint32_t sign_bit = 0x80000000;
-constexpr std::uint32_t infinity = 0x7f800000;
-
-inline float widen(float value) { return value; }
-inline double widen(double value) { return value; }
-inline float widen(Bfloat value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }
-inline float widen(Half value) {
-    const std::uint32_t magnitude = value.bits & 0x7fffu;
-    const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16;
-    // As a float with too small an exponent, then times 2^112: exact, and right for subnormal halves too.
-    const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-    const std::uint32_t special = magnitude >= 0x7c00 ? infinity : 0;
-    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
-}
-
-inline Bfloat to_bfloat(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    const std::uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
-    const std::uint32_t quiet = bits | 0x400000;
-    return {static_cast<std::uint16_t>(((bits & ~sign_bit) > infinity ? quiet : rounded) >> 16)};
-}
-
-inline Half to_half(float value) {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    const std::uint32_t magnitude = bits & ~sign_bit;
-    // Below 2^-14 the addition of a half rounds to the multiples of 2^-24 that subnormal halves are.
-    const std::uint32_t tiny = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;
-    const std::uint32_t normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    const std::uint32_t special = magnitude > infinity ? (0x7e00 | (magnitude >> 13 & 0x3ff)) : 0x7c00;
-    const std::uint32_t half = magnitude < 0x38800000 ? tiny : magnitude < 0x47800000 ? normal : special;
-    return {static_cast<std::uint16_t>(half | (bits & sign_bit) >> 16)};
-}
+using element::Bfloat;
+using element::Half;
+using element::infinity;
+using element::to_bfloat;
+using element::to_half;
+using element::widen;
 
 // To float by "round to odd": inexact values keep an odd last bit, so that rounding once more to a narrower type rounds
 // as if from the double itself.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for cuda/ in builds without CUDA.
+#include "lib/exec/gpu_memory.hpp"
 #include "lib/exec/measure_gpu.hpp"
 
 namespace tpx {
@@ -20,5 +21,20 @@ Measured measure_ipc(const mpi::Comm&, int, int, int, double) { refuse(); }
 NcclRates measure_nccl(const mpi::Comm&, const std::vector<int>&, const std::vector<std::pair<int, int>>&, int) {
     refuse();
 }
+
+struct GpuCopier::Buffers {};
+
+std::vector<GpuRoom> gpu_rooms() { refuse(); }
+
+GpuMemory::GpuMemory(int, std::uint64_t) { refuse(); }
+GpuMemory::GpuMemory(int, const GpuHandle&, std::uint64_t) { refuse(); }
+GpuMemory::~GpuMemory() = default;
+GpuHandle GpuMemory::handle() const { refuse(); }
+
+GpuCopier::GpuCopier(int) { refuse(); }
+GpuCopier::~GpuCopier() = default;
+void GpuCopier::upload(const Fd&, const GpuMemory&) { refuse(); }
+void GpuCopier::download(const GpuMemory&, const Fd&) { refuse(); }
+void GpuCopier::run(const CopyBatch&) { refuse(); }
 
 }  // namespace tpx

@@ -267,6 +267,12 @@ refuses 2 "'../x' cannot name held state" "$tpx" hold ckpt --name ../x
 refuses 2 "is not a list of ranks, such as 0-3,8, of tp=2 (2 ranks)" "$tpx" hold ckpt --name job --to tp=2 --ranks 1-2
 refuses 2 "--timeout: '0' is not a positive whole number" "$tpx" hold ckpt --name job --timeout 0
 refuses 1 "nowhere: No such file or directory" "$tpx" hold nowhere --name job
+# Without a GPU; tests/gpu/hold.sh has stand-ins for some.
+refuses 1 "CUDA" env CUDA_VISIBLE_DEVICES= "$tpx" hold ckpt --name job --device cuda
+runs env CUDA_VISIBLE_DEVICES= "$tpx" hold ckpt --name auto --device auto
+grep -q 'note: the state is held in memory of the host: .*CUDA' err || fail "no note"
+runs "$tpx" verify ckpt hold:auto
+runs "$tpx" hold --release auto
 [ ! -e "$XDG_RUNTIME_DIR/tpx/job.sock" ] || fail "a failed run left a socket"
 runs "$tpx" hold ckpt --name job --dry-run --json
 python3 -c 'import json; found = json.load(open("out")); assert found["schema"] == "tpx.hold/1" and not found["held"] and found["ranks"] == [0, 1, 2, 3] and 0 < found["bytes"] < found["memory_free"], found' || fail "--dry-run --json"

@@ -6,10 +6,11 @@ take NAME RANK     takes a rank, and prints the digest of the bytes of its tenso
 die NAME RANK      is killed while it takes a rank
 read NAME SECONDS  reads the manifest, and stays connected
 put NAME FAULT [RANK RANKS ITERATION]
-                   exports a rank (rank 0 of 1, iteration 7), with FAULT: none, dies, unsealed, short, box, json, dtype, crc, device,
+                   exports a rank (rank 0 of 1, iteration 7), with FAULT: none, dies, unsealed, short, box, json, dtype, crc, cuda, device,
                    twice, undated
 many NAME          connects 480 times, and sends what is no request
 each prints "refused: ..." and exits with 1 if the keeper refuses."""
+import ctypes
 import fcntl
 import hashlib
 import json
@@ -52,6 +53,11 @@ def take(name, rank, end=True):
     if not end:
         os.kill(os.getpid(), signal.SIGKILL)
     document, segment = json.loads(content(document)), content(segment)
+    if document["memory"] == "cuda":
+        assert not any(segment[: document["tensors"][0]["offset"] + 4096 * (len(segment) > 1 << 20)]), "tensors are in the segment, too"
+        segment, close = on_gpu(document["gpu"], document["size"])
+    else:
+        close = None
     digest = hashlib.sha256()
     for number, one in enumerate(document["tensors"]):
         size = math.prod(one["sizes"]) * {"bfloat16": 2, "float32": 4, "int64": 8, "float16": 2}[one["dtype"]]
@@ -59,8 +65,28 @@ def take(name, rank, end=True):
         at = document["crcs"] + 4 * number
         assert zlib.crc32(payload) == int.from_bytes(segment[at : at + 4], "little"), one["name"]
         digest.update(f"{one['name']} {one['begin']} {one['sizes']} ".encode() + payload)
+    if close:
+        close()
     ask(connection, {"op": "done"})
     print(f"rank {rank}: {len(document['tensors'])} tensors {digest.hexdigest()[:12]}")
+
+
+def on_gpu(gpu, size):
+    """The bytes of a GPU's memory that CUDA's runtime, or what stands in for it in $CUDART, opens, and what closes it."""
+
+    class Handle(ctypes.Structure):
+        _fields_ = [("reserved", ctypes.c_char * 64)]
+
+    runtime, address, device = ctypes.CDLL(os.environ["CUDART"]), ctypes.c_void_p(), ctypes.c_int()
+    runtime.cudaGetErrorString.restype = ctypes.c_char_p
+    for call, *words in (
+        ("cudaDeviceGetByPCIBusId", ctypes.byref(device), gpu["bus"].encode()),
+        ("cudaSetDevice", device),
+        ("cudaIpcOpenMemHandle", ctypes.byref(address), Handle.from_buffer_copy(bytes.fromhex(gpu["handle"])), 1),
+    ):
+        if code := getattr(runtime, call)(*words):
+            sys.exit(f"{call}: {runtime.cudaGetErrorString(code).decode()}")
+    return ctypes.string_at(address, size), lambda: runtime.cudaIpcCloseMemHandle(address)
 
 
 def memory(data, seal=True):
@@ -87,6 +113,8 @@ def put(name, fault, rank=0, ranks=1, iteration=7):
         table = bytes(4)
     elif fault == "device":
         document["memory"] = "device"
+    elif fault == "cuda":
+        document |= {"memory": "cuda", "gpu": {"bus": "0000:a0:00.0", "handle": "00" * 64}}
     elif fault == "undated":
         del document["iteration"]
     elif fault == "twice":

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of CUDA's runtime that tpx calls, with memory of the host in place of GPUs: how calls follow each other can
-// be tested with it, not how fast anything is. FAKE_GPUS says how many there are; FAKE_FAULT names a call that fails.
-#include "tests/gpu/shared.hpp"
+// be tested with it, not how fast anything is. FAKE_GPUS says how many there are, FAKE_MEMORY how many bytes the memory
+// of each has; FAKE_FAULT names a call that fails. Kernels walk on the host.
+#include "lib/exec/cuda/copy_kernels.hpp"
 
 #include <cuda_runtime_api.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -22,18 +27,31 @@ struct CUevent_st {
 namespace {
 
 int current = 0;
-int made = 0;
 
 struct Block {
-    std::string name;  // empty: pinned
     std::size_t size;
-    int device;
+    int device;              // -1: pinned
+    int file = -1;           // of memory of a GPU; the system frees it with the process
+    bool is_opened = false;  // of another process
 };
 std::map<void*, Block> blocks;
 
 int gpus() {
     const char* count = std::getenv("FAKE_GPUS");
     return count ? std::atoi(count) : 2;
+}
+
+std::size_t memory_size() {
+    const char* size = std::getenv("FAKE_MEMORY");
+    return size ? std::strtoull(size, nullptr, 10) : std::size_t{1} << 34;
+}
+
+// Of this process only: others are not asked.
+std::size_t memory_used() {
+    std::size_t used = 0;
+    for (const auto& [memory, block] : blocks)
+        if (block.device == current && !block.is_opened) used += block.size;
+    return used;
 }
 
 cudaError_t answer(const char* call, bool holds = true) {
@@ -50,6 +68,11 @@ bool is_known(const void* at, std::size_t size) {
     return static_cast<const char*>(at) + size <= static_cast<char*>(block->first) + block->second.size;
 }
 
+void* map(int file, std::size_t size) {
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+}
+
 }  // namespace
 
 extern "C" {
@@ -60,6 +83,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t code) {
+    if (code == cudaErrorMemoryAllocation) return "out of memory";
     return code == cudaErrorNoDevice ? "no CUDA-capable device is detected" : "fake fault";
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
@@ -75,23 +99,35 @@ cudaError_t cudaSetDevice(int device) {
     return answer("cudaSetDevice", device >= 0 && device < gpus());
 }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return answer("cudaStreamSynchronize"); }
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+    *total = memory_size();
+    *free = *total - std::min(*total, memory_used());
+    return answer("cudaMemGetInfo");
+}
+cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* bus) {
+    return std::sscanf(bus, "0000:%*[aA]%d", device) == 1 ? answer("cudaDeviceGetByPCIBusId") : cudaErrorInvalidDevice;
+}
 cudaError_t cudaMalloc(void** memory, std::size_t size) {
-    const std::string name = "/tpx-fake-" + std::to_string(getpid()) + "-" + std::to_string(made++);
-    *memory = map_shared(name, size, true);
-    if (*memory) blocks[*memory] = {name, size, current};
+    const char* fault = std::getenv("FAKE_FAULT");
+    if (size > memory_size() - std::min(memory_size(), memory_used()) || (fault && std::strcmp(fault, "memory") == 0))
+        return cudaErrorMemoryAllocation;
+    const int file = memfd_create("fake-gpu", MFD_CLOEXEC);
+    *memory = file >= 0 && ftruncate(file, static_cast<off_t>(size)) == 0 ? map(file, size) : nullptr;
+    if (*memory) blocks[*memory] = {size, current, file};
     return answer("cudaMalloc", *memory != nullptr);
 }
 cudaError_t cudaFree(void* memory) {
     const auto block = blocks.find(memory);
-    if (block == blocks.end()) std::abort();
-    shm_unlink(block->second.name.c_str());
+    if (block == blocks.end() || block->second.is_opened) std::abort();
+    close(block->second.file);
     munmap(memory, block->second.size);
     blocks.erase(block);
     return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** memory, std::size_t size) {
     *memory = std::malloc(size);
-    blocks[*memory] = {"", size, -1};
+    blocks[*memory] = {size, -1};
     return answer("cudaMallocHost");
 }
 cudaError_t cudaFreeHost(void* memory) {
@@ -132,10 +168,11 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
     *milliseconds = 1e-3F + std::chrono::duration<float, std::milli>(end->when - begin->when).count();
     return answer("cudaEventElapsedTime", begin->when.time_since_epoch().count() > 0);
 }
+// By default, one side may be memory of the caller. Where timing is measured, the bytes do not matter.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind kind, cudaStream_t) {
-    const bool small = size <= 8 && kind == cudaMemcpyDefault;  // to and from variables of the caller
-    if (!small && (!is_known(to, size) || !is_known(from, size))) return cudaErrorInvalidValue;
-    std::memcpy(to, from, std::min<std::size_t>(size, 4096));
+    const bool known = is_known(to, size), from_known = is_known(from, size);
+    if (kind == cudaMemcpyDefault ? !known && !from_known : !known || !from_known) return cudaErrorInvalidValue;
+    std::memcpy(to, from, kind == cudaMemcpyDefault ? size : std::min<std::size_t>(size, 4096));
     return answer("cudaMemcpyAsync");
 }
 cudaError_t cudaDeviceCanAccessPeer(int* possible, int device, int peer) {
@@ -154,18 +191,39 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
     const auto block = blocks.find(memory);
     if (block == blocks.end()) return cudaErrorInvalidValue;
-    std::strcpy(handle->reserved, block->second.name.c_str());
+    std::snprintf(handle->reserved, sizeof handle->reserved, "/proc/%d/fd/%d", getpid(), block->second.file);
     return answer("cudaIpcGetMemHandle");
 }
 cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsigned) {
-    constexpr std::size_t size = std::size_t{64} << 20;
-    *memory = map_shared(handle.reserved, size, false);
-    if (*memory) blocks[*memory] = {"", size, -1};
+    const int file = open(handle.reserved, O_RDWR | O_CLOEXEC);
+    struct stat status {};
+    *memory = file >= 0 && fstat(file, &status) == 0 ? map(file, static_cast<std::size_t>(status.st_size)) : nullptr;
+    if (file >= 0) close(file);
+    if (*memory) blocks[*memory] = {static_cast<std::size_t>(status.st_size), current, -1, true};
     return answer("cudaIpcOpenMemHandle", *memory != nullptr);
 }
 cudaError_t cudaIpcCloseMemHandle(void* memory) {
+    if (blocks.count(memory) != 1 || !blocks[memory].is_opened) std::abort();
     munmap(memory, blocks[memory].size);
     blocks.erase(memory);
     return cudaSuccess;
 }
 }
+
+namespace tpx::cuda {
+
+cudaError_t launch_copies(const StridedCopy* copies, std::uint32_t count, std::uint32_t tiles, cudaStream_t) {
+    for (std::uint32_t tile = 0; tile < tiles; ++tile)
+        for (std::uint32_t thread = 0; thread < block_threads; ++thread)
+            run_tile<copy_items>(copies, count, tile, thread, block_threads);
+    return answer("launch_copies");
+}
+
+cudaError_t launch_casts(const StridedCopy* copies, std::uint32_t count, std::uint32_t tiles, cudaStream_t) {
+    for (std::uint32_t tile = 0; tile < tiles; ++tile)
+        for (std::uint32_t thread = 0; thread < block_threads; ++thread)
+            run_tile<cast_items>(copies, count, tile, thread, block_threads);
+    return answer("launch_casts");
+}
+
+}  // namespace tpx::cuda

@@ -15,7 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* memory_kind = "host";  // device memory would have handles instead of a segment
+constexpr const char* host_memory = "host";
+constexpr const char* gpu_memory = "cuda";
 
 const Json& at(const Json& object, const char* key) {
     if (!object.is_object() || !object.contains(key)) throw failure("'{}' is missing", key);
@@ -180,8 +181,9 @@ std::uint64_t payload(const HeldTensor& tensor) {
 
 Document parse_document(std::string_view json) {
     const Json root = parse(json);
-    if (const std::string memory = text(root, "memory"); memory != memory_kind)
-        throw failure("unknown memory kind '{}'; this version reads '{}'", memory, memory_kind);
+    const std::string memory = text(root, "memory");
+    if (memory != host_memory && memory != gpu_memory)
+        throw failure("unknown memory kind '{}'; this version reads '{}' and '{}'", memory, host_memory, gpu_memory);
     Document document{.rank = small_number(root, "rank"), .ranks = small_number(root, "ranks")};
     if (has(root, "iteration")) document.iteration = static_cast<std::int64_t>(number(root, "iteration"));
     if (has(root, "job")) document.job = text(root, "job");
@@ -194,12 +196,17 @@ Document parse_document(std::string_view json) {
         in_context([] { return "crcs"; },
                    [&] { check_inside(*document.crcs, 4 * document.tensors.size(), document.size); });
     }
+    if (memory == gpu_memory) {
+        const Json& gpu = at(root, "gpu");
+        document.gpu = GpuPlace{text(gpu, "bus"), text(gpu, "handle")};
+    }
     check_consistent(document);
     return document;
 }
 
 std::string write_document(const Document& document) {
-    Json json{{"memory", memory_kind}, {"rank", document.rank}, {"ranks", document.ranks}};
+    Json json{{"memory", document.gpu ? gpu_memory : host_memory}, {"rank", document.rank}, {"ranks", document.ranks}};
+    if (document.gpu) json["gpu"] = {{"bus", document.gpu->bus}, {"handle", document.gpu->handle}};
     if (document.iteration) json["iteration"] = *document.iteration;
     if (!document.job.empty()) json["job"] = document.job;
     if (!document.layout.empty()) json["layout"] = document.layout;

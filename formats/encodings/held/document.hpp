@@ -36,6 +36,12 @@ struct HeldObject {
     KeyPath path;
 };
 
+/// Memory of a GPU that has the bytes of a segment.
+struct GpuPlace {
+    std::string bus;     ///< PCI address of the GPU
+    std::string handle;  ///< of CUDA IPC, as hexadecimal digits
+};
+
 struct Document {
     int rank = 0;
     int ranks = 1;
@@ -47,6 +53,8 @@ struct Document {
     std::vector<HeldObject> objects;
     /// Where the segment has the CRC-32 (as in zip, little-endian) of each tensor, in their order; unset: nowhere.
     std::optional<std::uint64_t> crcs;
+    /// What has the tensors; unset: the segment. Objects and checksums are always in the segment as well.
+    std::optional<GpuPlace> gpu;
 };
 
 /// The bytes of a tensor's box.

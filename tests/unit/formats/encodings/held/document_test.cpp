@@ -46,6 +46,18 @@ TEST_CASE("a document is read as it was written") {
     CHECK(read.crcs == 192);
 }
 
+TEST_CASE("a document names the memory of a GPU that has the tensors") {
+    Document document = example_document();
+    document.gpu = GpuPlace{"0000:3b:00.0", "00ff"};
+    const std::string text = write_document(document);
+    CHECK(text.starts_with(R"({"memory":"cuda",)"));
+    const Document read = parse_document(text);
+    REQUIRE(read.gpu);
+    CHECK(read.gpu->bus == "0000:3b:00.0");
+    CHECK(read.gpu->handle == "00ff");
+    CHECK_FALSE(parse_document(write_document(example_document())).gpu);
+}
+
 TEST_CASE("what a document places outside of its segment or tensor is refused") {
     CHECK(refusal_of("\"offset\":64", "\"offset\":190") == "tensor 'a.w': ends at byte 202 of a segment of 200 bytes");
     CHECK(refusal_of("\"offset\":64", "\"offset\":-1") == "tensor 'a.w': 'offset' is not a whole number");
@@ -65,7 +77,8 @@ TEST_CASE("malformed documents are refused") {
     CHECK(message_of([] { parse_document("[1]"); }) == "not a JSON object");
     CHECK(message_of([] { parse_document("{"); }) == "not a JSON object");
     CHECK(refusal_of("\"memory\":\"host\"", "\"memory\":\"device\"") ==
-          "unknown memory kind 'device'; this version reads 'host'");
+          "unknown memory kind 'device'; this version reads 'host' and 'cuda'");
+    CHECK(refusal_of("\"memory\":\"host\"", "\"memory\":\"cuda\"") == "'gpu' is missing");
     CHECK(refusal_of("\"rank\":1", "\"rank\":4") == "'rank' is 4, must be less than 'ranks' (4)");
     CHECK(refusal_of("\"rank\":1", "\"rank\":2000000000") == "'rank' is 2000000000, at most 1073741824 is allowed");
     CHECK(refusal_of("\"objects\"", "\"object\"") == "'objects' is missing");

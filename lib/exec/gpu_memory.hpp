@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/file.hpp"
+#include "lib/exec/device/copy_batch.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+// Memory of GPUs, by CUDA. Every function throws Error "GPU N: CALL: reason"; in a build without CUDA, all of them do.
+namespace tpx {
+
+/// A GPU and its memory, in bytes.
+struct GpuRoom {
+    std::string name;
+    std::string bus;  ///< its PCI address, "0000:3b:00.0"
+    std::uint64_t free = 0;
+    std::uint64_t total = 0;
+};
+
+/// The GPUs that this process can use, by their CUDA number. Afterwards, no process that this one forks can use CUDA.
+std::vector<GpuRoom> gpu_rooms();
+
+/// By which other processes of this host reach memory of a GPU (CUDA IPC).
+using GpuHandle = std::array<std::byte, 64>;
+
+/// A range of memory of a GPU, which lasts as long as this object.
+class GpuMemory {
+public:
+    /// Allocates memory.
+    GpuMemory(int gpu, std::uint64_t size);
+    /// Opens memory that another process has allocated.
+    GpuMemory(int gpu, const GpuHandle& handle, std::uint64_t size);
+    ~GpuMemory();
+    GpuMemory(const GpuMemory&) = delete;
+    GpuMemory& operator=(const GpuMemory&) = delete;
+
+    int gpu() const { return gpu_; }
+    std::byte* data() const { return data_; }
+    std::uint64_t size() const { return size_; }
+    /// Precondition: this process has allocated the memory.
+    GpuHandle handle() const;
+
+private:
+    int gpu_;
+    std::uint64_t size_;
+    std::byte* data_ = nullptr;
+    bool is_opened_ = false;
+};
+
+/// Copies between memory of one GPU and files, by way of two pinned buffers of the host: while one is filled, the other
+/// one is on its way.
+class GpuCopier {
+public:
+    explicit GpuCopier(int gpu);
+    ~GpuCopier();
+    GpuCopier(const GpuCopier&) = delete;
+    GpuCopier& operator=(const GpuCopier&) = delete;
+
+    /// Copies the first bytes of a file to all of `to`, and all of `from` to the first bytes of a file.
+    void upload(const Fd& from, const GpuMemory& to);
+    void download(const GpuMemory& from, const Fd& to);
+
+    /// Makes the copies of a batch between places that this GPU reaches, and waits for them.
+    void run(const CopyBatch& batch);
+
+private:
+    struct Buffers;
+    std::unique_ptr<Buffers> buffers_;
+    int gpu_;
+};
+
+}  // namespace tpx

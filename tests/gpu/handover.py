@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""handover.py TPX CUDART: tensors that `tpx hold --device cuda` has in memory of a GPU are copied by examples/tpx_handover.py. CUDART
+stands in for CUDA's runtime, and tensors in memory of the host for those on a GPU."""
+import contextlib
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.distributed.checkpoint as dcp
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+import tpx_handover  # noqa: E402
+import tpx_handover_cuda  # noqa: E402
+
+synchronized = []
+
+
+def stand_in(cudart):
+    """PyTorch as if it had CUDA."""
+    open_library = ctypes.CDLL
+    torch.version.cuda = "13.0"
+    ctypes.CDLL = lambda name: open_library(cudart if name == "libcudart.so.13" else name)
+    torch.cuda.device = lambda device: contextlib.nullcontext()
+    torch.cuda.synchronize = synchronized.append
+
+    def as_tensor(memory, device):
+        (size,), (address, _) = memory.__cuda_array_interface__["shape"], memory.__cuda_array_interface__["data"]
+        assert device == f"cuda:{memory.device}", device
+        return torch.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype=torch.uint8)
+
+    torch.as_tensor = as_tensor
+
+
+def refusal(name):
+    try:
+        tpx_handover.attach(name, 0, wait=5)
+    except tpx_handover.HandoverError as error:
+        return str(error)
+    return "not refused"
+
+
+def mappings():
+    return Path("/proc/self/maps").read_text().count("fake-gpu")
+
+
+def main(tpx, cudart):
+    torch.manual_seed(1)
+    state = {"model": {"w": torch.rand(700, 30), "half": torch.rand(5, 3).bfloat16(), "none": torch.empty(0, 4), "code": torch.rand(40).to(torch.float8_e4m3fn)}, "step": 7}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_RUNTIME_DIR"] = folder
+        dcp.save(state, checkpoint_id=f"{folder}/saved", no_dist=True)
+
+        def hold():
+            subprocess.run([tpx, "hold", f"{folder}/saved", "--name", "gpu", "--to", "fsdp=1", "--device", "cuda", "--rank-gpus", "1", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+
+        def same(found):
+            for name, tensor in state["model"].items():
+                assert found["model"][name].dtype == tensor.dtype and torch.equal(found["model"][name].view(torch.uint8), tensor.view(torch.uint8)), name
+            assert found["step"] == 7, found["step"]
+
+        hold()
+        text = refusal("gpu")
+        assert "built without CUDA" in text or "libcudart" in text or "CUDA" in text, text
+        stand_in(cudart)
+        os.environ["FAKE_FAULT"] = "cudaIpcOpenMemHandle"
+        text = refusal("gpu")
+        assert text == "hold:gpu: cudaIpcOpenMemHandle: fake fault; load the checkpoint on disk", text
+        del os.environ["FAKE_FAULT"]
+        # What does not fit is refused, and the keeper still has the rank.
+        try:
+            tpx_handover.attach("gpu", 0).load({"model": {"w": torch.zeros(3)}})
+            raise AssertionError("another shape was loaded")
+        except tpx_handover.HandoverError as error:
+            assert "'model.w': no torch.float32 shard" in str(error), error
+        empty = {"model": {name: torch.zeros_like(tensor) for name, tensor in state["model"].items()}, "step": 0}
+        held = tpx_handover.attach("gpu", 0, verify=True)
+        assert mappings() > 0
+        held.load(empty)
+        same(empty)
+        assert synchronized == [1], synchronized
+        hold()
+        found = tpx_handover.attach("gpu", 0).state_dict()
+        same(found)
+        assert subprocess.run([tpx, "hold", "--list"], check=True, capture_output=True).stdout == b"nothing is held\n"
+        del held
+    print("hand-over from a GPU: all as it should be")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,213 @@
+#!/bin/bash
+# hold.sh TPX TESTDATA CUDART: state that tpx hold keeps in memory of GPUs, for which memory of the host stands in: it has the bits
+# of the disk path, goes to one process each, and every failure is told and leaves nothing. CUDART stands in for CUDA's runtime.
+set -u
+tpx=$1 testdata=$2 CUDART=$3
+export CUDART FAKE_GPUS=4
+here=$(cd "$(dirname "$0")" && pwd)
+python3 -c 'import os, socket; os.memfd_create; socket.send_fds' 2>/dev/null || { echo "skipped: no Python 3.9 here"; exit 77; }
+# shellcheck source=scripts/mpi-env.sh
+. "$here/../../scripts/mpi-env.sh"
+unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_JOB_ID
+scratch=$(mktemp -d) || exit 1
+export XDG_RUNTIME_DIR=$scratch/run
+mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
+cd "$scratch" || exit 1
+cp -R "$testdata/dcp/fsdp2-tp2" ckpt || exit 1
+
+pids() { "$tpx" hold --list --json 2>/dev/null | grep -o '"process":[0-9]*' | cut -d : -f 2; }
+end() {
+    for pid in $(pids); do kill "$pid" 2>/dev/null; done
+    rm -rf "$scratch"
+}
+trap end EXIT
+fail() {
+    echo "gpu hold: $*" >&2
+    cat out err >&2
+    exit 1
+}
+client() { python3 "$here/../cli/hold_client.py" "$@"; }
+runs() { "$@" >out 2>err || fail "$*: exit $?"; }
+# refuses EXIT TEXT COMMAND...: it fails with that status and TEXT.
+refuses() {
+    local want=$1 text=$2
+    shift 2
+    "$@" >out 2>err
+    local got=$?
+    [ $got -eq "$want" ] || fail "$*: exit $got instead of $want"
+    grep -qF -- "$text" err out || fail "$*: not '$text'"
+}
+# nothing_left: no keeper, no socket, and no process of this test with memory of a GPU.
+nothing_left() {
+    [ -z "$(pids)$(ls "$XDG_RUNTIME_DIR/tpx")" ] || fail "a keeper is left"
+    local process
+    for process in /proc/[0-9]*; do
+        tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qxF "XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR" || continue
+        [ -z "$(find "$process/fd" -lname '/memfd:*' 2>/dev/null)" ] || fail "process ${process#/proc/} still has memory"
+    done
+}
+# goes PATH: it is removed within 5 s.
+goes() {
+    for _ in $(seq 100); do [ -e "$1" ] || return 0; sleep 0.05; done
+    fail "$1 still exists"
+}
+
+# The bits of the disk path, whoever reads them.
+runs "$tpx" hold ckpt --name host
+runs "$tpx" hold ckpt --name job --device cuda
+grep -q 'holds 4 ranks of tp=2,fsdp=2 (.*) on GPU 0, 1, 2, 3' out || fail "not on GPUs"
+runs "$tpx" hold --list
+for rank in 0 1 2 3; do grep -q "rank $rank: held on GPU $rank, " out || fail "rank $rank is not on GPU $rank"; done
+runs "$tpx" verify ckpt hold:job
+grep -q '^equal: 22 tensors and 2 values' out || fail "not equal"
+runs "$tpx" reshard ckpt disk --to tp=2
+runs "$tpx" reshard hold:job memory --to tp=2 --verify
+runs diff -r disk memory
+runs mpirun -n 3 "$tpx" reshard hold:job memory3 --to tp=2
+runs diff -r disk memory3
+runs "$tpx" hold hold:job --name next --to tp=2 --device cuda
+runs "$tpx" verify disk hold:next
+runs "$tpx" hold --release next
+# Nobody takes what is being read, and a copy for readers is freed when they end.
+pid=$("$tpx" hold --list --json | grep -o '"name":"job","process":[0-9]*\|"process":[0-9]*,[^{]*"name":"job"' | grep -o '[0-9]*' | head -1)
+[ -n "$pid" ] || pid=$(pids | tail -1)
+before=$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)
+client read job 2 >read.out &
+for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
+[ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -gt "$before" ] || fail "no copy for readers in process $pid"
+refuses 1 "rank 1 is being read by process" client take job 1
+wait $!
+for _ in $(seq 60); do [ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -eq "$before" ] && break; sleep 0.05; done
+[ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -eq "$before" ] || fail "the copy for readers stays"
+# A trainer that is killed while it takes, and one that cannot open the memory, leave the rank to others.
+client die job 0 >out 2>err
+[ $? -eq 137 ] || fail "the client that takes rank 0 was not killed"
+refuses 1 "cudaIpcOpenMemHandle: fake fault" env FAKE_FAULT=cudaIpcOpenMemHandle python3 "$here/../cli/hold_client.py" take job 0
+for rank in 0 1 2 3; do
+    runs client take job $rank
+    mv out on_gpu
+    runs client take host $rank
+    diff on_gpu out || fail "rank $rank: other bits than from memory of the host"
+done
+goes "$XDG_RUNTIME_DIR/tpx/job.sock"
+nothing_left
+
+# Exported state, resharded to GPUs: a trainer exports, and its successor takes, without the disk.
+runs "$tpx" hold --name live --empty
+runs client put live none 0 2 7
+runs client put live none 1 2 7
+runs "$tpx" hold hold:live --name moved --to fsdp=1 --device cuda
+runs "$tpx" hold hold:live --name same --to fsdp=1
+runs client take moved 0
+mv out on_gpu
+runs client take same 0
+diff on_gpu out || fail "other bits from an export"
+refuses 1 "state in the memory of a GPU cannot be exported" client put live cuda
+runs "$tpx" hold --release live
+nothing_left
+
+# Ranks share GPUs only if that is asked for.
+FAKE_GPUS=2
+refuses 1 "ckpt: ranks 0 and 2 would share GPU 0: 4 ranks and 2 GPUs; name the GPU of each rank with --rank-gpus" "$tpx" hold ckpt --name job --device cuda
+runs "$tpx" hold ckpt --name job --device cuda --rank-gpus 0,0,1,1
+runs "$tpx" verify ckpt hold:job
+runs "$tpx" hold --release job
+runs "$tpx" hold ckpt --name job --device cuda --rank-gpus 1 --ranks 0,2 --json
+python3 -c 'import json; found = json.load(open("out")); assert found["gpus"] == [1, 1], found' || fail "--json"
+runs "$tpx" hold --list --json
+python3 -c 'import json; found = json.load(open("out")); assert [one["gpu"] for one in found["keepers"][0]["ranks"]] == [1, 1], found' || fail "--list --json"
+runs "$tpx" hold --release job
+refuses 1 "there is no GPU 2; CUDA finds 2 GPUs" "$tpx" hold ckpt --name job --device cuda --rank-gpus 2
+refuses 2 "--rank-gpus: 3 GPUs for 4 ranks; give one, or one for each rank" "$tpx" hold ckpt --name job --device cuda --rank-gpus 0,0,1
+refuses 2 "--rank-gpus: 'x' is not a list of GPUs" "$tpx" hold ckpt --name job --device cuda --rank-gpus x
+refuses 2 "--rank-gpus: requires --device cuda" "$tpx" hold ckpt --name job --rank-gpus 0
+nothing_left
+
+# What does not fit is refused before anything is read; with auto, it is in memory of the host.
+FAKE_GPUS=4
+refuses 1 "ckpt: GPU 0 (Fake GPU): " env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device cuda
+grep -q 'of rank 0 do not fit: 1.00 kB of 1.00 kB are free' err || fail "no numbers"
+refuses 1 "of ranks 0, 1, 2, 3 do not fit" env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device cuda --rank-gpus 0 --dry-run
+refuses 1 "no GPU: no CUDA-capable device is detected" env FAKE_GPUS=0 "$tpx" hold ckpt --name job --device cuda
+runs env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device auto
+grep -q 'note: the state is held in memory of the host: GPU 0 (Fake GPU): .* do not fit' err || fail "no note"
+runs client take job 0
+runs "$tpx" hold --release job
+runs env FAKE_GPUS=0 "$tpx" hold ckpt --name job --device auto
+grep -q 'note: the state is held in memory of the host: no GPU' err || fail "no note"
+runs "$tpx" hold --release job
+runs "$tpx" hold ckpt --name job --device auto
+grep -q 'on GPU 0, 1, 2, 3' out || fail "auto does not choose GPUs"
+runs "$tpx" hold --release job
+runs "$tpx" hold ckpt --name job --device cuda --dry-run
+grep -q 'would be held' out || fail "--dry-run"
+nothing_left
+
+# Each call of CUDA that fails in the keeper: the command says so, and nothing is left.
+for call in cudaMalloc cudaMallocHost cudaMemcpyAsync cudaStreamSynchronize cudaIpcGetMemHandle; do
+    refuses 1 "rank 0: GPU 0: $call: fake fault" env FAKE_FAULT=$call "$tpx" hold ckpt --name job --device cuda
+    refuses 1 "rank 0: GPU 0: $call: fake fault" env FAKE_FAULT=$call "$tpx" hold ckpt --name job --device cuda --foreground
+done
+refuses 1 "no GPU: fake fault" env FAKE_FAULT=cudaGetDeviceCount "$tpx" hold ckpt --name job --device cuda
+refuses 1 "GPU 0: cudaMemGetInfo: fake fault" env FAKE_FAULT=cudaMemGetInfo "$tpx" hold ckpt --name job --device cuda
+# Another process took the memory since it was counted.
+refuses 1 "of 17.2 GB are free" env FAKE_FAULT=memory "$tpx" hold ckpt --name job --device cuda
+grep -q 'rank 0: GPU 0: .* do not fit: ' err || fail "no numbers"
+nothing_left
+
+# Keepers that are killed, that end in time, and in the foreground.
+runs "$tpx" hold ckpt --name killed --device cuda
+kill -9 "$(pids)"
+for _ in $(seq 100); do [ -z "$(pids)" ] && break; sleep 0.05; done
+refuses 1 "hold:killed: the keeper was killed and its memory freed" "$tpx" verify ckpt hold:killed
+runs "$tpx" hold ckpt --name killed --device cuda --timeout 1
+goes "$XDG_RUNTIME_DIR/tpx/killed.sock"
+"$tpx" hold ckpt --name front --device cuda --foreground >out 2>err &
+front=$!
+for _ in $(seq 100); do [ -s out ] && break; sleep 0.05; done
+runs "$tpx" verify ckpt hold:front
+for rank in 0 1 2 3; do runs client take front $rank; done
+wait $front || fail "--foreground: exit $?"
+nothing_left
+
+# With --hold: what cannot be held is refused before anything is written, and what fails later is told.
+refuses 1 "would share GPU 0" env FAKE_GPUS=1 "$tpx" reshard ckpt kept --to tp=2 --hold 60 --hold-device cuda
+refuses 1 "do not fit" env FAKE_MEMORY=10 mpirun -n 2 "$tpx" reshard ckpt kept --to tp=2 --hold 60 --hold-device cuda
+[ ! -e kept ] || fail "an output was written that cannot be held"
+refuses 2 "--hold-device: requires --hold SECONDS" "$tpx" reshard ckpt kept --to tp=2 --hold-device cuda
+refuses 4 "cudaMalloc: fake fault; kept is complete and in place" env FAKE_FAULT=cudaMalloc "$tpx" reshard ckpt kept --to tp=2 --hold 60 --hold-device cuda
+runs mpirun -n 2 "$tpx" reshard ckpt kept2 --to tp=2 --hold 60 --hold-device cuda
+runs "$tpx" hold --list
+grep -q 'rank 1: held on GPU 1' out || fail "not on a GPU"
+runs "$tpx" verify kept2 hold:kept2
+runs "$tpx" hold --release kept2
+mkdir from && cp -R ckpt from/host0 && cp -R ckpt from/host1 || exit 1
+runs mpirun -n 2 "$tpx" migrate 'from/{host}' 'to/{host}' --emulate --hosts 2x2 --to tp=4 --hold 60 --hold-name 'state-{host}' --hold-device cuda
+runs "$tpx" hold --list
+[ "$(grep -c 'held on GPU [01], ' out)" -eq 4 ] || fail "migrate: not on GPUs"
+runs "$tpx" hold ckpt --name whole --to tp=4
+for rank in 0 1 2 3; do
+    runs client take "state-host$((rank / 2))" $rank
+    mv out on_gpu
+    runs client take whole $rank
+    diff on_gpu out || fail "migrate: rank $rank has other bits"
+done
+goes "$XDG_RUNTIME_DIR/tpx/whole.sock"
+nothing_left
+
+# The tensors are in memory of the GPU alone.
+python3 - <<'PY' || fail "no checkpoint"
+import json, os
+size = 8 << 20
+header = json.dumps({"w": {"dtype": "BF16", "shape": [size // 2], "data_offsets": [0, size]}}).encode()
+os.mkdir("large")
+with open("large/model.safetensors", "wb") as file:
+    file.write(len(header).to_bytes(8, "little") + header + bytes(range(256)) * (size // 256))
+PY
+runs "$tpx" hold large --name large --device cuda --to tp=1
+blocks=$(find -L "/proc/$(pids)/fd" -maxdepth 1 -type f -size +7M -printf '%b %s\n' | sort -n | head -1)
+[ "${blocks%% *}" -lt 100 ] || fail "the host still has the tensors: $blocks"
+runs "$tpx" verify large hold:large
+runs client take large 0
+nothing_left
+echo "gpu hold: all as it should be"
