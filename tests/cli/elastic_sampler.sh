@@ -29,8 +29,8 @@ done
 
 # Bad input is one line, and no traceback.
 for case in 'nowhere.json 0 1|nowhere.json: No such file or directory' '. 0 1|.: Is a directory' 'text 0 1|text: Expecting value' \
-    'list 0 1|list: is not a JSON object' "empty 0 1|empty: 'samples' must be a whole number of at least 1; is this a tpx.data.json?" \
-    "none 0 1|none: 'samples' must be a whole number of at least 1" 'bytes 0 1|bytes: ' 'data.json 3 1|FIRST, 3, is greater than LAST, 1' \
+    'list 0 1|list: is not a JSON object' 'empty 0 1|must be a whole number of at least 1; is this a tpx.data.json?' \
+    'none 0 1|must be a whole number of at least 1' 'bytes 0 1|bytes: ' 'data.json 3 1|FIRST, 3, is greater than LAST, 1' \
     'data.json x 1|FIRST and LAST must be whole numbers' 'data.json -1 1|FIRST and LAST must be whole numbers' 'data.json 0|usage: '; do
     echo text >text && echo '[]' >list && echo '{}' >empty && printf '\377\376' >bytes || exit
     echo '{"samples": 0, "seed": 0, "global_batch": 1, "consumed": 0, "files": [], "ranks": []}' >none
