@@ -150,8 +150,7 @@ void copy_through(const Managed& run, const DataStores& stores, const Migration&
 }
 
 /// Copies the files of a batch into the data stores. Collective.
-void copy_batch(const Managed& run, const DataStores& stores, const Migration& job,
-                const std::vector<std::size_t>& files) {
+void copy_batch(const Managed& run, DataStores& stores, const Migration& job, const std::vector<std::size_t>& files) {
     std::optional<HostPart> part;
     fs::path incoming;
     mpi::all_or_none(run.comm, [&] {
@@ -160,6 +159,7 @@ void copy_batch(const Managed& run, const DataStores& stores, const Migration& j
         incoming = part->draft.files.empty() ? run.store.staging(incoming_name) : stores.incoming();
         remove_incoming(run, incoming);
         if (run.host.rank() != 0) return;
+        if (!part->draft.files.empty()) stores.create();
         make_directories(incoming);
         if (::chmod(incoming.c_str(), 0700) != 0) throw system_failure(incoming, errno);
         check_room(incoming, bytes_on_disk(incoming, part->draft.files, part->inbox.size()), incoming.parent_path(),
@@ -173,6 +173,14 @@ void copy_batch(const Managed& run, const DataStores& stores, const Migration& j
             Error{error.exit(), "{}; data files that are complete stay in {}", error.what(), run.options.data_store}};
     }
     mpi::all_or_none(run.comm, [&] { remove_incoming(run, incoming); });
+}
+
+/// Checks the places of the files that this host gets, before any file moves.
+void check_own_places(const Managed& run, const DataStores& stores, const std::vector<bool>& members) {
+    std::vector<std::size_t> own;
+    for (std::size_t f = 0; f < stores.count(); ++f)
+        if (members[run.team.host] && !stores.is_in_store(run.team.host, f)) own.push_back(f);
+    stores.check_places(own);
 }
 
 /// Copies what `members` lack of the data files of `position`. Collective.
@@ -192,7 +200,11 @@ DataCopies copy_data_files(const Managed& run, const formats::DataPosition& posi
         for (std::size_t h = 0; h < members.size(); ++h)
             if (members[h] && !stores->is_in_store(h, f)) copies.missing += stores->size(f);
     }
-    for (const std::vector<std::size_t>& files : batches_of(*stores, members, batch_bytes)) {
+    const std::vector<std::vector<std::size_t>> batches = batches_of(*stores, members, batch_bytes);
+    mpi::all_or_none(run.comm, [&] {
+        if (run.host.rank() == 0) check_own_places(run, *stores, members);
+    });
+    for (const std::vector<std::size_t>& files : batches) {
         std::optional<Migration> job;
         mpi::all_or_none(run.comm, [&] { job.emplace(plan_batch(run, *stores, members, files)); });
         copies.crossing += job->change.relocation.total.other_host;

@@ -6,6 +6,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
+#include "lib/exec/partial.hpp"
 #include "lib/exec/signals.hpp"
 
 #include <fcntl.h>
@@ -46,6 +47,35 @@ void DataStores::survey() {
     }
     drop_absent_options();
     for (std::size_t f = 0; f < files_.size(); ++f) sizes_.push_back(agreed_size(f));
+}
+
+void DataStores::create() {
+    if (lock_) return;
+    make_directories(parent_of(folder_));
+    if (::mkdir(folder_.c_str(), 0777) != 0) {
+        if (errno != EEXIST) throw system_failure(folder_, errno);
+        throw failure("{}: another run, or another host, has just created this data store; try again",
+                      folder_.string());
+    }
+    lock();
+}
+
+void DataStores::check_places(const std::vector<std::size_t>& files) const {
+    for (const std::size_t f : files) {
+        const fs::path place = folder_ / path(f);
+        if (path_is_directory(place))
+            throw failure("{}: is a folder, in the place of a data file; move or remove it", place.string());
+        fs::path above = place.parent_path();
+        while (above != folder_ && !path_exists(above)) above = above.parent_path();
+        struct stat there {
+        }, here{};
+        if (::stat(folder_.c_str(), &here) != 0) continue;  // it will be created, with all that is in it
+        if (::stat(above.c_str(), &there) != 0) throw system_failure(above, errno);
+        if (!S_ISDIR(there.st_mode)) throw failure("{}: is not a folder, but data files belong there", above.string());
+        if (there.st_dev != here.st_dev)
+            throw failure("{}: is on another file system than {}; each data store must be on one file system",
+                          above.string(), folder_.string());
+    }
 }
 
 void DataStores::check_sources(const std::vector<std::size_t>& files) const {

@@ -26,6 +26,14 @@ public:
     /// mpi::AgreedError if a file is on no host (no), or has different sizes. Collective.
     void survey();
 
+    /// Creates the data store of this host, which gets files, and locks it as survey() does, if it did not exist then.
+    /// Throws Error if another run or host has created it since then.
+    void create();
+
+    /// Throws Error if the place of a file on this host is taken by a folder, or is on another file system than the
+    /// folder from which publish() moves it there. `files` are their numbers.
+    void check_places(const std::vector<std::size_t>& files) const;
+
     /// Throws Error if a file that this host has read, or may have sent, is not what it was. `files` are their numbers.
     void check_sources(const std::vector<std::size_t>& files) const;
 

@@ -9,6 +9,7 @@
 #include "lib/core/path.hpp"
 #include "lib/core/temporary_folder.hpp"
 #include "lib/core/write_file.hpp"
+#include "lib/exec/local_socket.hpp"
 #include "lib/exec/remove.hpp"
 
 #include <unistd.h>
@@ -54,6 +55,9 @@ HeldStore::HeldStore(const std::string& name, const std::string& host) {
     const std::vector<std::string> names = keeper_names();
     if (std::ranges::find(names, name.substr(held_prefix.size())) == names.end()) return;
     try {
+        Fd connection;
+        was_killed_ = connect_to(keeper_socket(name.substr(held_prefix.size())), connection) == Contact::abandoned;
+        if (was_killed_) return;  // the keepers of other hosts can hold the same pieces
         const fs::path manifest = without_held_prefix(name);
         in_context([&] { return name; }, [&] { link_parts(manifest, host, folder_); });
     } catch (...) {

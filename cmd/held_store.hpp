@@ -13,8 +13,8 @@ namespace tpx::cli {
 /// of all hosts hold together. The folder is removed with this object.
 class HeldStore {
 public:
-    /// `name` is "hold:NAME". The folder is empty if no keeper of this host has that name. Throws Error if the keeper
-    /// does not answer, or if what it holds is malformed.
+    /// `name` is "hold:NAME". The folder is empty if no keeper of this host has that name, or if it was killed. Throws
+    /// Error if the keeper does not answer, or if what it holds is malformed.
     HeldStore(const std::string& name, const std::string& host);
     ~HeldStore();
     HeldStore(const HeldStore&) = delete;
@@ -22,8 +22,12 @@ public:
 
     const std::filesystem::path& folder() const { return folder_; }
 
+    /// Whether the keeper of this host was killed, with what it held.
+    bool was_killed() const { return was_killed_; }
+
 private:
     std::filesystem::path folder_;
+    bool was_killed_ = false;
 };
 
 /// The folder of a host among the plain folders `pattern`.

@@ -2,6 +2,7 @@
 #include "cmd/adapter_text.hpp"
 #include "cmd/commands.hpp"
 #include "cmd/inspect_html.hpp"
+#include "cmd/inspect_virtual_nodes.hpp"
 #include "cmd/inspect_where.hpp"
 #include "cmd/keeper_client.hpp"
 #include "cmd/output.hpp"
@@ -256,6 +257,7 @@ void print_text(const formats::Source& source, const Details& findings, bool ten
 void run_inspect(const InspectOptions& options, Output& out) {
     if (!is_first_rank()) return;
     if (print_unfinished(options.checkpoint, out)) {
+        if (!options.html.empty()) out.note("--html {}: not written, because the output is unfinished", options.html);
         out.finish();
         throw Finished{Exit::no};
     }
@@ -269,6 +271,7 @@ void run_inspect(const InspectOptions& options, Output& out) {
     std::vector<std::string>& notes = opened.source.checkpoint.notes;
     if (std::string missing = formats::missing_ranks(opened.source); !missing.empty())
         notes.push_back(std::move(missing));
+    add_virtual_nodes(opened.source, options.checkpoint);
     findings.schemes = read_quantization(opened.source);
     for (const std::string& note : notes) out.note("{}", note);
     if (!options.html.empty()) {

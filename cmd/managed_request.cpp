@@ -5,9 +5,9 @@
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_ranks.hpp"
 #include "cmd/output_file.hpp"
+#include "cmd/plan_hosts.hpp"
 #include "cmd/positive.hpp"
 #include "formats/driver.hpp"
-#include "formats/files/plan/host_names.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
@@ -135,7 +135,7 @@ void check_export_place(const std::filesystem::path& output, const std::filesyst
 
 std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Team& team) {
     if (options.rejoin.empty()) return {};
-    std::vector<std::string> names = formats::expand_host_names(options.rejoin);
+    std::vector<std::string> names = distinct_names(options.rejoin, "--rejoin");
     for (const std::string& name : names)
         if (std::ranges::find(team.hosts, name, &Host::name) == team.hosts.end())
             throw Error{Exit::usage, "--rejoin: no host is called '{}'", name};

@@ -3,6 +3,7 @@
 
 #include "cmd/check_copies.hpp"
 #include "cmd/keeper_client.hpp"
+#include "cmd/migrate_ranks.hpp"
 #include "cmd/plan_hosts.hpp"
 #include "formats/convert/canonical.hpp"
 #include "formats/files/plan/host_names.hpp"
@@ -94,15 +95,14 @@ Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs:
     return job;
 }
 
-/// "; the state is also on n[3-4], which --hosts lacks", or nothing.
+/// "the state is also on n[3-4], which --hosts lacks", or nothing.
 std::string hosts_of_state_not_given(const Managed& run) {
     std::vector<std::string> names;
     for (const formats::ManifestHost& host : run.survey.manifest->hosts)
         if (std::ranges::find(run.team.hosts, host.name, &Host::name) == run.team.hosts.end())
             names.push_back(host.name);
-    return names.empty()
-               ? ""
-               : fmt::format("; the state is also on {}, which --hosts lacks", formats::fold_host_names(names));
+    if (names.empty()) return {};
+    return fmt::format("the state is also on {}, which --hosts lacks", formats::fold_host_names(names));
 }
 
 /// "36 tensors", "1 other file" or "36 tensors and 5 other files", which contain no tensor data.
@@ -126,13 +126,13 @@ Error nothing_intact(const Managed& run, const StoreCheck& check) {
             fmt::format("{}{}", k == 0 ? "" : ", ", tensor.empty() ? file : fmt::format("'{}' ({})", tensor, file));
     }
     if (check.lost_tensors.size() > most) names += fmt::format(" and {} more", check.lost_tensors.size() - most);
+    if (const std::string absent = hosts_of_state_not_given(run); !absent.empty()) names += "; " + absent;
     return Error{Exit::no,
-                 "{}: no host has an intact copy of {}: {}{}; pass --fallback CKPT with a checkpoint of iteration {} "
+                 "{}: no host has an intact copy of {}: {}; pass --fallback CKPT with a checkpoint of iteration {} "
                  "on shared storage, or --import one",
                  run.options.store,
                  count_lost(check),
                  names,
-                 hosts_of_state_not_given(run),
                  run.survey.manifest->iteration};
 }
 
@@ -171,9 +171,17 @@ void require_on_hosts(const Managed& run, const StoreCheck& check) {
         if (host.lost || run.survey.has_current[h] || member == run.survey.manifest->hosts.end()) continue;
         if (!member->ranks.empty()) faults = fmt::format("host '{}' does not have the current state", host.name);
     }
-    if (faults.empty()) return;
-    throw mpi::AgreedError{Error{Exit::no, "{}: {}; run tpx migrate --to {} to restore it from other hosts",
-                                 run.options.store, faults, run.survey.manifest->layout}};
+    if (!faults.empty())
+        throw mpi::AgreedError{Error{Exit::no, "{}: {}; run tpx migrate --to {} to restore it from other hosts",
+                                     run.options.store, faults, run.survey.manifest->layout}};
+    if (const std::string absent = hosts_of_state_not_given(run); !absent.empty())
+        throw mpi::AgreedError{Error{Exit::no,
+                                     "{}: {}; complete --hosts, or run tpx migrate --to {} to place it on these",
+                                     run.options.store, absent, run.survey.manifest->layout}};
+    if (!rank_places(*run.survey.manifest, run.team.hosts, 0))
+        throw mpi::AgreedError{Error{
+            Exit::no, "{}: ranks of the state have no device on these hosts; run tpx migrate --to {} to place them",
+            run.options.store, run.survey.manifest->layout}};
 }
 
 ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose purpose, ReadRecord& record,

@@ -222,12 +222,12 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
     result.manifest.plan = fmt::format("{:016x}", request);
     mpi::all_or_none(run.comm,
                      [&] { limit_modes(record, job.migration.origin.own, run.store.staging(planned.change)); });
-    if (!run.options.restart && take_over_staging(run, members, result.manifest, result.done)) {
+    const bool is_written = !run.options.restart && take_over_staging(run, members, result.manifest, result.done);
+    remove_old_staging(run, result.manifest, out);
+    if (is_written)
         out.note("an earlier run has written all files of the new state: only the switch remained");
-    } else {
-        remove_old_staging(run, planned.change, out);
+    else
         result.done = stage(run, job, members, record, request, result.manifest, patience);
-    }
     if (run.check != nullptr) run.check->cancel();
     patience.set_end("; run the same command to end the switch", exit_after_commit);
     try {

@@ -104,7 +104,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     const auto start = std::chrono::steady_clock::now();
     const Team team = team_of(comm, options);
     check_hold_names(comm, options, team);
-    check_launch(comm, options, team.hosts, options.output);
+    check_launch(comm, options, team.hosts, {options.output});
     Origin origin{.named = options.plan.stores};
     std::optional<StopSignals> signals{std::in_place};  // temporary folders are removed when a signal comes
     mpi::all_or_none(comm, [&] {
@@ -139,7 +139,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     signals.reset();
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const std::string fault = report_done(comm, job, {source, options.output}, done, out);
-    write_launch(comm, options, rank_places(job), options.output);
+    write_launch(comm, options, rank_places(job), {options.output});
     hold_state(comm, options, team, formats::store_of(options.output, team.hosts[team.host]), rank_places(job),
                HeldState::written, out);
     require_reported(fault, options.output);

@@ -12,6 +12,8 @@
 #include "lib/core/in_path.hpp"
 #include "lib/exec/agreement.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -40,7 +42,7 @@ int host_of_this_rank(const mpi::Comm& comm, const std::vector<Host>& hosts, boo
 /// Marks the leaving hosts: their stores are read, but their devices get no ranks.
 void mark_leaving(std::vector<Host>& hosts, const std::string& names) {
     if (names.empty()) return;
-    for (const std::string& name : formats::expand_host_names(names)) {
+    for (const std::string& name : distinct_names(names, "--leaving")) {
         const auto host = std::ranges::find(hosts, name, &Host::name);
         if (host == hosts.end()) throw Error{Exit::usage, "--leaving: no host is called '{}'", name};
         if (host->lost) throw Error{Exit::usage, "host '{}' cannot be lost and leaving at the same time", name};
@@ -114,14 +116,14 @@ std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::s
 
 namespace {
 
-/// Replaces the folder of the mirror in `text` by the store of the host that has the named file; if several have it or
-/// none is known, by the path of all stores, with {host}.
+/// Replaces the folder of the mirror in `text` by the store of the first host that has the named file or, if `text`
+/// names no file, by the path of all stores, with {host}.
 void name_stores(std::string& text, const Mirror& mirror, const Origin& origin, const Team& team) {
     const std::string folder = mirror.folder().string();
     for (std::size_t at = text.find(folder); at != text.npos; at = text.find(folder, at + 1)) {
         const std::string_view rest = std::string_view{text}.substr(at + folder.size());
         const auto file = std::ranges::find_if(mirror.files(), [&](const StoredFile& it) {
-            return it.hosts.size() == 1 && rest.starts_with("/" + it.path.string() + ":");
+            return !it.hosts.empty() && rest.starts_with("/" + it.path.string() + ":");
         });
         text.replace(
             at, folder.size(),
@@ -131,15 +133,33 @@ void name_stores(std::string& text, const Mirror& mirror, const Origin& origin, 
     }
 }
 
+/// "; the keepers of host0, host1 were killed", or nothing. Collective.
+std::string killed_keepers(const mpi::Comm& comm, const Team& team, const Origin& origin) {
+    const bool is_killed = team.is_first(comm.rank()) && origin.held && origin.held->was_killed();
+    std::vector<std::string> names = mpi::all_gather(comm, is_killed ? team.hosts[team.host].name : "");
+    std::erase(names, "");
+    if (names.empty()) return {};
+    return fmt::format("; the {} of {} {} killed", names.size() == 1 ? "keeper" : "keepers", fmt::join(names, ", "),
+                       names.size() == 1 ? "was" : "were");
+}
+
+/// The error without the rank that found it, the first one, which reads the files of all hosts for the plan.
+mpi::AgreedError without_rank(const mpi::AgreedError& error) {
+    const std::string_view text = error.what(), rank = "rank 0: ";
+    return mpi::AgreedError{Error{error.exit(), "{}", text.starts_with(rank) ? text.substr(rank.size()) : text}};
+}
+
 }  // namespace
 
 Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
                               Purpose purpose, Planners planners) {
     Migration job;
+    const std::string killed = killed_keepers(mirror.comm(), team, origin);
     const auto named = [&](const Error& error) {
         std::string text = error.what();
         name_stores(text, mirror, origin, team);
         if (!options.plan.lost.empty()) text += "; stores of lost hosts are not read";
+        text += killed;
         return Error{error.exit(), "{}", text};
     };
     const auto plan = [&] {
@@ -152,7 +172,11 @@ Migration migration_of_mirror(const MigrateRequest& options, const Team& team, M
             throw named(error);
         }
     };
-    planners == Planners::all ? mirror.read(plan) : mirror.rehearse_read(plan);
+    try {
+        planners == Planners::all ? mirror.read(plan) : mirror.rehearse_read(plan);
+    } catch (const mpi::AgreedError& error) {
+        throw without_rank(error);
+    }
     std::uint64_t copies = job.conversion.dropped_copies.size();
     mpi::all_max(mirror.comm(), std::span{&copies, 1});
     if (copies > 0)

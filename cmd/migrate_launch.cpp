@@ -27,42 +27,47 @@ Placement placement_of(const RankPlaces& places) {
     return placement;
 }
 
-/// The folder of each host.
+/// The folder of each host; nothing without a pattern.
 std::vector<std::filesystem::path> folders_of(std::span<const Host> hosts, const std::string& pattern) {
     std::vector<std::filesystem::path> folders;
+    if (pattern.empty()) return folders;
     for (const Host& host : hosts) folders.push_back(formats::store_of(pattern, host));
     return folders;
+}
+
+formats::LaunchFolders folders_of(std::span<const Host> hosts, const LaunchPatterns& patterns) {
+    return {folders_of(hosts, patterns.state), folders_of(hosts, patterns.data)};
 }
 
 }  // namespace
 
 void check_launch(const mpi::Comm& comm, const MigrateRequest& options, std::span<const Host> hosts,
-                  const std::string& pattern) {
+                  const LaunchPatterns& patterns) {
     if (options.plan.launch.empty()) return;
     mpi::all_or_none(comm, [&] {
         if (!options.export_to.empty()) throw usage_error("--launch cannot be used with --export");
         if (comm.rank() != 0) return;
-        const std::vector<std::filesystem::path> folders = folders_of(hosts, pattern);
+        const formats::LaunchFolders folders = folders_of(hosts, patterns);
         formats::check_launch_names(hosts, folders);
-        for (const std::filesystem::path& folder : folders)
+        for (const std::filesystem::path& folder : folders.states)
             check_outside(folder.string(), {{"--launch", options.plan.launch}});
         if (!options.dry_run) check_writable(options.plan.launch);
     });
 }
 
 void write_launch(const mpi::Comm& comm, const MigrateRequest& options, const RankPlaces& places,
-                  const std::string& pattern) {
+                  const LaunchPatterns& patterns) {
     if (options.plan.launch.empty()) return;
     try {
         mpi::all_or_none(comm, [&] {
             if (comm.rank() != 0) return;
             const std::string script = formats::launch_script(
-                places.hosts, placement_of(places), to_string(places.layout), folders_of(places.hosts, pattern));
+                places.hosts, placement_of(places), to_string(places.layout), folders_of(places.hosts, patterns));
             write_file(options.plan.launch, script);
         });
     } catch (const mpi::AgreedError& error) {
         throw mpi::AgreedError{
-            Error{exit_after_commit, "{}; the state in {} is complete and in place", error.what(), pattern}};
+            Error{exit_after_commit, "{}; the state in {} is complete and in place", error.what(), patterns.state}};
     }
 }
 

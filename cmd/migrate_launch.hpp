@@ -8,15 +8,21 @@
 
 namespace tpx::cli {
 
-/// Throws an mpi::AgreedError if the script of --launch could not be written: if its file is inside the folder of a
-/// host in `pattern`, or has a name or folder of a host that a script cannot contain. Collective.
-void check_launch(const mpi::Comm& comm, const MigrateRequest& options, std::span<const Host> hosts,
-                  const std::string& pattern);
+/// The folders of each host that ranks use, with "{host}".
+struct LaunchPatterns {
+    std::string state;
+    std::string data = {};  ///< empty: not given
+};
 
-/// Writes the script of --launch, if given. It starts each rank on its host and device of `places` and sets TPX_STATE
-/// to the rank's folder in `pattern`. Throws an mpi::AgreedError with exit_after_commit if it cannot be written.
-/// Collective.
+/// Throws an mpi::AgreedError if the script of --launch could not be written: if its file is inside a folder of a host
+/// in `patterns`, or has a name or folder of a host that a script cannot contain. Collective.
+void check_launch(const mpi::Comm& comm, const MigrateRequest& options, std::span<const Host> hosts,
+                  const LaunchPatterns& patterns);
+
+/// Writes the script of --launch, if given. It starts each rank on its host and device of `places`, and sets TPX_STATE
+/// and TPX_DATA to the folders of its host in `patterns`. Throws an mpi::AgreedError with exit_after_commit if it
+/// cannot be written. Collective.
 void write_launch(const mpi::Comm& comm, const MigrateRequest& options, const RankPlaces& places,
-                  const std::string& pattern);
+                  const LaunchPatterns& patterns);
 
 }  // namespace tpx::cli

@@ -105,7 +105,7 @@ void remove_damaged_records(const Managed& run) {
 
 Exit end_without_change(const Managed& run, Output& out) {
     remove_damaged_records(run);
-    if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current);
+    if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current, out);
     CurrentRanks ranks = current_ranks(run);
     ranks.data_store = run.options.data_store;
     ranks.data_copies = copy_data_of_current(run, ranks.position, ranks.places ? &*ranks.places : nullptr);
@@ -123,7 +123,7 @@ Exit end_without_change(const Managed& run, Output& out) {
         throw mpi::AgreedError{
             failure("{}: some ranks of the state have no device on these hosts, as {} requires; use --to to place them",
                     run.options.store, run.options.hold.empty() ? "--launch" : "--hold")};
-    write_launch(run.comm, run.options, *ranks.places, run.options.store + "/current");
+    write_launch(run.comm, run.options, *ranks.places, {run.options.store + "/current", run.options.data_store});
     hold(run, *run.survey.manifest, *ranks.places, HeldState::unchanged, out);
     return Exit::success;
 }
@@ -165,11 +165,11 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     ManagedDone made = write_to_stores(run, job, manifest, record, patience, out);
     if (run.stop != nullptr && *run.stop) (*run.stop)->shield();  // the state is in place
     if (job.saved) add(made.done, *job.saved);
-    std::string fault = run.options.prune ? prune_after(run) : "";
+    std::string fault = run.options.prune ? prune_after(run, out) : "";
     made.done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const std::string unreported = report_done(run.comm, job.migration, places, made.done, out, &made.manifest);
     if (fault.empty()) fault = unreported;
-    write_launch(run.comm, run.options, rank_places(job.migration), places.state);
+    write_launch(run.comm, run.options, rank_places(job.migration), {places.state, places.data_store});
     hold(run, made.manifest, rank_places(job.migration), HeldState::written, out);
     require_reported(fault, places.state);
     return Exit::success;
@@ -212,14 +212,14 @@ Error no_state(const Managed& run) {
 
 /// Changes or exports the current state, of which `check` names the intact files; `record` gets the files that are
 /// read.
-Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, ReadRecord& record, Patience& patience,
-                  Output& out, std::chrono::steady_clock::time_point start) {
+Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, std::optional<ReadRecord>& record,
+                  Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
     const bool exports = !options.export_to.empty();
     const Purpose purpose = exports ? Purpose::shared : Purpose::stores;
     std::optional<ManagedJob> planned;
     if (options.plan.to == "auto") {
         options.plan.from = run.survey.manifest->layout;
-        planned = plan_from_stores(run, check, purpose, record, out);
+        planned = plan_from_stores(run, check, purpose, *record, out);
         std::string layout = to_string(planned->migration.target.layout);
         mpi::broadcast(run.comm, layout);  // other ranks may not have planned
         options.plan.to = layout;          // so that the request names the layout
@@ -230,17 +230,21 @@ Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, ReadR
     for (const std::string& note : check.notes) out.note("{}", note);
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
     const std::optional<SavedFromLeaving> saved = save_from_leaving_hosts(run, check, patience, out, start);
+    if (saved && saved->done) {  // of the files of the saved state, as if the same command ran again after a crash
+        record.reset();
+        record.emplace();
+    }
     const bool is_planned = planned && !saved;
     ManagedJob job = is_planned ? std::move(*planned)
-                                : plan_from_stores(run, check, purpose, record, out,
+                                : plan_from_stores(run, check, purpose, *record, out,
                                                    saved ? saved->files : std::vector<StoredFile>{});
     if (planned && saved) job.migration.choice = planned->migration.choice;
     if (saved) {
         job.migration.leaving = saved->plan;
         job.saved = saved->done;
     }
-    return exports ? export_state(run, job, record, patience, out, start)
-                   : change_state(run, job, request, record, patience, out, start);
+    return exports ? export_state(run, job, *record, patience, out, start)
+                   : change_state(run, job, request, *record, patience, out, start);
 }
 
 /// Ends a run with --store and without --import. `damaged` is what an earlier attempt has found; null: the current
@@ -258,7 +262,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     }
     if (!exports) keep_replicas(run, options, out);
     if (!exports) keep_virtual_nodes(run, options);
-    ReadRecord record;
+    std::optional<ReadRecord> record{std::in_place};
     const bool meanwhile = damaged == nullptr && !options.dry_run && checks_meanwhile(options);
     // The files are in `record` in each case, so that a change that is continued was made from the same files.
     StoreCheck check = meanwhile || damaged != nullptr ? check_sizes(run) : check_current(run);
@@ -283,7 +287,7 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     MigrateRequest options = given;
     const Team team = team_of(comm, options);
     check_hold_names(comm, options, team);
-    check_launch(comm, options, team.hosts, options.store);
+    check_launch(comm, options, team.hosts, {options.store, options.data_store});
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     std::optional<NodeStore> store;
     std::vector<std::string> outdated;

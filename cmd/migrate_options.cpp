@@ -78,7 +78,9 @@ void add_cluster_options(Command& command, MigrateRequest& options) {
         .details("Process k acts for the k-th host that is not lost, in turn. For trials on one machine.");
     command.option("--launch", &plan.launch, "FILE", "Write a script that starts each rank on the host of its state")
         .file()
-        .details("Like tpx plan --launch. Each rank also gets TPX_STATE, the folder of its state.");
+        .details(
+            "Like tpx plan --launch. Each rank also gets TPX_STATE, the folder of its state, and with --data-store "
+            "TPX_DATA, the folder of the data files.");
 }
 
 }  // namespace

@@ -82,6 +82,9 @@ std::optional<RankPlaces> rank_places(const formats::Manifest& manifest, std::sp
 }
 
 Json ranks_json(const RankPlaces& places, const std::string& pattern, const std::string& data_store) {
+    const auto folder_of = [](const std::string& folders, const Host& host) {
+        return std::filesystem::absolute(formats::store_of(folders, host)).string();
+    };
     Json ranks = Json::array();
     std::vector<int> local_ranks(places.hosts.size()), local_sizes(places.hosts.size());
     std::vector<std::string> devices(places.hosts.size());
@@ -95,9 +98,9 @@ Json ranks_json(const RankPlaces& places, const std::string& pattern, const std:
         const int number = static_cast<int>(rank);
         Json environment =
             environment_of(places.layout, number, local_ranks[host]++, static_cast<std::size_t>(local_sizes[host]),
-                           formats::store_of(pattern, places.hosts[host]).string());
+                           folder_of(pattern, places.hosts[host]));
         environment["CUDA_VISIBLE_DEVICES"] = devices[host];  // so that cuda:$LOCAL_RANK is the device of the rank
-        if (!data_store.empty()) environment["TPX_DATA"] = formats::store_of(data_store, places.hosts[host]).string();
+        if (!data_store.empty()) environment["TPX_DATA"] = folder_of(data_store, places.hosts[host]);
         if (places.layout.vn > 0) formats::add_share(environment, places.layout, places.batch, number);
         ranks.push_back({{"rank", rank},
                          {"host", places.hosts[host].name},

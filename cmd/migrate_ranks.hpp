@@ -32,8 +32,8 @@ RankPlaces rank_places(const Migration& job);
 /// or has lost too many devices.
 std::optional<RankPlaces> rank_places(const formats::Manifest& manifest, std::span<const Host> hosts, Index batch);
 
-/// The ranks, each with its host, device and environment. `pattern` is the folder from which ranks load their state,
-/// `data_store` that of their data files; empty: unknown.
+/// The ranks, each with its host, device and environment, whose paths are absolute. `pattern` is the folder from which
+/// ranks load their state, `data_store` that of their data files; empty: unknown.
 nlohmann::ordered_json ranks_json(const RankPlaces& places, const std::string& pattern,
                                   const std::string& data_store = "");
 

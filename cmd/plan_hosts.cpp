@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
+#include <string_view>
 
 namespace tpx::cli {
 namespace {
@@ -29,23 +31,31 @@ void lose_device(Host& host, std::string_view text) {
         throw Error{Exit::usage, "--lost: '{}:{}' is not a device; host '{}' has devices 0 to {}",
                     host.name,   text,
                     host.name,   host.gpus - 1};
+    if (host.lost) throw usage_error("--lost: names host '{}' and its device {}; name one of them", host.name, device);
     const auto at = std::ranges::lower_bound(host.lost_devices, device);
     if (at == host.lost_devices.end() || *at != device) host.lost_devices.insert(at, device);
 }
 
+void lose_host(Host& host) {
+    if (!host.lost_devices.empty())
+        throw usage_error("--lost: names host '{}' and its device {}; name one of them", host.name,
+                          host.lost_devices.front());
+    host.lost = true;
+}
+
 // "n3" loses a host, "n3:2" its device 2.
 void mark_lost(std::vector<Host>& hosts, const std::string& names) {
-    for (const std::string& name : formats::expand_host_names(names)) {
+    for (const std::string& name : distinct_names(names, "--lost")) {
         const std::size_t colon = name.rfind(':');
         if (colon == name.npos || std::ranges::find(hosts, name, &Host::name) != hosts.end())
-            host_called(hosts, name, "--lost").lost = true;
+            lose_host(host_called(hosts, name, "--lost"));
         else
             lose_device(host_called(hosts, name.substr(0, colon), "--lost"), std::string_view{name}.substr(colon + 1));
     }
 }
 
 void mark_spare(std::vector<Host>& hosts, const std::string& names) {
-    for (const std::string& name : formats::expand_host_names(names)) host_called(hosts, name, "--spare").spare = true;
+    for (const std::string& name : distinct_names(names, "--spare")) host_called(hosts, name, "--spare").spare = true;
 }
 
 double given_rate(const std::string& text, const char* option) {
@@ -85,6 +95,14 @@ void leave_lost_devices(std::vector<Seat>& seats, const std::vector<Host>& hosts
 }
 
 }  // namespace
+
+std::vector<std::string> distinct_names(const std::string& list, const char* option) {
+    std::vector<std::string> names = formats::expand_host_names(list);
+    std::set<std::string_view> seen;
+    for (const std::string& name : names)
+        if (!seen.insert(name).second) throw usage_error("{}: names '{}' twice", option, name);
+    return names;
+}
 
 std::optional<std::uint64_t> given_iteration(const std::string& text, const char* option) {
     if (text.empty()) return std::nullopt;

@@ -23,6 +23,10 @@ std::vector<Host> given_hosts(const PlanOptions& options, int ranks);
 /// of other hosts, and if all are lost.
 std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& options);
 
+/// The names in `list`, the value of `option`. Throws Error (usage) if a name occurs twice, which is a typing error:
+/// another host was meant.
+std::vector<std::string> distinct_names(const std::string& list, const char* option);
+
 /// The iteration that `option` gives as `text`; nothing if it is empty. Throws Error (usage).
 std::optional<std::uint64_t> given_iteration(const std::string& text, const char* option);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <optional>
 #include <set>
@@ -118,18 +119,22 @@ bool take_over_staging(const Managed& run, const std::vector<bool>& members, for
     return true;
 }
 
-void remove_old_staging(const Managed& run, const std::string& change, Output& out) {
-    std::uint64_t removed = 0;
+void remove_old_staging(const Managed& run, const formats::Manifest& manifest, Output& out) {
+    std::array<std::uint64_t, 2> removed{};  // of this change, and of others
     mpi::all_or_none(run.comm, [&] {
         if (run.host.rank() != 0) return;
         for (const std::string& name : run.store.stagings()) {
-            if (!is_of_change(name) || name.starts_with(change)) continue;
+            const bool is_of_this = name.starts_with(manifest.change);
+            const bool is_kept = name == manifest.change || name == manifest.change + ".partial-" + manifest.plan;
+            if (!is_of_change(name) || (is_of_this && (is_kept || run.options.restart))) continue;
             run.store.remove_staging(name);
-            removed = 1;
+            removed[is_of_this ? 0 : 1] = 1;
         }
     });
-    mpi::all_sum(run.comm, std::span{&removed, 1});
-    if (removed > 0) out.note("removed what an unfinished change to another state had left in staging");
+    mpi::all_sum(run.comm, removed);
+    if (removed[0] > 0)
+        out.note("removed what an unfinished run of this change had left in staging, because it read other files");
+    if (removed[1] > 0) out.note("removed what an unfinished change to another state had left in staging");
 }
 
 std::string hosts_with_staging(const Managed& run) {

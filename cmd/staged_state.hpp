@@ -21,9 +21,9 @@ void write_manifest(const std::filesystem::path& folder, const formats::Manifest
 bool take_over_staging(const Managed& run, const std::vector<bool>& members, formats::Manifest& manifest,
                        MigrateDone& done);
 
-/// Removes what unfinished changes other than `change` left in staging, which no command can continue any more.
-/// Collective.
-void remove_old_staging(const Managed& run, const std::string& change, Output& out);
+/// Removes what unfinished changes left in staging and this run, of the change and plan of `manifest`, cannot continue;
+/// a note says why. Collective.
+void remove_old_staging(const Managed& run, const formats::Manifest& manifest, Output& out);
 
 /// "host0,host1": the hosts on which unfinished changes have left something in staging; empty: none.
 std::string hosts_with_staging(const Managed& run);

@@ -39,6 +39,22 @@ std::string in_words_outdated(const Team& team, const std::vector<StoreSummary>&
                        team.hosts[newest].name, epoch_of(hosts[newest]));
 }
 
+/// Says which of `others`, which advice says to empty, has the latest iteration, if this is later than that of host
+/// number `newest`, and how to continue from it; empty if none has.
+std::string later_iteration(const Team& team, const std::vector<StoreSummary>& hosts, std::size_t newest,
+                            const std::vector<std::size_t>& others, const std::vector<std::string>& outdated) {
+    const std::size_t latest = *std::ranges::max_element(others, {}, [&](std::size_t h) { return hosts[h].iteration; });
+    if (hosts[latest].iteration <= hosts[newest].iteration) return {};
+    std::vector<std::size_t> earlier;
+    for (std::size_t h = 0; h < hosts.size(); ++h)
+        if (!hosts[h].current.empty() && hosts[h].fault.empty() && hosts[h].digest != hosts[latest].digest)
+            earlier.push_back(h);
+    return fmt::format(
+        "; the state on host '{}' is of the later iteration {}: to continue from this one, pass --rejoin "
+        "{} instead",
+        team.hosts[latest].name, hosts[latest].iteration, names_to_rejoin(team, earlier, outdated));
+}
+
 /// "host 'host0': its store was switched to ..., but ...".
 std::string in_words_lost_state(const std::string& host, const StoreSummary& summary) {
     const auto& decision = summary.decision;
@@ -65,14 +81,16 @@ void refuse_other_states(const Team& team, const std::vector<StoreSummary>& host
             failure("the stores contain different jobs: '{}' on host '{}', '{}' on host '{}'; use another --store, or "
                     "--rejoin {} {}",
                     a.job, first, hosts[*other_job].job, team.hosts[*other_job].name, rejoin, empty)};
+    const std::string later = later_iteration(team, hosts, newest, others, outdated);
     const auto other_state = std::ranges::find_if(others, [&](std::size_t h) { return hosts[h].epoch == a.epoch; });
     if (other_state == others.end())
         throw mpi::AgreedError{
-            failure("{}; pass --rejoin {} {}", in_words_outdated(team, hosts, newest, others), rejoin, empty)};
-    throw mpi::AgreedError{failure(
-        "the stores contain different states of epoch {}: iteration {} on host '{}', iteration {} on host "
-        "'{}'; pass --rejoin {} {}",
-        a.epoch, a.iteration, first, hosts[*other_state].iteration, team.hosts[*other_state].name, rejoin, empty)};
+            failure("{}; pass --rejoin {} {}{}", in_words_outdated(team, hosts, newest, others), rejoin, empty, later)};
+    throw mpi::AgreedError{
+        failure("the stores contain different states of epoch {}: iteration {} on host '{}', iteration {} on host "
+                "'{}'; pass --rejoin {} {}{}",
+                a.epoch, a.iteration, first, hosts[*other_state].iteration, team.hosts[*other_state].name, rejoin,
+                empty, later)};
 }
 
 void refuse_lost_states(const Team& team, const std::vector<StoreSummary>& hosts, std::size_t newest,

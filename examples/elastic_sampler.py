@@ -12,6 +12,7 @@ Pass an ElasticSampler to torch.utils.data.DataLoader as batch_sampler=; this fi
 import bisect
 import itertools
 import json
+import os
 import sys
 
 MASK = (1 << 64) - 1
@@ -22,6 +23,19 @@ def splitmix64(state):
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
     return z ^ (z >> 31)
+
+
+def check(document):
+    """Raises ValueError unless `document` has what DataPosition reads."""
+    if not isinstance(document, dict):
+        raise ValueError("is not a JSON object")
+    least = {"samples": 1, "seed": 0, "global_batch": 1, "consumed": 0}
+    for key, smallest in least.items():
+        if not isinstance(document.get(key), int) or document[key] < smallest:
+            raise ValueError(f"{key!r} must be a whole number of at least {smallest}; is this a tpx.data.json?")
+    for key in ("files", "ranks"):
+        if not isinstance(document.get(key), list):
+            raise ValueError(f"{key!r} must be a list; is this a tpx.data.json?")
 
 
 class DataPosition:
@@ -35,8 +49,14 @@ class DataPosition:
 
     @classmethod
     def read(cls, path):
+        """The position in a file that tpx wrote. Raises ValueError "PATH: cause" for other files."""
         with open(path, encoding="utf-8") as file:
-            return cls(json.load(file))
+            try:
+                document = json.load(file)
+                check(document)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+        return cls(document)
 
     def sample_at(self, position):
         """The sample at `position`, which counts the samples of all epochs from 0."""
@@ -88,9 +108,28 @@ class ElasticSampler:
                 yield samples
 
 
+def main(arguments):
+    usage = "usage: elastic_sampler.py tpx.data.json FIRST LAST"
+    if len(arguments) != 3:
+        sys.exit(usage)
+    path, *range_of_positions = arguments
+    if not all(text.isascii() and text.isdigit() for text in range_of_positions):
+        sys.exit(f"{usage}\nelastic_sampler.py: FIRST and LAST must be whole numbers, not {' and '.join(range_of_positions)}")
+    first, last = map(int, range_of_positions)
+    if first > last:
+        sys.exit(f"elastic_sampler.py: FIRST, {first}, is greater than LAST, {last}")
+    try:
+        data = DataPosition.read(path)
+        for place in range(first, last):
+            print(data.sample_at(place))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        sys.exit(f"elastic_sampler.py: {path}: {error.strerror}")
+    except ValueError as error:
+        sys.exit(f"elastic_sampler.py: {error}")
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.exit("usage: elastic_sampler.py tpx.data.json FIRST LAST")
-    data = DataPosition.read(sys.argv[1])
-    for place in range(int(sys.argv[2]), int(sys.argv[3])):
-        print(data.sample_at(place))
+    main(sys.argv[1:])

@@ -27,6 +27,21 @@ for case in '1 5 0 5' '10 1234 0 40' '4097 9223372036854775807 0 9000' '10000000
     "$print_samples" "$samples" "$seed" "$first" "$last" | cmp -s - out || fail "other samples in Python: $case"
 done
 
+# Bad input is one line, and no traceback.
+for case in 'nowhere.json 0 1|nowhere.json: No such file or directory' '. 0 1|.: Is a directory' 'text 0 1|text: Expecting value' \
+    'list 0 1|list: is not a JSON object' 'empty 0 1|must be a whole number of at least 1; is this a tpx.data.json?' \
+    'none 0 1|must be a whole number of at least 1' 'bytes 0 1|bytes: ' 'data.json 3 1|FIRST, 3, is greater than LAST, 1' \
+    'data.json x 1|FIRST and LAST must be whole numbers' 'data.json -1 1|FIRST and LAST must be whole numbers' 'data.json 0|usage: '; do
+    echo text >text && echo '[]' >list && echo '{}' >empty && printf '\377\376' >bytes || exit
+    echo '{"samples": 0, "seed": 0, "global_batch": 1, "consumed": 0, "files": [], "ranks": []}' >none
+    # shellcheck disable=SC2086 # words
+    python3 "$examples/elastic_sampler.py" ${case%|*} >out 2>err
+    [ $? -eq 1 ] || fail "elastic_sampler.py accepts ${case%|*}"
+    { grep -qF -- "${case#*|}" err && ! grep -q Traceback err && [ ! -s out ]; } || fail "not '${case#*|}' for ${case%|*}"
+done
+python3 "$examples/elastic_sampler.py" data.json 0 1000000 2>err | head -n 1 >out
+[ ! -s err ] || fail "a reader that ends early"
+
 migrate() {
     mpirun -n 2 "$tpx" migrate --store 's/{host}' --emulate --hosts 2x2 "$@" >out 2>err
     status=$?

@@ -51,7 +51,7 @@ mkdir -p damaged/host0 damaged/host1
 cp "$dcp/.metadata" "$dcp/__0_0.distcp" damaged/host0 && cp "$dcp/.metadata" "$dcp/__1_0.distcp" damaged/host1 || exit
 printf X | dd of=damaged/host1/__1_0.distcp bs=1 seek=$(($(stat -c %s damaged/host1/__1_0.distcp) - 22)) conv=notrunc status=none
 mpirun -n 2 "$tpx" migrate 'damaged/{host}' 'new/{host}' --emulate --hosts 2x1 --to fsdp=1 >out 2>err
-{ [ $? -eq 1 ] && grep -q "tpx: rank 0: damaged/host1/__1_0.distcp: tensor '[a-z_.0-9]*': " err; } || fail "a damaged archive"
+{ [ $? -eq 1 ] && grep -q "tpx: damaged/host1/__1_0.distcp: tensor '[a-z_.0-9]*': " err; } || fail "a damaged archive"
 [ ! -e new ] || fail "something was written of a damaged archive"
 
 # Hosts that are unknown, named twice, or not given.
@@ -59,6 +59,13 @@ done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=6
 unchanged 2 "lost: no host is called 'host9'" 3 3x2 --to fsdp=3 --lost host9
 unchanged 2 "spare: no host is called 'hosst1'; did you mean 'host1'" 3 3x2 --to fsdp=3 --spare hosst1
 unchanged 2 "host 'host1' cannot be lost and leaving" 2 3x2 --to fsdp=2 --lost host1 --leaving host1
+unchanged 2 "lost: names 'host1' twice" 3 3x2 --to fsdp=2 --lost host1,host1
+unchanged 2 "lost: names 'host1:0' twice" 3 3x2 --to fsdp=2 --lost host1:0,host1:0
+unchanged 2 "lost: names host 'host1' and its device 0; name one of them" 2 3x2 --to fsdp=2 --lost host1:0,host1
+unchanged 2 "lost: names host 'host1' and its device 0; name one of them" 2 3x2 --to fsdp=2 --lost host1,host1:0
+unchanged 2 "leaving: names 'host1' twice" 3 3x2 --to fsdp=2 --leaving 'host[0-1],host1'
+unchanged 2 "rejoin: names 'host2' twice" 3 3x2 --to fsdp=2 --rejoin host2,host2
+unchanged 2 "spare: names 'host2' twice" 3 3x2 --to fsdp=2 --spare host2,host2
 printf 'host0 slots=2\nhost1 slots=2\nhost0 slots=2\n' >twice
 unchanged 2 "twice:3: host 'host0' is already named on line 1" 3 twice --to fsdp=3
 unchanged 3 "no host has an intact copy of .*; the state is also on host2, which --hosts lacks; pass --fallback" 2 2x2 --to fsdp=2
@@ -89,6 +96,25 @@ unchanged 1 "host 'host1' is outdated" 3 3x2 --export exported
 cp -a s/host0 newest && rm -rf s/host0 && cp -a s/host1 s/host0
 rm -rf s/host2 && mv newest s/host2
 unchanged 1 "hosts 'host0', 'host1' are outdated: their stores have epoch 2 (iteration 7), host 'host2' has epoch 3 .*; pass --rejoin host\[0-1\]" 3 3x2 --to fsdp=2
+
+# The outdated host has the later iteration, because an import went back to an earlier one.
+cp -a s kept && rm -rf s
+done_with 'iteration 900, epoch 1' 3 3x2 --import "$dcp" --iteration 900 --to fsdp=3 --replicas 2
+cp -a s/host1 away
+done_with 'iteration 500, epoch 2' 2 3x2 --lost host1 --import "$dcp" --iteration 500 --to fsdp=2
+rm -rf s/host1 && mv away s/host1
+unchanged 1 "pass --rejoin host1 to treat its store as empty; the state on host 'host1' is of the later iteration 900: to continue from this one, pass --rejoin host\[0,2\] instead\|pass --rejoin host1 to treat its store as empty; the state on host 'host1' is of the later iteration 900: to continue from this one, pass --rejoin host0,host2 instead" 3 3x2 --to fsdp=2
+rm -rf s && mv kept s
+
+# Errors about the state in the stores name the file of a host, or the stores, and no rank.
+mv s/host1 kept && mkdir s/host1 && rm -rf s kept
+done_with 'epoch 1' 3 3x2 --import "$testdata/llama-small/megatron-tp2pp2"
+unchanged 2 '^tpx: s/{host}/current: layout: 8 attention heads cannot be split across tp=3' 3 3x2 --to tp=3
+mkdir plain2 && for host in host0 host1; do cp -R "$dcp" "plain2/$host" && printf X >"plain2/$host/.metadata" || exit; done
+mpirun -n 2 "$tpx" migrate 'plain2/{host}' 'new/{host}' --emulate --hosts 2x1 --to fsdp=1 >out 2>err
+{ [ $? -eq 1 ] && grep -q '^tpx: plain2/host0/.metadata: ' err; } || fail "the file in the error is not that of a host"
+rm -rf s
+done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=6
 
 # No host has a state that can be used.
 unchanged 3 'no host has an intact copy of the current state (the stores of --rejoin count as empty); use --import' 3 3x2 --to fsdp=2 \

@@ -45,7 +45,7 @@ number() { grep -o "\"data_files\":{[^}]*}" out | grep -o "\"$1\":[0-9]*" | sed 
 done_with '"written":false' 4 4x1 --import "$dcp" --iteration 5 --job j --to fsdp=2 --data corpus/data.toml "$data" --dry-run --json
 [ ! -e d ] || fail "a dry run writes"
 [ "$(number bytes_missing)" -eq 6140002 ] || fail "a dry run plans $(number bytes_missing) bytes"
-done_with '"TPX_DATA":"d/host0"' 4 4x1 --import "$dcp" --iteration 5 --job j --to fsdp=2 --data corpus/data.toml "$data" --json
+done_with "\"TPX_DATA\":\"$PWD/d/host0\"" 4 4x1 --import "$dcp" --iteration 5 --job j --to fsdp=2 --data corpus/data.toml "$data" --json
 members=$(cd d && echo *)
 [ "$(echo "$members" | wc -w)" -eq 2 ] || fail "hosts without ranks get data: $members"
 # shellcheck disable=SC2086
@@ -66,6 +66,22 @@ done_with 'nothing to do' 3 4x1 --lost host3 --to fsdp=3 "$data"
 grep -q 'copied to hosts 3.00 MB' out || fail "a current state does not get its data files: $(cat out)"
 complete host0 host1 host2
 done_with 'copied to hosts 0 B' 3 4x1 --lost host3 "$data"
+
+# The launch script names the data store of each host, also of one whose ranks are in several blocks.
+mkdir bin || exit
+# shellcheck disable=SC2016 # of the script
+printf '#!/bin/sh\necho "$TPX_STATE ${TPX_DATA-none}"\n' >bin/torchrun && chmod +x bin/torchrun || exit
+started() { PATH=$PWD/bin:$PATH TPX_DATA=/else TPX_HOST=$1 sh launch.sh torchrun -- train.py; }
+done_with 'nothing to do' 3 4x1 --lost host3 "$data" --launch launch.sh
+for host in host0 host1 host2; do
+    [ "$(started $host)" = "$PWD/s/$host/current $PWD/d/$host" ] || fail "launch.sh on $host: $(started $host)"
+done
+done_with 'nothing to do' 3 4x1 --lost host3 --launch launch.sh
+[ "$(started host1)" = "$PWD/s/host1/current none" ] || fail "launch.sh without data: $(started host1)"
+done_with '' 3 4x1 --lost host3 --to fsdp=2 "$data" --launch launch.sh
+host=$(grep -o '^host[0-9]* 0 1 0' launch.sh | cut -d' ' -f1)
+[ "$(started "$host")" = "$PWD/s/$host/current $PWD/d/$host" ] || fail "launch.sh of a change: $(started "$host")"
+done_with '' 3 4x1 --lost host3 --to fsdp=3 "$data"
 
 # The record is only what spares reading: damaged, or of a file that has changed, it is made anew. Modes are kept.
 : >d/host0/tpx.data-store.json
@@ -91,6 +107,29 @@ rm d/host[0-2]/part-1.tar
 refused 3 "data file 'part-1.tar': not found in any data store (d/{host}) or in the folder of --data" 3 4x1 --lost host3 --to fsdp=2 "$data"
 cp corpus/part-1.tar d/host2/
 done_with 'fsdp=2' 3 4x1 --lost host3 --to fsdp=2 "$data"
+
+# What would fail only when a file gets its name is found before any file moves.
+rm d/host0/part-1.tar d/host1/part-1.tar
+mkdir d/host1/part-1.tar
+refused 1 "d/host1/part-1.tar: is a folder, in the place of a data file; move or remove it" 3 4x1 --lost host3 --to fsdp=3 "$data"
+refused 1 "d/host1/part-1.tar: is a folder" 3 4x1 --lost host3 --to fsdp=3 "$data" --dry-run
+rmdir d/host1/part-1.tar
+mv d/host1/books books && : >d/host1/books
+refused 1 "d/host1/books: is not a folder, but data files belong there" 3 4x1 --lost host3 --to fsdp=3 "$data"
+rm d/host1/books && mkdir d/host1/books
+if mount -t tmpfs tmpfs d/host1/books 2>/dev/null; then
+    refused 1 "d/host1/books: is on another file system than .*d/host1; each data store must be on one file system" 3 4x1 --lost host3 --to fsdp=3 "$data"
+    umount d/host1/books
+fi
+rmdir d/host1/books && mv books d/host1/books
+[ ! -e d/host0/part-1.tar ] || fail "a file has moved to host0 before the places of host1 were checked"
+done_with 'fsdp=3' 3 4x1 --lost host3 --to fsdp=3 "$data"
+
+# Two hosts with one data store, which does not exist yet.
+mkdir shared && ln -s host0 shared/host1 && cp -r d/host2 shared/host2 || exit
+before=$(find shared -type f | sort)
+refused 1 "another run, or another host, has just created this data store; try again" 3 4x1 --lost host3 --to fsdp=3 --data-store 'shared/{host}'
+[ "$(find shared -type f | sort)" = "$before" ] || fail "files are in a data store of two hosts: $(find shared)"
 
 refused 2 "'d' must contain {host}" 3 4x1 --lost host3 --data-store d
 refused 2 'cannot be used with --export' 3 4x1 --lost host3 --export e "$data"

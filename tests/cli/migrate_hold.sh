@@ -84,6 +84,31 @@ migrate 3 3x1 --import 'hold:state-{host}' --iteration 5 --to fsdp=1,vn=4
 { [ "$status" -eq 1 ] && grep -q 'no store of 3 hosts has any file' err; } || fail "no keeper is not noticed"
 [ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'tpx-held-*' -user "$(id -u)" -mmin -1 2>/dev/null)" ] || fail "folders of links are left"
 
+# A keeper that was killed has nothing, which is enough if the keepers of other hosts have all of it.
+# kill_keeper N: kills the keeper of the N-th of two held states.
+kill_keeper() {
+    local process
+    process=$("$tpx" hold --list --json | grep -o '"process":[0-9]*' | sed -n "$(($1 + 1))s/.*://p")
+    kill -KILL "$process" || exit
+    while kill -0 "$process" 2>/dev/null; do sleep 0.05; done
+    if "$tpx" verify "hold:state-host$1" "$vn" >out 2>err; then fail "the keeper was not killed"; fi
+}
+for rank in 0 1; do
+    "$tpx" hold "$dcp" --to dp=2 --ranks $rank --name "state-host$rank" >out 2>err || fail "rank $rank is not held"
+done
+kill_keeper 0
+mpirun -n 2 "$tpx" migrate 'hold:state-{host}' 'rest/{host}' --emulate --hosts 2x1 --to dp=2 >out 2>err
+status=$?
+[ "$status" -eq 0 ] || fail "a killed keeper whose state another one holds too: status $status"
+"$tpx" verify rest/host0 "$dcp" >out 2>err || fail "another state comes from the keeper that is left"
+release
+"$tpx" hold "$vn" --to fsdp=2,vn=4 --ranks 0 --name state-host0 >out 2>err || fail "not held"
+"$tpx" hold "$vn" --to fsdp=2,vn=4 --ranks 1 --name state-host1 >out 2>err || fail "not held"
+kill_keeper 1
+mpirun -n 2 "$tpx" migrate 'hold:state-{host}' 'half/{host}' --emulate --hosts 2x1 --to fsdp=1,vn=4 >out 2>err
+{ [ $? -eq 1 ] && grep -q "no file contains .*; the keeper of host1 was killed" err; } || fail "a killed keeper with pieces is not named: $(cat err)"
+release
+
 # Parts of different checkpoints are refused, although names, shapes and layout are the same.
 cp -r "$vn" copy && sed -i 's/stream of virtual/STREAM of virtual/' copy/*.distcp || exit 1
 "$tpx" reshard copy other --to fsdp=2 >out 2>err || fail "not resharded"

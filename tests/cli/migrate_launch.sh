@@ -105,9 +105,11 @@ grep -q '"TPX_GLOBAL_BATCH":"24"' out || fail "no batch in the environment"
 stays 3 3x2
 grep -q '"global_batch":24,"data":{.*"consumed":48' out || fail "no data position in the JSON"
 
-# Without the hosts of all ranks, there is nothing that a launcher could start.
-done_with '"written":false.*"state":' 2 2x2 --json
-grep -q '"env"' out && fail "ranks on a host that is not in --hosts"
+# Without the hosts of all ranks, or with too few devices, there is nothing that a launcher could start.
+refused 3 's/{host}: the state is also on host2, which --hosts lacks; complete --hosts, or run tpx migrate --to fsdp=3,vn=6 to' 2 2x2 --json
+printf 'host0 slots=1\nhost1 slots=2\nhost2 slots=2\n' >few
+refused 3 'ranks of the state have no device on these hosts; run tpx migrate --to fsdp=3,vn=6 to place them' 3 few
+done_with '"written":false.*"state":' 2 2x2 --json --prune
 
 printf '[[hosts]]\nname = "host[0-2]"\ngpus = 2\ndevice_memory = "10 kB"\n' >small.toml
 refused 3 'none of .* layouts fits' 3 small.toml --to auto

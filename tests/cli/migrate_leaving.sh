@@ -106,6 +106,23 @@ refused 2 'within excludes --import and --export' 4 4x2 --leaving host3 --within
 mpirun -n 1 "$tpx" migrate a b --hosts 1x1 --to tp=1 --leaving host0 --within 5s >out 2>err
 { [ $? -eq 2 ] && grep -q -- '--within: requires --store' err; } || fail "--within without --store"
 
+# A run that is stopped in the second switch, after the save: the same command continues what it has written.
+rm -rf s
+done_with 'epoch 1' 4 4x2 --import "$megatron"
+done_with 'saved: ' 4 4x2 --to tp=2,dp=2 --leaving host0 --within 10min --replicas 2 --json
+for host in host1 host2 host3; do
+    mkdir -p "s/$host/staging" && mv "s/$host/states/"*-3 "s/$host/staging/$(grep -o '"change":"[0-9a-f]*"' "s/$host/decision" | cut -d'"' -f4)" || exit
+    ln -sfn "states/$(basename "s/$host/states/"*-2)" "s/$host/current" && rm "s/$host/decision" || exit
+done
+rm -f s/host0/decision
+mkdir "s/host1/staging/$(ls s/host1/staging).partial-0123456789abcdef" || exit
+cp -a s killed
+done_with 'only the switch remained' 4 4x2 --to tp=2,dp=2 --leaving host0 --within 10min --replicas 2
+whole "$megatron" host1 host2 host3
+rm -rf s && mv killed s && printf x | dd of="$(find s/host1/staging -name '__*.distcp' | head -n 1)" bs=1 seek=3000 conv=notrunc status=none || exit
+done_with 'removed what an unfinished run of this change had left in staging' 4 4x2 --to tp=2,dp=2 --leaving host0 --within 10min --replicas 2
+whole "$megatron" host1 host2 host3
+
 # With --prune, what the change after the save reads stays until then.
 rm -rf s
 done_with '' 4 4x2 --import "$testdata/llama-small/megatron-tp2pp2"

@@ -26,9 +26,12 @@ in_use
 done_with 'j-7-1 is current' 2 2x2
 done_with 'epoch 2' 2 2x2 --to fsdp=4 --prune
 [ -e s/host0/states/j-7-1 ] || fail "a state that is read was pruned"
+grep -q "prune: host 'host0' keeps j-7-1, which another tpx migrate is reading; prune again after it" err || fail "does not name the state that is read"
+grep -q "prune: host 'host1' keeps j-7-1" err || fail "does not name the state that is read on host1"
 wait $exporter || { cat first.err >&2; fail "the export ends with an error"; }
 "$tpx" verify "$dcp" first >out 2>err || fail "the export is not the checkpoint"
 done_with 'nothing to do' 2 2x2 --prune
+if grep -q keeps err; then fail "names a state that nobody reads"; fi
 [ ! -e s/host0/states/j-7-1 ] || fail "nothing was pruned"
 
 # A signal while files are compared. Only one process gets it; a launcher would send it to all.

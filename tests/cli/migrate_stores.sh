@@ -169,7 +169,7 @@ cmp -s before after || fail "--dry-run has written"
 # A launcher reads where each rank runs.
 done_with '' 3 3x2 --to tp=2,fsdp=2 --json
 grep -q '"ranks":\[{"rank":0,"host":"host[0-2]","device":[01],"env":{"RANK":"0","WORLD_SIZE":"4"' out || fail "no ranks in the JSON"
-grep -q '"TPX_STATE":"s/host[0-2]/current","TPX_LAYOUT":"tp=2,fsdp=2","TPX_TP":"2"' out || fail "no degrees in the JSON"
+grep -q "\"TPX_STATE\":\"$PWD/s/host[0-2]/current\",\"TPX_LAYOUT\":\"tp=2,fsdp=2\",\"TPX_TP\":\"2\"" out || fail "no degrees in the JSON"
 
 # A trainer reads which virtual nodes a rank runs, and their samples in each batch, which do not depend on dp.
 nodes_of() { grep -o '{"number":[0-9]*,"samples":\[[0-9]*,[0-9]*\]}' out | sort -u; }

@@ -35,6 +35,18 @@ whole "$dcp" host0 host1 host2 host3
 [ "$(for host in 0 1 2 3; do grep -a -h -o 'virtual node [0-9]' "s/host$host/current/"*.distcp | sort -u; done | sort | uniq -c | awk '{ print $1 }' | sort -u)" = 2 ] ||
     fail "not each state of a virtual node is on two hosts"
 
+# An export has the same virtual nodes, which inspect finds: in the data position, or in the names of their state.
+layout_of() { "$tpx" inspect "$1" >out 2>err && sed -n 's/^layout *//p' out; }
+done_with '' 4 4x1 --export exported --to 'fsdp=2,vn=[3,1]'
+[ "$(layout_of exported)" = 'fsdp=2,vn=4 (2 ranks)' ] || fail "no vn in the layout of an export: $(cat out err)"
+printf 'samples = 1000\nseed = 3\nglobal_batch = 24\nconsumed = 48\n' >data.toml
+done_with '' 4 4x1 --export positioned --to 'fsdp=2,vn=[3,1]' --data data.toml
+[ "$(layout_of positioned)" = 'fsdp=2,vn=[3,1] (2 ranks)' ] || fail "no parts in the layout of an export: $(cat out err)"
+"$tpx" inspect positioned --json | grep -q '"vn":4,.*"vn_parts":\[3,1\]' || fail "no vn in the JSON of an export"
+echo '{}' >positioned/tpx.data.json
+[ "$(layout_of positioned)" = 'fsdp=2,vn=4 (2 ranks)' ] || fail "a damaged position: $(cat out err)"
+grep -q 'positioned/tpx.data.json: ' err || fail "says nothing about a damaged position"
+
 # Uneven parts, and what a host that is lost had comes from the replica.
 done_with '' 4 4x1 --to 'fsdp=2,vn=[3,1]' --replicas 2
 whole "$dcp" host0 host1 host2 host3

@@ -7,7 +7,8 @@
  *   TPX_FAULT_AT      which call fails: "CATEGORY NUMBER PATH", counted from 1 among those of the category on that
  *                     path, which is relative to the folder; nothing: none does. CATEGORY can be "any", PATH "*"
  *   TPX_FAULT_KIND    EIO, ENOSPC, EDQUOT, EACCES, EINTR; short: reads and writes move half of the bytes; KILL: the
- *                     process is killed instead of making the call
+ *                     process is killed instead of making the call; STOP: it is stopped, and makes the call when it is
+ *                     continued
  *   TPX_FAULT_ONWARD  if 1, all later calls of the same category fail as well
  *   TPX_FAULT_RANK    if set, only processes with this OMPI_COMM_WORLD_RANK count
  *   TPX_FAULT_TRACE   a file; ".RANK" is appended. Each call adds "CATEGORY PATH"; with TPX_FAULT_AT, only those that
@@ -36,7 +37,7 @@ enum { most_files = 4096, most_category = 16 };
 static atomic_int calls, begun;
 static char folder[PATH_MAX], target[PATH_MAX], category_of_target[most_category];
 static size_t folder_length;
-static int number_of_target, onward, trace = -1, short_count, kills, error_code;
+static int number_of_target, onward, trace = -1, short_count, kills, stops, error_code;
 static char* _Atomic paths[most_files]; /* of open files below the folder */
 
 static int has(const char* name) {
@@ -77,6 +78,7 @@ void configure(void) {
     onward = has("TPX_FAULT_ONWARD");
     short_count = kind != NULL && strcmp(kind, "short") == 0;
     kills = kind != NULL && strcmp(kind, "KILL") == 0;
+    stops = kind != NULL && strcmp(kind, "STOP") == 0;
     error_code = error_named(kind);
     open_trace(own);
     strcpy(folder, name);
@@ -158,6 +160,7 @@ static int fails(const char* category, const char* path) {
     if (onward && begun) fail = 1;
     if (fail && trace >= 0) note(category, name);
     if (fail && kills) syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
+    if (fail && stops) return syscall(SYS_kill, syscall(SYS_getpid), SIGSTOP), 0;
     return fail;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/data/rank_shares.hpp"
 
+#include "lib/core/file.hpp"
 #include "lib/layout/virtual_nodes.hpp"
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <string>
 
 namespace tpx::formats {
@@ -60,6 +62,25 @@ std::string data_position_text(const DataPosition& position, const Layout& layou
         json["ranks"].back()["next_positions"] = {next.begin, next.end};
     }
     return json.dump(1) + '\n';
+}
+
+std::optional<StoredNodes> read_stored_nodes(const std::filesystem::path& folder, int dp) {
+    const std::optional<DataPosition> position = read_data_position(folder);
+    if (!position) return std::nullopt;
+    const Json json = Json::parse(read_file(folder / data_position_name), nullptr, false);
+    StoredNodes nodes{position->virtual_nodes, std::vector<int>(static_cast<std::size_t>(dp))};
+    try {
+        for (const Json& rank : json.at("ranks"))
+            nodes.parts.at(rank.at("dp_rank").get<std::size_t>()) = static_cast<int>(rank.at("virtual_nodes").size());
+    } catch (const std::exception&) {  // the ranks are those of another layout
+        nodes.parts.clear();
+    }
+    if (std::accumulate(nodes.parts.begin(), nodes.parts.end(), 0) != nodes.count) nodes.parts.clear();
+    bool is_even = true;
+    for (int k = 0; k < std::ssize(nodes.parts); ++k)
+        is_even = is_even && part({0, nodes.count}, dp, k).size() == nodes.parts[k];
+    if (is_even) nodes.parts.clear();
+    return nodes;
 }
 
 }  // namespace tpx::formats

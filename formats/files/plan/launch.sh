@@ -6,7 +6,8 @@
 # OPTIONS are options of the launcher. FILE must have the same path on all hosts.
 # Every rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and CUDA_VISIBLE_DEVICES.
 # LOCAL_RANK is the position of the rank's device in CUDA_VISIBLE_DEVICES: cuda:$LOCAL_RANK is the right device.
-# TPX_LAYOUT is the layout. TPX_STATE, set only by tpx migrate, is the folder of the rank's state on its host.
+# TPX_LAYOUT is the layout. TPX_STATE, set only by tpx migrate, is the folder of the rank's state on its host, and TPX_DATA, set
+# only with --data-store, that of the data files.
 # Settings: MASTER_ADDR (default: the host of rank 0), MASTER_PORT (29500), and TPX_HOST, the name of this host in the
 # table below (default: SLURMD_NODENAME, or the output of hostname).
 set -eu
@@ -19,6 +20,13 @@ master=@MASTER@
 table() {
     cat <<'END'
 @TABLE@
+END
+}
+
+# HOST DATA, a line for each host: the folder of its data files.
+data_table() {
+    cat <<'END'
+@DATA@
 END
 }
 
@@ -93,10 +101,16 @@ order_devices() {
     export CUDA_VISIBLE_DEVICES="$ordered"
 }
 
-# Exports what a trainer needs to find its state.
+# Exports what a trainer needs to find its state and data.
 export_state() {
     export TPX_LAYOUT='@LAYOUT@'
     if [ -n "$state" ]; then export TPX_STATE="$state"; else unset TPX_STATE; fi
+    unset TPX_DATA
+    while read -r each folder; do
+        if [ "$each" = "$host" ]; then export TPX_DATA="$folder"; fi
+    done <<END
+$(data_table)
+END
 }
 
 # Opens a file with the host of each rank as descriptor 9. The file itself is removed, so that nothing remains.

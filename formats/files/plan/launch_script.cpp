@@ -21,10 +21,10 @@ void require_plain_name(const std::string& name) {
                     name};
 }
 
-/// A space and the folder of the host's state; empty if unknown.
-std::string state_column(std::span<const std::filesystem::path> states, std::uint32_t host) {
-    if (states.empty()) return "";
-    const std::string folder = std::filesystem::absolute(states[host]).string();
+/// A space and the folder of the host; empty if unknown.
+std::string folder_column(std::span<const std::filesystem::path> folders, std::uint32_t host) {
+    if (folders.empty()) return "";
+    const std::string folder = std::filesystem::absolute(folders[host]).string();
     if (folder.find('\n') != folder.npos) throw usage_error("{}: launch scripts cannot contain line feeds", folder);
     return " " + folder;
 }
@@ -42,7 +42,7 @@ std::string table(std::span<const Host> hosts, const Placement& placement,
         text += fmt::format("{} {} {} ", hosts[block.host].name, block.begin, block.end - block.begin);
         for (std::int32_t rank = block.begin; rank < block.end; ++rank)
             text += fmt::format("{}{}", rank > block.begin ? "," : "", placement.devices[rank] - firsts[block.host]);
-        text += state_column(states, block.host) + '\n';
+        text += folder_column(states, block.host) + '\n';
     }
     for (std::size_t h = 0; h < hosts.size(); ++h) {
         if (has_ranks[h] || hosts[h].lost) continue;
@@ -52,18 +52,27 @@ std::string table(std::span<const Host> hosts, const Placement& placement,
     return text;
 }
 
+// One line for each host that is not lost: its name, and the folder of its data files.
+std::string data_table(std::span<const Host> hosts, std::span<const std::filesystem::path> data) {
+    std::string text;
+    for (std::uint32_t h = 0; h < hosts.size() && !data.empty(); ++h)
+        if (!hosts[h].lost) text += hosts[h].name + folder_column(data, h) + '\n';
+    return text;
+}
+
 }  // namespace
 
-void check_launch_names(std::span<const Host> hosts, std::span<const std::filesystem::path> states) {
+void check_launch_names(std::span<const Host> hosts, const LaunchFolders& folders) {
     for (std::uint32_t h = 0; h < hosts.size(); ++h) {
         if (hosts[h].lost) continue;
         require_plain_name(hosts[h].name);
-        state_column(states, h);
+        folder_column(folders.states, h);
+        folder_column(folders.data, h);
     }
 }
 
 std::string launch_script(std::span<const Host> hosts, const Placement& placement, std::string_view layout,
-                          std::span<const std::filesystem::path> states) {
+                          const LaunchFolders& folders) {
     const std::size_t nodes = placement.blocks.size();
     std::set<std::uint32_t> used;
     for (const Block& block : placement.blocks) used.insert(block.host);
@@ -73,7 +82,8 @@ std::string launch_script(std::span<const Host> hosts, const Placement& placemen
         {"@NODES@", fmt::format("{}", nodes)},
         {"@HOSTS@", counted(used.size(), "host")},
         {"@MASTER@", hosts[placement.blocks.front().host].name},
-        {"@TABLE@\n", table(hosts, placement, states)},
+        {"@TABLE@\n", table(hosts, placement, folders.states)},
+        {"@DATA@\n", data_table(hosts, folders.data)},
     };
     std::string text{launch_template()};
     for (const auto& [key, value] : values) {

@@ -16,7 +16,7 @@ TEST_CASE("a launch script lists hosts in the order of their ranks, with devices
     CHECK(text.find("\nhost2 0 2 1,0\nhost0 2 1 0\nhost3 3 0 -\nEND\n") != text.npos);
     CHECK(text.find("\nranks=3\nnodes=2\nmaster=host2\n") != text.npos);
     CHECK(text.find("dp=3 where") != text.npos);
-    for (const char* key : {"@RANKS@", "@LAYOUT@", "@NODES@", "@HOSTS@", "@MASTER@", "@TABLE@"})
+    for (const char* key : {"@RANKS@", "@LAYOUT@", "@NODES@", "@HOSTS@", "@MASTER@", "@TABLE@", "@DATA@"})
         CHECK(text.find(key) == text.npos);
 }
 
@@ -32,15 +32,18 @@ TEST_CASE("a launch script has a line for each block of a host") {
     CHECK(text.find("\nranks=3\nnodes=3\nmaster=host0\n") != text.npos);
 }
 
-TEST_CASE("a launch script tells each rank the folder of its state") {
+TEST_CASE("a launch script tells each rank the folders of its state and data") {
     const std::vector<Host> hosts = uniform_hosts(2, 1);
     const Placement placement{.devices = {1, 0},
                               .blocks = {{.begin = 0, .end = 1, .host = 1}, {.begin = 1, .end = 2, .host = 0}}};
-    const std::vector<std::filesystem::path> states{"/local/a b", "/local/c"};
-    const std::string text = formats::launch_script(hosts, placement, "dp=2", states);
+    const formats::LaunchFolders folders{.states = {"/local/a b", "/local/c"}, .data = {"/data/a b", "/data/c"}};
+    const std::string text = formats::launch_script(hosts, placement, "dp=2", folders);
     CHECK(text.find("\nhost1 0 1 0 /local/c\nhost0 1 1 0 /local/a b\nEND\n") != text.npos);
-    const std::vector<std::filesystem::path> broken{"/local/a\nb", "/local/c"};
+    CHECK(text.find("\nhost0 /data/a b\nhost1 /data/c\nEND\n") != text.npos);
+    const formats::LaunchFolders broken{.states = {"/local/a\nb", "/local/c"}, .data = {}};
     CHECK_THROWS_AS(formats::launch_script(hosts, placement, "dp=2", broken), Error);
+    const formats::LaunchFolders broken_data{.states = {}, .data = {"/data/a\nb", "/data/c"}};
+    CHECK_THROWS_AS(formats::launch_script(hosts, placement, "dp=2", broken_data), Error);
 }
 
 TEST_CASE("host names that a shell or launcher would misread are refused") {
