@@ -195,7 +195,8 @@ void run_simulate(const SimulateOptions& options, Output& out) {
     if (!options.jobs.empty()) write_file(options.jobs, jobs_csv(played, jobs));
     if (!options.timeline.empty()) write_file(options.timeline, timeline_json(played, jobs, setup.cluster));
     const ordered_json json = simulation_json(options, setup, played);
-    if (!options.report.empty()) write_file(options.report, simulation_report(json, played, jobs, setup.cluster));
+    if (!options.report.empty())
+        write_file(options.report, simulation_report(json, options, played, jobs, setup.cluster));
     if (out.json()) return out.object("tpx.simulate/1", json);
     out.result("{}, {:.4g} GPU-hours requested, on {} of {}\n\n{}", counted(jobs.size(), "job"),
                gpu_hours(jobs, setup.cluster), counted(setup.cluster.gpus(), "GPU"),

@@ -91,8 +91,12 @@ std::string timeline_json(const std::vector<Played>& played, const std::vector<T
 
 /// A page for browsers that needs no other file: `summary`, which --json prints, distributions, GPUs over time, and
 /// jobs on hosts where they are few enough to be seen.
-std::string simulation_report(const nlohmann::ordered_json& summary, const std::vector<Played>& played,
-                              const std::vector<TraceJob>& jobs, const Cluster& cluster);
+std::string simulation_report(const nlohmann::ordered_json& summary, const SimulateOptions& options,
+                              const std::vector<Played>& played, const std::vector<TraceJob>& jobs,
+                              const Cluster& cluster);
+
+/// The options that were given and have an effect on results, as pairs of name and value.
+nlohmann::ordered_json given_options(const SimulateOptions& options);
 
 /// The numbers of one policy.
 nlohmann::ordered_json summary_json(const Played& played);

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -52,9 +54,45 @@ ordered_json slices_json(const Played& played) {
 
 }  // namespace
 
-std::string simulation_report(const ordered_json& summary, const std::vector<Played>& played,
-                              const std::vector<TraceJob>& jobs, const Cluster& cluster) {
+ordered_json given_options(const SimulateOptions& options) {
+    using Option = std::pair<std::string_view, std::string SimulateOptions::*>;
+    static constexpr std::array all{Option{"--cluster", &SimulateOptions::cluster},
+                                    Option{"--policy", &SimulateOptions::policies},
+                                    Option{"--speeds", &SimulateOptions::speeds},
+                                    Option{"--quantum", &SimulateOptions::quantum},
+                                    Option{"--reconfig", &SimulateOptions::reconfig},
+                                    Option{"--models", &SimulateOptions::models},
+                                    Option{"--hardware", &SimulateOptions::hardware},
+                                    Option{"--restart", &SimulateOptions::restart},
+                                    Option{"--delays", &SimulateOptions::delays},
+                                    Option{"--generate", &SimulateOptions::generate},
+                                    Option{"--window", &SimulateOptions::window},
+                                    Option{"--load", &SimulateOptions::load},
+                                    Option{"--sample", &SimulateOptions::sample},
+                                    Option{"--seed", &SimulateOptions::seed},
+                                    Option{"--elastic", &SimulateOptions::elastic},
+                                    Option{"--outages", &SimulateOptions::outages},
+                                    Option{"--mtbf", &SimulateOptions::mtbf},
+                                    Option{"--repair", &SimulateOptions::repair},
+                                    Option{"--checkpoint", &SimulateOptions::checkpoint},
+                                    Option{"--recover", &SimulateOptions::recover},
+                                    Option{"--events", &SimulateOptions::events},
+                                    Option{"--model-error", &SimulateOptions::model_error},
+                                    Option{"--refit", &SimulateOptions::refit},
+                                    Option{"--without", &SimulateOptions::without},
+                                    Option{"--only", &SimulateOptions::only}};
+    ordered_json given = ordered_json::array();
+    for (const auto& [name, value] : all)
+        if (!(options.*value).empty()) given.push_back({name, options.*value});
+    if (options.skip_bad) given.push_back({"--skip-bad", ""});
+    return given;
+}
+
+std::string simulation_report(const ordered_json& summary, const SimulateOptions& options,
+                              const std::vector<Played>& played, const std::vector<TraceJob>& jobs,
+                              const Cluster& cluster) {
     ordered_json data = summary;
+    data["options"] = given_options(options);
     for (const TraceJob& job : jobs) data["names"].push_back(job.name);
     for (const ClusterHost& host : cluster.hosts) data["places"].push_back({host.name, host.gpus});
     Time end = 1;

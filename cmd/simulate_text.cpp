@@ -108,12 +108,12 @@ std::string summary_table(const std::vector<Played>& played, const std::vector<T
                             time_text(is, is.mean_jct), time_text(is, is.median_jct), time_text(is, is.p99_jct),
                             queueing(is.mean_queueing), queueing(is.median_queueing), format_seconds(is.makespan));
     }
-    text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>8} {:>8} {:>12} {:>9}\n", "policy", "GPUs held", "working",
-                        "training", "changes", "stops", "lost GPU-h", "fairness");
+    text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>8} {:>11} {:>12} {:>9}\n", "policy", "allocated", "running",
+                        "training", "resizes", "preemptions", "lost GPU-h", "fairness");
     for (const Played& one : played) {
         const Summary& is = one.summary;
         text +=
-            fmt::format("{:<14} {:>10.2f} % {:>10.2f} % {:>10.2f} % {:>8} {:>8} {:>12.4g} {:>9.3f}\n", one.policy,
+            fmt::format("{:<14} {:>10.2f} % {:>10.2f} % {:>10.2f} % {:>8} {:>11} {:>12.4g} {:>9.3f}\n", one.policy,
                         100 * is.held, 100 * is.worked, 100 * is.trained, is.changes, is.stops, is.lost, is.fairness);
     }
     const auto some = [&](auto member) {

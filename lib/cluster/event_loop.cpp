@@ -96,6 +96,7 @@ void Simulation::happen_all() {
         happen(event);
         dirty_ = true, ++results_.events;
     }
+    if (!short_hosts_.empty()) take_back();
     for (; next_arrival_ < static_cast<int>(jobs_.size()) && jobs_[next_arrival_].arrival == now_; ++next_arrival_) {
         states_[next_arrival_].since = now_;
         waiting_.push_back(next_arrival_);  // the last in order

@@ -3,6 +3,8 @@
 #include "lib/cluster/simulation.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace tpx {
 
@@ -17,24 +19,32 @@ void Simulation::scripted(const ScriptedEvent& event) {
     event.host != any ? set_host_gpus(event.host, event.gpus.value_or(0)) : set_job(event);
 }
 
-// Free GPUs go first, then those of best-effort jobs, then those of the others; of each, the last to arrive first.
 void Simulation::set_host_gpus(int host, int gpus) {
     capacity_[host] = gpus;
     const int gone = cluster_.hosts[host].gpus - gpus;
     pool_.withhold(host, gone);
     soon_.withhold(host, gone);
-    int owed = soon_.owed(host);
+    short_hosts_.push_back(host);
+}
+
+// Takes from jobs what the hosts owe: first from best-effort jobs, then from the others; of each, from the last to
+// arrive first. A job loses at once what all hosts take from it.
+void Simulation::take_back() {
+    std::map<int, int> owed;
+    for (const int host : std::exchange(short_hosts_, {})) owed[host] = soon_.owed(host);
     for (const bool guaranteed : {false, true}) {
-        std::vector<int> holders;
-        for (const int id : running_)
-            if (jobs_[id].guaranteed == guaranteed) holders.push_back(id);
-        for (auto id = holders.rbegin(); id != holders.rend() && owed > 0; ++id) {
+        const std::vector<int> running = running_;
+        for (auto id = running.rbegin(); id != running.rend(); ++id) {
+            if (jobs_[*id].guaranteed != guaranteed) continue;
             const std::vector<GpuShare>& held = states_[*id].target.parts;
-            const auto here = std::ranges::find(held, host, &GpuShare::host);
-            if (here == held.end()) continue;
-            const int taken = std::min(here->gpus, owed);
-            owed -= taken;
-            cut(*id, difference_of(held, std::vector{GpuShare{host, taken}}));
+            std::vector<GpuShare> taken;
+            for (const GpuShare& part : held) {
+                const auto host = owed.find(part.host);
+                if (host == owed.end() || host->second <= 0) continue;
+                taken.push_back({part.host, std::min(part.gpus, host->second)});
+                host->second -= taken.back().gpus;
+            }
+            if (!taken.empty()) cut(*id, difference_of(held, taken));
         }
     }
 }

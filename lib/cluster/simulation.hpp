@@ -136,6 +136,7 @@ private:
     void lose_replica(int id, int host);
     void scripted(const ScriptedEvent& event);
     void set_host_gpus(int host, int gpus);
+    void take_back();
     void set_job(const ScriptedEvent& event);
     void set_cpus(int id, double cpus);
     void cut(int id, std::vector<GpuShare> parts);
@@ -168,6 +169,7 @@ private:
     std::vector<int> used_;            // GPUs of each tenant's guaranteed jobs
     std::vector<int> down_;            // outages of each host
     std::vector<int> capacity_;        // GPUs of each host
+    std::vector<int> short_hosts_;     // of which a script has just changed the GPUs
     Freedom freedom_ = Freedom::none;  // of the policy
     bool resizes_ = false;
     Results results_;
