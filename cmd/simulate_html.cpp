@@ -55,36 +55,36 @@ ordered_json slices_json(const Played& played) {
 }  // namespace
 
 ordered_json given_options(const SimulateOptions& options) {
-    using Option = std::pair<std::string_view, std::string SimulateOptions::*>;
-    static constexpr std::array all{Option{"--cluster", &SimulateOptions::cluster},
-                                    Option{"--policy", &SimulateOptions::policies},
-                                    Option{"--speeds", &SimulateOptions::speeds},
-                                    Option{"--quantum", &SimulateOptions::quantum},
-                                    Option{"--reconfig", &SimulateOptions::reconfig},
-                                    Option{"--models", &SimulateOptions::models},
-                                    Option{"--hardware", &SimulateOptions::hardware},
-                                    Option{"--restart", &SimulateOptions::restart},
-                                    Option{"--delays", &SimulateOptions::delays},
-                                    Option{"--generate", &SimulateOptions::generate},
-                                    Option{"--window", &SimulateOptions::window},
-                                    Option{"--load", &SimulateOptions::load},
-                                    Option{"--sample", &SimulateOptions::sample},
-                                    Option{"--seed", &SimulateOptions::seed},
-                                    Option{"--elastic", &SimulateOptions::elastic},
-                                    Option{"--outages", &SimulateOptions::outages},
-                                    Option{"--mtbf", &SimulateOptions::mtbf},
-                                    Option{"--repair", &SimulateOptions::repair},
-                                    Option{"--checkpoint", &SimulateOptions::checkpoint},
-                                    Option{"--recover", &SimulateOptions::recover},
-                                    Option{"--events", &SimulateOptions::events},
-                                    Option{"--model-error", &SimulateOptions::model_error},
-                                    Option{"--refit", &SimulateOptions::refit},
-                                    Option{"--without", &SimulateOptions::without},
-                                    Option{"--only", &SimulateOptions::only}};
+    using Given = std::pair<std::string_view, std::string SimulateOptions::*>;
+    static constexpr std::array all{Given{"--cluster", &SimulateOptions::cluster},
+                                    Given{"--policy", &SimulateOptions::policies},
+                                    Given{"--speeds", &SimulateOptions::speeds},
+                                    Given{"--quantum", &SimulateOptions::quantum},
+                                    Given{"--reconfig", &SimulateOptions::reconfig},
+                                    Given{"--models", &SimulateOptions::models},
+                                    Given{"--hardware", &SimulateOptions::hardware},
+                                    Given{"--restart", &SimulateOptions::restart},
+                                    Given{"--delays", &SimulateOptions::delays},
+                                    Given{"--generate", &SimulateOptions::generate},
+                                    Given{"--window", &SimulateOptions::window},
+                                    Given{"--load", &SimulateOptions::load},
+                                    Given{"--sample", &SimulateOptions::sample},
+                                    Given{"--seed", &SimulateOptions::seed},
+                                    Given{"--elastic", &SimulateOptions::elastic},
+                                    Given{"--outages", &SimulateOptions::outages},
+                                    Given{"--mtbf", &SimulateOptions::mtbf},
+                                    Given{"--repair", &SimulateOptions::repair},
+                                    Given{"--checkpoint", &SimulateOptions::checkpoint},
+                                    Given{"--recover", &SimulateOptions::recover},
+                                    Given{"--events", &SimulateOptions::events},
+                                    Given{"--model-error", &SimulateOptions::model_error},
+                                    Given{"--refit", &SimulateOptions::refit}};
     ordered_json given = ordered_json::array();
     for (const auto& [name, value] : all)
-        if (!(options.*value).empty()) given.push_back({name, options.*value});
-    if (options.skip_bad) given.push_back({"--skip-bad", ""});
+        if (!(options.*value).empty()) given.push_back(ordered_json::array({name, options.*value}));
+    for (const auto& [name, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})
+        for (const auto& value : *list) given.push_back(ordered_json::array({name, value}));
+    if (options.skip_bad) given.push_back(ordered_json::array({"--skip-bad", ""}));
     return given;
 }
 
