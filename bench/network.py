@@ -10,8 +10,8 @@ storage behind one NIC does; `central`, one host gathers the state before it doe
 paper: of 16 devices on 4 hosts with two replicas of the model, 4, 8 and 12 are lost; the last loss leaves no replica, and the state
 comes from a checkpoint on the common disk.
 TCP carries 1448 bytes in a frame of 1514, so that 95.6 % of a NIC's rate is the most. All hosts share one disk, which
-writes their files at the rate of two `dd oflag=direct`; the old files of changes lie in the page cache. Needs root, for network
-namespaces (tests/net/hosts.sh).
+writes their files at the rate of two `dd oflag=direct`; the old files of changes lie in the page cache, those of failures do
+not. Needs root, for network namespaces (tests/net/hosts.sh).
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ from pathlib import Path
 import llama
 from reshard import two_writers
 from results import put
-from timing import machine, remove, run, size, warm
+from timing import cool, machine, remove, run, size, warm
 
 ROOT = Path(__file__).resolve().parents[1]
 CLUSTERS = [(4, 1000), (8, 200)]  # hosts, Mbit/s
@@ -64,19 +64,24 @@ def make_stores(tpx, weights, layout, hosts, folder):
     return whole
 
 
-def migrate(tpx, hosts, rate, folder, source, out, to, old, new, devices=1, leaving=""):
-    """JSON of a migration, with the bytes that all interfaces sent under `carried`."""
-    for name, count in (("old", old), ("new", new)):
-        host_file(folder / f"{name}.txt", count, devices)
+def counted(hosts, rate, command, folder):
+    """JSON that a command on hosts prints, with the bytes that all interfaces sent under `carried`."""
     sent = f"mpirun-hosts -n {hosts} cat /sys/class/net/eth0/statistics/tx_bytes | awk '{{ sum += $1 }} END {{ printf \"%.0f\\n\", sum }}'"
-    ranks = max(old, new)
-    command = (f"mpirun-hosts -n {ranks} '{tpx}' migrate '{folder}/{source}/{{host}}' '{folder}/{out}/{{host}}' "
-               f"--hosts '{folder}/{'old' if old > new else 'new'}.txt' --to {to} --format dcp --json --quiet"
-               + (f" --leaving {leaving}" if leaving else ""))  # fmt: skip
     lines = on_hosts(hosts, rate, f"{sent}; {command} >'{folder}/out.json'; {sent}", folder).split()
     done = json.loads((folder / "out.json").read_text())
     done["carried"] = int(lines[1]) - int(lines[0])
     return done
+
+
+def migrate(tpx, hosts, rate, folder, source, out, to, old, new, devices=1, leaving=""):
+    """What counted() returns of a migration between plain folders."""
+    for name, count in (("old", old), ("new", new)):
+        host_file(folder / f"{name}.txt", count, devices)
+    ranks = max(old, new)
+    command = (f"mpirun-hosts -n {ranks} '{tpx}' migrate '{folder}/{source}/{{host}}' '{folder}/{out}/{{host}}' "
+               f"--hosts '{folder}/{'old' if old > new else 'new'}.txt' --to {to} --format dcp --json --quiet"
+               + (f" --leaving {leaving}" if leaving else ""))  # fmt: skip
+    return counted(hosts, rate, command, folder)
 
 
 def disk_rate(total, scratch):
@@ -143,7 +148,7 @@ def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
                    f"{mpi_alone(hosts, rate, folder, done)} | {reload} | {central} |")  # fmt: skip
 
 
-def failures(tpx, weights, rate, repeats, scratch):
+def failures(tpx, weights, rate, repeats, scratch, disk):
     """Rows of losses of hosts from managed stores."""
     before, losses = FAILURES
     with tempfile.TemporaryDirectory(dir=scratch) as name:
@@ -157,19 +162,30 @@ def failures(tpx, weights, rate, repeats, scratch):
         for to, left in losses:
             lost = [f"th{k}" for k in range(4) if k not in left]
             hosts = ",".join(f"th{k}" for k in left)
-            options = f"--lost {','.join(lost)} --to {to}" + ("" if len(left) > 1 else f" --fallback '{whole}' --iteration 1")
-            runs, reloads = [], []
+            survives = len(left) > 1
+            options = f"--lost {','.join(lost)} --to {to}" + ("" if survives else f" --fallback '{whole}' --iteration 1")
+            runs, reloads, gathers = [], [], []
             for _ in range(repeats):
-                remove(folder / "stores")
-                on_hosts(4, rate, f"mpirun-hosts -n 4 {command} --import '{whole}' --iteration 1 >'{folder}/out.json'", folder)
-                on_hosts(4, rate, f"mpirun-hosts --host {hosts} -n {len(left)} {command} {options} >'{folder}/out.json'", folder)
-                runs.append(json.loads((folder / "out.json").read_text()))
+                imported = f"mpirun-hosts -n 4 {command} --import '{whole}' --iteration 1 >'{folder}/out.json'"
+                on_hosts(4, rate, imported, folder)
+                if survives:
+                    gathered = f"--lost {','.join(lost)} --leaving {','.join(f'th{k}' for k in left[1:])} --to tp=1"
+                    gathers.append(counted(4, rate, f"mpirun-hosts --host {hosts} -n {len(left)} {command} {gathered}", folder)["seconds"])
+                    remove(folder / "stores")
+                    on_hosts(4, rate, imported, folder)
+                os.sync()
+                cool(folder / "stores")
+                runs.append(counted(4, rate, f"mpirun-hosts --host {hosts} -n {len(left)} {command} {options}", folder))
                 reloads.append(migrate(tpx, 4, rate, folder, "gathered", "scattered", to, 1, len(left), devices=4)["seconds"])
-                remove(folder / "scattered")
-            seconds = statistics.median(one["seconds"] for one in runs)
-            source = "survivors" if len(left) > 1 else "checkpoint"
-            yield (f"| {4 * len(lost)} of 16 | {before} → {to} | {source} | {runs[0]['bytes_between_hosts'] / 1e6:.1f} MB | "
-                   f"{busiest_nic(runs[0], rate):.2f} s | {seconds:.2f} s | {statistics.median(reloads):.2f} s |")  # fmt: skip
+                for used in ("scattered", "stores"):
+                    remove(folder / used)
+            seconds, reload = (statistics.median(each) for each in ([one["seconds"] for one in runs], reloads))
+            nic, written, planned = busiest_nic(runs[0], rate), runs[0]["bytes_written"] / disk, runs[0]["bytes_between_hosts"]
+            carried = f"{runs[0]['carried'] / planned:.3f}" if planned else ""
+            central = f"{statistics.median(gathers) + reload:.2f} s" if survives else ""
+            yield (f"| {4 * len(lost)} of 16 | {before} → {to} | {'survivors' if survives else 'checkpoint'} | {planned / 1e6:.1f} MB | "
+                   f"{carried} | {nic:.2f} s | {written:.2f} s | {seconds:.2f} s | **{max(nic, written) / seconds:.2f}** | {reload:.2f} s | "
+                   f"{central} |")  # fmt: skip
 
 
 def main():
@@ -197,9 +213,9 @@ def main():
                 print(row, flush=True)
         if options.only != "changes":
             lines += ["", f"Losses of hosts, of 4 with 4 devices and {CLUSTERS[0][1]} Mbit/s each:", "",
-                      "| devices lost | layouts | state from | planned between hosts | busiest NIC, at least | tpx migrate | reload |",
-                      "|---|---|---|---|---|---|---|"]  # fmt: skip
-            for row in failures(tpx, scratch / "weights", CLUSTERS[0][1], options.repeats, scratch):
+                      "| devices lost | layouts | state from | planned between hosts | carried / planned | busiest NIC, at least | disk, at least | tpx migrate | bound / tpx | reload | central |",
+                      "|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+            for row in failures(tpx, scratch / "weights", CLUSTERS[0][1], options.repeats, scratch, disk):
                 lines.append(row)
                 print(row, flush=True)
         lines[0] += f"; two `dd` write {disk / 1e9:.2f} GB/s; load {os.getloadavg()[0]:.0f} at the end"

@@ -20,7 +20,7 @@ struct Forecast {
         double seconds = 0;
     };
 
-    double check_seconds = 0;  ///< to compare the files of the current state with their checksums
+    double check_seconds = 0;  ///< to compare the current state with its checksums; 0: compared while it moves
     double save_seconds = 0;   ///< with --within: to save what only leaving hosts have
     double plan_seconds = 0;   ///< on a machine as fast as this one
     Bottleneck move;           ///< reading, sending, receiving and writing overlap, as with one process per host

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/managed_target.hpp"
 
+#include "cmd/managed_check.hpp"
 #include "cmd/migrate_files.hpp"
 #include "cmd/migrate_ranks.hpp"
 #include "cmd/migrate_run.hpp"
@@ -99,6 +100,21 @@ std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest
     return members;
 }
 
+/// make_files() in `partial`, which the ranks `owners` write together, from a state that is not damaged. Collective.
+Made make_from_intact(const Managed& run, const HostRun& host_run, const mpi::Comm& owners, PartialDirectory& partial,
+                      const ReadRecord& record, const ExecOptions& exec) {
+    Made made;
+    try {
+        if (run.check != nullptr) mpi::all_or_none(run.comm, [&] { run.check->start(); });
+        made = make_files(host_run, partial.path(), record, exec);
+    } catch (const mpi::AgreedError& error) {
+        if (can_be_damage(error)) require_undamaged(run, owners, partial);
+        throw;
+    }
+    require_undamaged(run, owners, partial);
+    return made;
+}
+
 /// Writes the manifest beside the files, and gives the folder its final name in staging. All is on disk on return.
 void complete_staging(const HostRun& run, const std::vector<bool>& members, const formats::Manifest& manifest,
                       PartialDirectory& partial) {
@@ -154,7 +170,7 @@ MigrateDone stage(const Managed& run, const ManagedJob& job, const std::vector<b
     FileCrcs crcs{part->draft};
     exec.file_crcs = &crcs;
     return keeping(*partial, [&] {
-        const Made made = make_files(host_run, partial->path(), record, exec);
+        const Made made = make_from_intact(run, host_run, run.host, *partial, record, exec);
         together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.give_names(); });
         // `crcs` lacks what earlier runs wrote.
         add_checksums(host_run, partial->path(), made.report.bytes_kept == 0 ? &crcs : nullptr, exec.threads, manifest);
@@ -246,7 +262,7 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
     exec.journal = journal_of_host(run, partial, request);
     const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
     return keeping(partial, [&] {
-        const Made made = make_files(host_run, partial.path(), record, exec);
+        const Made made = make_from_intact(run, host_run, run.comm, partial, record, exec);
         together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
         patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
         const Published published = job.migration.target.format->is_one_file

@@ -12,21 +12,17 @@
 #include "cmd/output_file.hpp"
 #include "cmd/ranks.hpp"
 #include "cmd/room_check.hpp"
+#include "cmd/running_check.hpp"
 #include "formats/files/stores.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/draft_files.hpp"
 #include "lib/exec/signals.hpp"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <csignal>
-#include <future>
 #include <optional>
-#include <thread>
 
 // tpx migrate STORES OUT: from one plain folder on each host to another. --store is in migrate_managed.cpp.
 namespace tpx::cli {
@@ -64,35 +60,6 @@ void commit(const mpi::Comm& comm, const mpi::Comm& host, const Draft& draft, Pa
     });
 }
 
-/// Lets all other threads that want the processors have them before this one.
-void lower_priority() { ::setpriority(PRIO_PROCESS, 0, 19); }  // of Linux's threads, only the calling one
-
-/// A ContentCheck on another thread, so that it reads while bytes travel.
-class RunningCheck {
-public:
-    explicit RunningCheck(const ContentCheck& check)
-        : done_{std::async(std::launch::async | std::launch::deferred,
-                           [this, check, caller = std::this_thread::get_id()] {
-                               if (std::this_thread::get_id() != caller) lower_priority();
-                               check(&cancelled_);
-                           })} {}
-    ~RunningCheck() { cancelled_ = true; }
-    RunningCheck(const RunningCheck&) = delete;
-    RunningCheck& operator=(const RunningCheck&) = delete;
-
-    /// Waits for the check. Throws Error if a signal asks to stop.
-    void wait(const std::atomic<int>& signal) {
-        while (done_.wait_for(std::chrono::milliseconds{10}) == std::future_status::timeout) check_not_stopped(&signal);
-    }
-
-    /// Throws what the check threw.
-    void finish() { done_.get(); }
-
-private:
-    std::atomic<bool> cancelled_{false};
-    std::future<void> done_;
-};
-
 /// Moves the state, and calls `check` meanwhile. The mirror must be gone, because its files contain no payload.
 MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job,
                  const ReadRecord& record, const ContentCheck& check, ExecOptions exec, const StopSignals& signals,
@@ -122,7 +89,7 @@ MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Tea
     RunningCheck running{check};
     const Made made = keeping(*partial, [&] {
         Made files = make_files(run, partial->path(), record, exec);
-        mpi::all_or_none(comm, [&] { running.wait(signals.signal()); });
+        mpi::all_or_none(comm, [&] { running.wait(&signals.signal()); });
         return files;
     });
     mpi::all_or_none(comm, [&] { running.finish(); });  // if it fails, nothing is kept

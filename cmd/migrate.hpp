@@ -6,6 +6,7 @@
 #include "cmd/leaving_plan.hpp"
 #include "cmd/migrate_request.hpp"
 #include "cmd/reading.hpp"
+#include "cmd/running_check.hpp"
 #include "formats/convert/conversion.hpp"
 #include "lib/change/change.hpp"
 #include "lib/change/piece_parcels.hpp"
@@ -14,9 +15,7 @@
 #include "lib/exec/wire/exchange.hpp"
 #include "lib/exec/wire/mirror.hpp"
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -118,12 +117,8 @@ enum class Planners {
 Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
                               Purpose purpose, Planners planners = Planners::all);
 
-/// What remains to be done to make certain that the folders of all hosts contain parts of one checkpoint: it may read
-/// all of the own folder, and throws Error, also soon after `cancelled`, if not null, is true.
-using ContentCheck = std::function<void(const std::atomic<bool>* cancelled)>;
-
 /// Checks that the plain folders of all hosts contain parts of one checkpoint, as `tpx plan --stores` also requires.
-/// Throws an mpi::AgreedError; returns what this rank must still do. Collective.
+/// Throws an mpi::AgreedError; returns what this rank must still do, which may read all of the own folder. Collective.
 ContentCheck check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mirror, const Team& team);
 
 /// A digest of the source files, the plan and `salt`, the same on all ranks and whatever their number; `record`

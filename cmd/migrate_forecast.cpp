@@ -2,6 +2,7 @@
 #include "cmd/migrate_forecast.hpp"
 
 #include "cmd/host_rates.hpp"
+#include "cmd/managed_check.hpp"
 #include "cmd/migrate_run.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
@@ -34,13 +35,16 @@ double longest_read(const std::vector<std::uint64_t>& bytes, const std::vector<H
     return longest;
 }
 
-/// What a host receives is also written to its inbox, and read from there.
-Forecast::Bottleneck bottleneck(const Change& change, const std::vector<Host>& hosts, HostRates& rates) {
+/// What a host receives is also written to its inbox, and read from there; `checked` is what each host compares
+/// meanwhile, empty if nothing.
+Forecast::Bottleneck bottleneck(const Change& change, const std::vector<Host>& hosts,
+                                const std::vector<std::uint64_t>& checked, HostRates& rates) {
     Forecast::Bottleneck longest;
     for (std::size_t h = 0; h < hosts.size(); ++h) {
         const Host& host = hosts[h];
         const Load& load = change.relocation.hosts[h];
-        const std::uint64_t read = load.disk_read + load.nic_in, written = load.disk_write + load.nic_in;
+        const std::uint64_t read = load.disk_read + load.nic_in + (checked.empty() ? 0 : checked[h]);
+        const std::uint64_t written = load.disk_write + load.nic_in;
         const Forecast::Bottleneck resources[] = {{"NIC in", host.name, load.nic_in, rates.nic(load.nic_in, host)},
                                                   {"NIC out", host.name, load.nic_out, rates.nic(load.nic_out, host)},
                                                   {"disk read", host.name, read, rates.read(read, host)},
@@ -82,11 +86,12 @@ Forecast forecast_of(const Migration& job, const MigrateRequest& options, const 
         host.disk_write = std::min(host.disk_write.value_or(default_rates.disk_write), *disk_limit);
     }
     const std::vector<std::uint64_t> stored = bytes_of_hosts(job);
-    forecast.check_seconds = longest_read(checked, hosts, rates);
+    const bool meanwhile = checks_meanwhile(options);
+    if (!meanwhile) forecast.check_seconds = longest_read(checked, hosts, rates);
     // The metadata in stores come to rank 0, which plans; the other ranks plan after it, all at the same time.
     const bool is_planned_twice = forecast.metadata.reads > 0 && hosts.size() > 1;
     forecast.plan_seconds = job.planning.seconds * (is_planned_twice ? 2 : 1);
-    forecast.move = bottleneck(job.change, hosts, rates);
+    forecast.move = bottleneck(job.change, hosts, meanwhile ? checked : std::vector<std::uint64_t>{}, rates);
     if (manifest != nullptr) {
         forecast.manifest_bytes = formats::to_text(*manifest).size();
     }

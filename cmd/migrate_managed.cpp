@@ -2,6 +2,7 @@
 #include "cmd/migrate_managed.hpp"
 
 #include "cmd/data_copies.hpp"
+#include "cmd/managed_check.hpp"
 #include "cmd/managed_dry_run.hpp"
 #include "cmd/managed_request.hpp"
 #include "cmd/managed_source.hpp"
@@ -63,17 +64,6 @@ void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
     if (before > 0 && before != after)
         throw usage_error("layout: {}, but the state in the stores has vn={}, which cannot change",
                           after > 0 ? fmt::format("vn={}", after) : "no virtual nodes", before);
-}
-
-StoreCheck check_current(const Managed& run) {
-    int threads = 1;
-    mpi::all_or_none(run.comm, [&] { threads = threads_of(run.comm, run.options.limits); });
-    return check_state(run.comm, run.host, run.team, run.store, run.survey, threads, run.pace,
-                       run.options.dry_run ? CheckFiles::by_size : CheckFiles::completely, run.signal());
-}
-
-StoreCheck check_sizes(const Managed& run) {
-    return check_state(run.comm, run.host, run.team, run.store, run.survey, 1, nullptr, CheckFiles::by_size);
 }
 
 /// The data position in the current state, which a host that has this state reads; null if there is none. Collective.
@@ -220,22 +210,11 @@ Error no_state(const Managed& run) {
                  run.options.rejoin.empty() ? "" : " (the stores of --rejoin count as empty)"};
 }
 
-Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Output& out,
-                std::chrono::steady_clock::time_point start) {
+/// Changes or exports the current state, of which `check` names the intact files; `record` gets the files that are
+/// read.
+Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, ReadRecord& record, Patience& patience,
+                  Output& out, std::chrono::steady_clock::time_point start) {
     const bool exports = !options.export_to.empty();
-    if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
-    if (!exports && !asks_for_change(options)) {
-        // An earlier state can be the last one that is intact.
-        const StoreCheck check = options.prune && !options.dry_run ? check_current(run) : check_sizes(run);
-        require_intact(run, check);
-        if (!options.prune) require_on_hosts(run, check);
-        return end_without_change(run, out);
-    }
-    if (!exports) keep_replicas(run, options, out);
-    if (!exports) keep_virtual_nodes(run, options);
-    if (options.position) check_position_stays(run, current_position(run));
-    ReadRecord record;
-    StoreCheck check = check_current(run);
     const Purpose purpose = exports ? Purpose::shared : Purpose::stores;
     std::optional<ManagedJob> planned;
     if (options.plan.to == "auto") {
@@ -246,6 +225,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
         options.plan.to = layout;          // so that the request names the layout
     }
     const std::string request = digest_of_request(run);
+    if (!exports && is_done(run, check, request)) require_undamaged(run);
     if (is_current(run, check, request, out) && !exports) return end_without_change(run, out);
     for (const std::string& note : check.notes) out.note("{}", note);
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
@@ -261,6 +241,37 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     }
     return exports ? export_state(run, job, record, patience, out, start)
                    : change_state(run, job, request, record, patience, out, start);
+}
+
+/// Ends a run with --store and without --import. `damaged` is what an earlier attempt has found; null: the current
+/// state has not been compared yet.
+Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Output& out,
+                std::chrono::steady_clock::time_point start, const StoreCheck* damaged) {
+    const bool exports = !options.export_to.empty();
+    if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
+    if (!exports && !asks_for_change(options)) {
+        // An earlier state can be the last one that is intact.
+        const StoreCheck check = options.prune && !options.dry_run ? check_current(run) : check_sizes(run);
+        require_intact(run, check);
+        if (!options.prune) require_on_hosts(run, check);
+        return end_without_change(run, out);
+    }
+    if (!exports) keep_replicas(run, options, out);
+    if (!exports) keep_virtual_nodes(run, options);
+    ReadRecord record;
+    const bool meanwhile = damaged == nullptr && !options.dry_run && checks_meanwhile(options);
+    // The files are in `record` in each case, so that a change that is continued was made from the same files.
+    StoreCheck check = meanwhile || damaged != nullptr ? check_sizes(run) : check_current(run);
+    if (damaged != nullptr) check = *damaged;
+    std::optional<RunningStateCheck> running;
+    if (meanwhile && check.lost_tensors.empty()) {
+        running.emplace(run.host, run.team, run.store, run.survey, threads_of_check(run));
+        run.check = &*running;
+    }
+    return naming_damage(run, [&] {
+        if (options.position) check_position_stays(run, current_position(run));
+        return move_checked(run, options, std::move(check), record, patience, out, start);
+    });
 }
 
 }  // namespace
@@ -296,8 +307,14 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     for (std::size_t h = 0; h < team.hosts.size(); ++h)
         if (!run.survey.hosts[h].fault.empty())
             out.note("host '{}': its current state is not used: {}", team.hosts[h].name, run.survey.hosts[h].fault);
-    return options.import_from.empty() ? move_state(run, options, patience, out, start)
-                                       : import_state(run, options, patience, out, start);
+    if (!options.import_from.empty()) return import_state(run, options, patience, out, start);
+    try {
+        return move_state(run, options, patience, out, start, nullptr);
+    } catch (const DamagedState& state) {
+        run.check = nullptr;
+        options.plan.to = given.plan.to;  // "auto" became a layout
+        return move_state(run, options, patience, out, start, &state.check);
+    }
 }
 
 }  // namespace tpx::cli

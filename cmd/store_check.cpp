@@ -7,7 +7,6 @@
 #include "lib/exec/signals.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 namespace tpx::cli {
@@ -47,34 +46,45 @@ void compare(const std::filesystem::path& path, const formats::ManifestFile& fil
         throw failure("{}: its content does not match the checksum in the manifest", path.string());
 }
 
-void require_no_stop(const std::atomic<int>* signal) {
-    check_not_stopped(signal, " while files were compared; the stores are as they were");
-}
+/// How this rank reads the files of its host.
+struct Reading {
+    int threads = 1;
+    Pace* pace = nullptr;  ///< null: no limit
+    CheckFiles how = CheckFiles::completely;
+    const std::atomic<int>* signal = nullptr;      ///< as for check_state()
+    const std::atomic<bool>* cancelled = nullptr;  ///< as for ContentCheck
+
+    /// Throws Error if the comparison must end.
+    void require_no_stop() const {
+        check_not_stopped(signal, " while files were compared; the stores are as they were");
+        if (cancelled != nullptr && *cancelled) throw failure("the comparison of files was canceled");
+    }
+};
 
 /// What is wrong with the copies of this host that this rank reads: "NUMBER CAUSE", each followed by a NUL.
 std::string find_faults(const mpi::Comm& host, const Team& team, const NodeStore& store, const StoreSurvey& survey,
-                        int threads, Pace* pace, CheckFiles how, const std::atomic<int>* signal) {
+                        const Reading& reading) {
     // Under a limit, one thread of each host reads all files, at the whole rate: files may be too few to share.
     std::optional<Pace> whole;
-    if (pace != nullptr) whole.emplace(pace->rate() * host.size());
+    if (reading.pace != nullptr) whole.emplace(reading.pace->rate() * host.size());
     const auto pay = [&](std::uint64_t bytes) {
-        if (whole) whole->pay(bytes, 0, signal);
-        require_no_stop(signal);
+        if (whole) whole->pay(bytes, 0, reading.signal);
+        reading.require_no_stop();
     };
     const formats::Manifest& manifest = *survey.manifest;
-    const std::vector<std::size_t> files = files_of_reader(manifest, hosts_in_team(team, survey), team.host,
-                                                           host.rank(), pace == nullptr ? host.size() : 1);
+    const std::vector<std::size_t> files =
+        files_of_reader(manifest, hosts_in_team(team, survey), team.host, host.rank(), whole ? 1 : host.size());
     std::vector<std::string> causes(files.size());
-    in_threads(files.size(), pace == nullptr ? static_cast<std::size_t>(threads) : 1, [&](std::size_t k) {
+    in_threads(files.size(), whole ? 1 : static_cast<std::size_t>(reading.threads), [&](std::size_t k) {
         const formats::ManifestFile& file = manifest.files[files[k]];
         try {
-            compare(store.state(state_name(manifest)) / file.path, file, how, pay);
+            compare(store.state(state_name(manifest)) / file.path, file, reading.how, pay);
         } catch (const Error& error) {
-            require_no_stop(signal);
+            reading.require_no_stop();
             causes[k] = error.what();
         }
     });
-    require_no_stop(signal);
+    reading.require_no_stop();
     std::string list;
     for (std::size_t k = 0; k < files.size(); ++k)
         if (!causes[k].empty()) list += fmt::format("{} {}", files[k], causes[k]) + '\0';
@@ -99,13 +109,8 @@ Faults gather_faults(const mpi::Comm& comm, const Team& team, const std::string&
     return faults;
 }
 
-}  // namespace
-
-StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
-                       const StoreSurvey& survey, int threads, Pace* pace, CheckFiles how,
-                       const std::atomic<int>* signal) {
-    std::string mine;
-    mpi::all_or_none(comm, [&] { mine = find_faults(host, team, store, survey, threads, pace, how, signal); });
+/// Which files are intact, from the faults that each rank has found. Collective.
+StoreCheck combine(const mpi::Comm& comm, const Team& team, const StoreSurvey& survey, const std::string& mine) {
     StoreCheck check;
     const Faults faults = gather_faults(comm, team, mine, check.notes);
     const formats::Manifest& manifest = *survey.manifest;
@@ -127,6 +132,35 @@ StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team&
         if (manifest.files[f].tensors.empty()) check.lost_tensors.emplace_back("", file.path.string());
     }
     return check;
+}
+
+}  // namespace
+
+StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
+                       const StoreSurvey& survey, int threads, Pace* pace, CheckFiles how,
+                       const std::atomic<int>* signal) {
+    std::string mine;
+    mpi::all_or_none(comm, [&] {
+        mine = find_faults(host, team, store, survey, {threads, pace, how, signal, nullptr});
+    });
+    return combine(comm, team, survey, mine);
+}
+
+void RunningStateCheck::start() {
+    if (running_) return;
+    running_.emplace([this](const std::atomic<bool>* cancelled) {
+        faults_ = find_faults(host_, team_, store_, survey_, {.threads = threads_, .cancelled = cancelled});
+    });
+}
+
+const StoreCheck& RunningStateCheck::finish(const mpi::Comm& comm, const std::atomic<int>* signal) {
+    if (found_) return *found_;
+    mpi::all_or_none(comm, [&] {
+        start();
+        running_->wait(signal);
+        running_->finish();
+    });
+    return found_.emplace(combine(comm, team_, survey_, faults_));
 }
 
 }  // namespace tpx::cli

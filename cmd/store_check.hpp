@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/running_check.hpp"
 #include "cmd/store_survey.hpp"
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,5 +31,31 @@ enum class CheckFiles {
 StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
                        const StoreSurvey& survey, int threads, Pace* pace = nullptr,
                        CheckFiles how = CheckFiles::completely, const std::atomic<int>* signal = nullptr);
+
+/// The same comparison with checksums while the state moves: on other threads, without a limit of the rate. What is
+/// given must outlive it.
+class RunningStateCheck {
+public:
+    RunningStateCheck(const mpi::Comm& host, const Team& team, const NodeStore& store, const StoreSurvey& survey,
+                      int threads)
+        : host_{host}, team_{team}, store_{store}, survey_{survey}, threads_{threads} {}
+
+    /// Begins to read, unless it has begun. Before that, the disk is left to those who plan.
+    void start();
+
+    /// Waits for the comparison, and returns what all ranks have found. Throws an mpi::AgreedError if the number at
+    /// `signal`, which may be null, is that of a signal. Collective.
+    const StoreCheck& finish(const mpi::Comm& comm, const std::atomic<int>* signal);
+
+private:
+    const mpi::Comm& host_;
+    const Team& team_;
+    const NodeStore& store_;
+    const StoreSurvey& survey_;
+    int threads_;
+    std::string faults_;
+    std::optional<StoreCheck> found_;
+    std::optional<RunningCheck> running_;
+};
 
 }  // namespace tpx::cli

@@ -33,8 +33,9 @@ for case in "$dcp|7|tp=2,fsdp=4|tp=2,fsdp=3|fsdp=4" "$megatron|10|tp=4,pp=2|tp=2
     whole "$ckpt" host0 host2
 done
 done_with 'metadata  [0-9]* reads of stores' 3 4x2 --lost host1 --leaving host3 --to tp=2 --dry-run
-grep -q '^estimate  .*: check files .*, plan .*, move ' out || fail "no phases"
+grep -q '^estimate  [^:]*: plan .*, move ' out || fail "no phases"
 grep -q 'assumed rates: disk read, disk write' out || fail "does not name the assumed rates"
+done_with '^estimate  .*: check files .*, plan .*, move ' 3 4x2 --lost host1 --leaving host3 --to tp=2 --prune --dry-run
 done_with '"forecast":{"seconds":' 3 4x2 --lost host1 --leaving host3 --export exported --dry-run --json
 [ ! -e exported ] || fail "--dry-run has exported"
 done_with '"leaving":{"within_seconds":.*' 3 4x2 --lost host1 --leaving host3 --within 90s --to tp=1 --dry-run --json

@@ -62,6 +62,25 @@ truncate -s 100 "s/host1/current/$shard" || exit
 done_with "host 'host1': .*$shard: has 100 bytes" 3 3x2 --to fsdp=4
 whole "$dcp" host0 host1 host2
 
+# Damage that is found while the state moves: also of metadata, and of what an interrupted run has read. Nothing is left.
+for file in .metadata __0_0.distcp; do
+    for arguments in '--to fsdp=3' '--to auto' '--export exported'; do
+        rm -rf s exported
+        done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=4 --replicas 2 --job rope
+        printf x | dd of="s/host0/current/$file" bs=1 seek=50 conv=notrunc status=none || exit
+        # shellcheck disable=SC2086
+        done_with "host 'host0': .*$file: its content does not match the checksum" 3 3x2 $arguments
+        if [ -e exported ]; then "$tpx" verify "$dcp" exported >out 2>err || fail "another checkpoint is exported"; else whole "$dcp" host0 host1 host2; fi
+    done
+done
+rm -rf s
+done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=4 --job rope
+shard=$(find s/host0/current/ -name '*.distcp' -printf '%P\n' | head -n 1)
+printf x | dd of="s/host0/current/$shard" bs=1 seek=2000 conv=notrunc status=none || exit
+refused 3 "no host has an intact copy of .* tensor.*$shard.*--fallback" 3 3x2 --to fsdp=2
+[ -z "$(find s -path '*/staging/*')" ] || fail "something is left in staging"
+done_with 'epoch 2' 3 3x2 --to fsdp=4 --fallback "$dcp" --iteration 7
+
 # If no host has a copy, an error names the lost tensors, unless there is a fallback of the same iteration.
 shard=$(find s/host0/current/ -name '*.distcp' -printf '%P\n' | head -n 1)
 for host in 0 1 2; do rm -f "s/host$host/current/$shard"; done
