@@ -36,10 +36,12 @@ void note_split_groups(PlanReport& report) {
     const std::string remedy =
         largest < group ? fmt::format("no host has {} devices", group)
                         : fmt::format("with groups of {}, these hosts can take {} ranks without", group, whole);
-    report.notes.push_back(
-        fmt::format("{} of {} TP groups {} split over hosts, which slows every training step ({}); {}", split.size(),
-                    change.placement.devices.size() / static_cast<std::size_t>(group), split.size() == 1 ? "is" : "are",
-                    ranks_of(split, group), remedy));
+    const std::size_t all = change.placement.devices.size() / static_cast<std::size_t>(group);
+    const std::string groups =
+        all == 1 ? "the only TP group is"
+                 : fmt::format("{} of {} TP groups {}", split.size(), all, split.size() == 1 ? "is" : "are");
+    report.notes.push_back(fmt::format("{} split over hosts, which slows every training step ({}); {}", groups,
+                                       ranks_of(split, group), remedy));
 }
 
 // Looked for only where that takes little time.

@@ -33,8 +33,11 @@ std::string block_words(const PlanReport& report) {
     std::uint32_t next = 0;
     for (const Block& block : placement.blocks) moved += block.host != next++;
     if (moved == 0) return "; ranks are on the hosts in order";
-    return fmt::format("; {} of {} blocks of ranks are not on the host that comes next in order (--json)", moved,
-                       placement.blocks.size());
+    const std::size_t all = placement.blocks.size();
+    const std::string blocks = all == 1
+                                   ? "the only block of ranks is"
+                                   : fmt::format("{} of {} blocks of ranks {}", moved, all, moved == 1 ? "is" : "are");
+    return fmt::format("; {} not on the host that comes next in order (--json)", blocks);
 }
 
 // What it costs to keep TP groups on one host, or saves.

@@ -26,7 +26,7 @@ struct ProfilePredictOptions : TechniqueOptions {
 };
 
 struct ProfileHeteroOptions {
-    std::vector<std::string> profiles, gpus;
+    std::vector<std::string> profiles, gpus, shares;
     std::string batch, communication, output;
 };
 

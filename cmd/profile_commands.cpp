@@ -152,8 +152,12 @@ void add_hetero(Command& profile) {
                 "Measured samples per second of one GPU of type T; repeatable")
         .required()
         .details("FILE has one line per batch size.");
-    command.option("--count", &options->gpus, "T=N", "Number of GPUs of type T; repeatable").required();
-    command.option("--batch", &options->batch, "N", "Samples per step").required();
+    command.option("--count", &options->gpus, "T=N", "Number of GPUs of type T; repeatable").required({"--assign"});
+    command.option("--batch", &options->batch, "N", "Samples per step").required({"--assign"});
+    command
+        .option("--assign", &options->shares, "T=GxVxB",
+                "Predict this assignment: G GPUs of type T, each with V virtual nodes of B samples; repeatable")
+        .details("Replaces --count and --batch.");
     command.option("--communication", &options->communication, "S", "Communication time per step in seconds")
         .standard("0");
     command.group("Output options");
@@ -163,6 +167,9 @@ void add_hetero(Command& profile) {
     command.example(
         "tpx profile hetero --profile V100=v100.txt --profile P100=p100.txt --count V100=2 --count P100=2 --batch 1024",
         "two types of GPUs");
+    command.example(
+        "tpx profile hetero --profile V100=v100.txt --profile P100=p100.txt --assign V100=2x8x64 --assign P100=2x4x32",
+        "a given assignment");
     command.run([options](Output& out) { run_profile_hetero(*options, out); });
 }
 

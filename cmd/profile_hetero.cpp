@@ -46,8 +46,40 @@ std::vector<GpuProfile> profiles_of(const ProfileHeteroOptions& options) {
         find(name)->count = whole_number(count, "--count", 0, 1, 4096);
     }
     for (const GpuProfile& profile : profiles)
-        if (profile.count == 0) throw Error{Exit::usage, "--count: how many {} are there?", profile.name};
+        if (profile.count == 0 && options.shares.empty())
+            throw Error{Exit::usage, "--count: how many {} are there?", profile.name};
     return profiles;
+}
+
+// "2x8x64": GPUs, virtual nodes of each, samples of each virtual node.
+WorkShare share_of(const std::string& text, std::span<const GpuProfile> profiles) {
+    const auto [name, numbers] = pair_of(text, "--assign");
+    const auto profile = std::ranges::find(profiles, name, &GpuProfile::name);
+    if (profile == profiles.end()) throw Error{Exit::usage, "--assign: there is no --profile of {}", name};
+    const std::size_t first = numbers.find('x'), second = numbers.find('x', std::min(first, numbers.size() - 1) + 1);
+    if (first == numbers.npos || second == numbers.npos)
+        throw Error{Exit::usage, "--assign: '{}' is not TYPE=GPUSxVIRTUAL_NODESxSAMPLES, such as V100=2x8x64", text};
+    WorkShare share;
+    share.type = static_cast<std::size_t>(profile - profiles.begin());
+    share.gpus = whole_number(numbers.substr(0, first), "--assign", 0, 1, 4096);
+    share.virtual_nodes = whole_number(numbers.substr(first + 1, second - first - 1), "--assign", 0, 1, 1 << 20);
+    share.virtual_node_batch = whole_number(numbers.substr(second + 1), "--assign", 0, 1, 1 << 24);
+    return share;
+}
+
+// The step of the assignment that --assign gives.
+HeteroAssignment given_assignment(const ProfileHeteroOptions& options, const std::vector<GpuProfile>& profiles,
+                                  double communication) {
+    if (!options.gpus.empty() || !options.batch.empty())
+        throw Error{Exit::usage, "--assign excludes --count and --batch: it says both"};
+    std::vector<WorkShare> shares;
+    for (const std::string& text : options.shares) shares.push_back(share_of(text, profiles));
+    std::ranges::sort(shares, {}, &WorkShare::type);
+    for (std::size_t i = 1; i < shares.size(); ++i)
+        if (shares[i - 1].type == shares[i].type)
+            throw Error{Exit::usage, "--assign: {} is given twice; all GPUs of a type do the same",
+                        profiles[shares[i].type].name};
+    return evaluate_shares(profiles, std::move(shares), communication);
 }
 
 ordered_json hetero_json(const std::vector<GpuProfile>& profiles, const HeteroAssignment& assignment) {
@@ -63,8 +95,7 @@ ordered_json hetero_json(const std::vector<GpuProfile>& profiles, const HeteroAs
     return json;
 }
 
-void print_text(const std::vector<GpuProfile>& profiles, const HeteroAssignment& best,
-                const std::optional<HeteroAssignment>& alone, Output& out) {
+void print_shares(const std::vector<GpuProfile>& profiles, const HeteroAssignment& best, Output& out) {
     out.result("{:>5} {:<10} {:>14} {:>14} {:>10} {:>12}\n", "GPUs", "type", "virtual nodes", "of examples", "a step",
                "weight each");
     for (const WorkShare& share : best.shares)
@@ -73,6 +104,11 @@ void print_text(const std::vector<GpuProfile>& profiles, const HeteroAssignment&
                    best.gradient_weight(share));
     out.result("\n{:g} examples in {}, {:.6g} examples/s\n", static_cast<double>(best.batch),
                format_seconds(best.seconds), best.throughput());
+}
+
+void print_text(const std::vector<GpuProfile>& profiles, const HeteroAssignment& best,
+                const std::optional<HeteroAssignment>& alone, Output& out) {
+    print_shares(profiles, best, out);
     const auto slowest = std::ranges::max_element(best.shares, {}, &WorkShare::seconds);
     out.result(
         "{} takes longest; of all assignments as fast this has the fewest GPUs, then the largest virtual nodes\n",
@@ -98,7 +134,6 @@ void run_profile_hetero(const ProfileHeteroOptions& options, Output& out) {
     const ReadRecord record;
     const std::vector<GpuProfile> profiles = profiles_of(options);
     check_outputs_apart({{"--output", options.output}}, record);
-    const int batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
     double communication = 0;
     if (!options.communication.empty()) {
         try {
@@ -107,6 +142,15 @@ void run_profile_hetero(const ProfileHeteroOptions& options, Output& out) {
             throw Error{Exit::usage, "--communication: {}", error.what()};
         }
     }
+    if (!options.shares.empty()) {
+        const HeteroAssignment given = given_assignment(options, profiles, communication);
+        if (!options.output.empty()) write_file(options.output, formats::assignment_text(profiles, given));
+        if (!out.json()) return print_shares(profiles, given, out);
+        ordered_json json = hetero_json(profiles, given);
+        json["one_kind"] = nullptr;
+        return out.object("tpx.profile.hetero/1", json);
+    }
+    const int batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
     const auto best = assign_virtual_nodes(profiles, batch, communication);
     if (!best)
         throw Error{Exit::no,

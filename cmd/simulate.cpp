@@ -8,6 +8,7 @@
 #include "cmd/shared_options.hpp"
 #include "formats/files/trace/cluster_file.hpp"
 #include "lib/cluster/generate.hpp"
+#include "lib/cluster/model_error.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 #include "lib/cluster/speed.hpp"
@@ -105,7 +106,8 @@ double gpu_hours(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
 }
 
 ordered_json simulation_json(const SimulateOptions& options, const Setup& setup, const std::vector<Played>& played) {
-    const auto& [cluster, speeds, trace, rules] = setup;
+    const formats::Trace& trace = setup.trace;
+    const Cluster& cluster = setup.cluster;
     ordered_json json{{"trace", trace_name(options)},
                       {"format", trace.format},
                       {"jobs", trace.jobs.size()},
@@ -131,8 +133,12 @@ std::string trace_name(const SimulateOptions& options) {
 Played play(const PolicyInfo& info, const Setup& setup, const std::function<void(int)>& progress) {
     const std::unique_ptr<Policy> policy = info.make();
     try {
-        Results results = Simulation{setup.cluster, setup.trace.jobs, setup.rules}.run(*policy, progress);
-        const Summary summary = summarise(setup.cluster, setup.trace.jobs, results);
+        const std::vector<TraceJob>& jobs = setup.trace.jobs;
+        const std::vector<TraceJob> believed =
+            setup.model_error > 0 ? with_model_error(jobs, setup.model_error, setup.seed) : std::vector<TraceJob>{};
+        Simulation simulation{setup.cluster, believed.empty() ? jobs : believed, setup.rules};
+        Results results = simulation.run(*policy, progress);
+        const Summary summary = summarise(setup.cluster, jobs, results);
         return {std::string{info.name}, std::move(results), summary};
     } catch (Error& error) {
         error.prepend(info.name);
@@ -141,7 +147,8 @@ Played play(const PolicyInfo& info, const Setup& setup, const std::function<void
 }
 
 Setup setup_of(const SimulateOptions& options, Output& out) {
-    Setup setup{formats::read_cluster(options.cluster), {}, {}, rules_of(options)};
+    Setup setup{
+        .cluster = formats::read_cluster(options.cluster), .speeds = {}, .trace = {}, .rules = rules_of(options)};
     if (options.generate.empty() && !options.speeds.empty())
         setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
     exclude_techniques(options, setup.speeds, out);
@@ -160,6 +167,7 @@ Setup setup_of(const SimulateOptions& options, Output& out) {
     filter_jobs(options, setup.trace.jobs);
     add_outages(options, setup.cluster, setup.trace.jobs, setup.rules);
     add_costs(options, setup.cluster, setup.trace.jobs, setup.rules);
+    add_script(options, setup);
     setup.rules.segments = !options.timeline.empty() || !options.report.empty();
     return setup;
 }
@@ -187,7 +195,8 @@ void run_simulate(const SimulateOptions& options, Output& out) {
     if (!options.jobs.empty()) write_file(options.jobs, jobs_csv(played, jobs));
     if (!options.timeline.empty()) write_file(options.timeline, timeline_json(played, jobs, setup.cluster));
     const ordered_json json = simulation_json(options, setup, played);
-    if (!options.report.empty()) write_file(options.report, simulation_report(json, played, jobs, setup.cluster));
+    if (!options.report.empty())
+        write_file(options.report, simulation_report(json, options, played, jobs, setup.cluster));
     if (out.json()) return out.object("tpx.simulate/1", json);
     out.result("{}, {:.4g} GPU-hours requested, on {} of {}\n\n{}", counted(jobs.size(), "job"),
                gpu_hours(jobs, setup.cluster), counted(setup.cluster.gpus(), "GPU"),

@@ -24,7 +24,7 @@ struct SimulateOptions : TechniqueOptions {
     std::string trace, generate, cluster, policies, speeds;
     std::string quantum, reconfig, models, hardware, restart, delays;
     std::string window, load, sample, seed, elastic;
-    std::string mtbf, repair, checkpoint, outages;
+    std::string mtbf, repair, checkpoint, outages, events, recover, model_error, refit;
     std::string jobs, timeline, report, write_trace, sweep;
     bool skip_bad = false;
 };
@@ -42,6 +42,8 @@ struct Setup {
     formats::SpeedBook speeds;
     formats::Trace trace;
     Rules rules;
+    double model_error = 0;  ///< see with_model_error()
+    std::uint64_t seed = 1;
 };
 
 /// Reads all that `options` name; rows that are left out are said on `out`.
@@ -77,6 +79,9 @@ TraceFilter filter_of(const SimulateOptions& options);
 void add_outages(const SimulateOptions& options, const Cluster& cluster, const std::vector<TraceJob>& jobs,
                  Rules& rules);
 
+/// Adds what changes by --events, how jobs recover from failures, and what policies believe of models.
+void add_script(const SimulateOptions& options, Setup& setup);
+
 /// Gives each job its model and has changes cost what the options ask for, if they are to be report. Throws Error
 /// where a job has no model.
 void add_costs(const SimulateOptions& options, const Cluster& cluster, std::vector<TraceJob>& jobs, Rules& rules);
@@ -86,8 +91,12 @@ std::string timeline_json(const std::vector<Played>& played, const std::vector<T
 
 /// A page for browsers that needs no other file: `summary`, which --json prints, distributions, GPUs over time, and
 /// jobs on hosts where they are few enough to be seen.
-std::string simulation_report(const nlohmann::ordered_json& summary, const std::vector<Played>& played,
-                              const std::vector<TraceJob>& jobs, const Cluster& cluster);
+std::string simulation_report(const nlohmann::ordered_json& summary, const SimulateOptions& options,
+                              const std::vector<Played>& played, const std::vector<TraceJob>& jobs,
+                              const Cluster& cluster);
+
+/// The options that were given and have an effect on results, as pairs of name and value.
+nlohmann::ordered_json given_options(const SimulateOptions& options);
 
 /// The numbers of one policy.
 nlohmann::ordered_json summary_json(const Played& played);

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -52,9 +54,45 @@ ordered_json slices_json(const Played& played) {
 
 }  // namespace
 
-std::string simulation_report(const ordered_json& summary, const std::vector<Played>& played,
-                              const std::vector<TraceJob>& jobs, const Cluster& cluster) {
+ordered_json given_options(const SimulateOptions& options) {
+    using Given = std::pair<std::string_view, std::string SimulateOptions::*>;
+    static constexpr std::array all{Given{"--cluster", &SimulateOptions::cluster},
+                                    Given{"--policy", &SimulateOptions::policies},
+                                    Given{"--speeds", &SimulateOptions::speeds},
+                                    Given{"--quantum", &SimulateOptions::quantum},
+                                    Given{"--reconfig", &SimulateOptions::reconfig},
+                                    Given{"--models", &SimulateOptions::models},
+                                    Given{"--hardware", &SimulateOptions::hardware},
+                                    Given{"--restart", &SimulateOptions::restart},
+                                    Given{"--delays", &SimulateOptions::delays},
+                                    Given{"--generate", &SimulateOptions::generate},
+                                    Given{"--window", &SimulateOptions::window},
+                                    Given{"--load", &SimulateOptions::load},
+                                    Given{"--sample", &SimulateOptions::sample},
+                                    Given{"--seed", &SimulateOptions::seed},
+                                    Given{"--elastic", &SimulateOptions::elastic},
+                                    Given{"--outages", &SimulateOptions::outages},
+                                    Given{"--mtbf", &SimulateOptions::mtbf},
+                                    Given{"--repair", &SimulateOptions::repair},
+                                    Given{"--checkpoint", &SimulateOptions::checkpoint},
+                                    Given{"--recover", &SimulateOptions::recover},
+                                    Given{"--events", &SimulateOptions::events},
+                                    Given{"--model-error", &SimulateOptions::model_error},
+                                    Given{"--refit", &SimulateOptions::refit}};
+    ordered_json given = ordered_json::array();
+    for (const auto& [name, value] : all)
+        if (!(options.*value).empty()) given.push_back(ordered_json::array({name, options.*value}));
+    for (const auto& [name, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})
+        for (const auto& value : *list) given.push_back(ordered_json::array({name, value}));
+    if (options.skip_bad) given.push_back(ordered_json::array({"--skip-bad", ""}));
+    return given;
+}
+
+std::string simulation_report(const ordered_json& summary, const SimulateOptions& options,
+                              const std::vector<Played>& played, const std::vector<TraceJob>& jobs,
+                              const Cluster& cluster) {
     ordered_json data = summary;
+    data["options"] = given_options(options);
     for (const TraceJob& job : jobs) data["names"].push_back(job.name);
     for (const ClusterHost& host : cluster.hosts) data["places"].push_back({host.name, host.gpus});
     Time end = 1;

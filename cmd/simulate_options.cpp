@@ -14,7 +14,7 @@ void add_costs(Command& command, SimulateOptions& options) {
         .details("Jobs can finish between decisions; their GPUs are reassigned at the next one.");
     command
         .option("--reconfig", &options.reconfig, "COST",
-                "Cost of starting or resizing a job: seconds, plan or checkpoint")
+                "Cost of starting or resizing a job: seconds, plan, central or checkpoint")
         .standard("0")
         .details(
             "A number of seconds is the cost for every job. plan: the time to move the bytes that the planner computes "
@@ -23,14 +23,14 @@ void add_costs(Command& command, SimulateOptions& options) {
             "--restart. Meanwhile the job holds its GPUs but does not train.");
     command
         .option("--models", &options.models, "FILE",
-                "Size and layout of each job's state, for --reconfig plan or checkpoint; see tpx-trace(5)")
+                "Size and layout of each job's state, for --reconfig plan, central or checkpoint; see tpx-trace(5)")
         .file();
     add_hardware_option(command, options.hardware,
-                        "Transfer rates, for --reconfig plan or checkpoint (written by tpx profile hardware)",
+                        "Transfer rates, for --reconfig plan, central or checkpoint (written by tpx profile hardware)",
                         "Without FILE, the rates are those that tpx plan assumes.");
     command
         .option("--restart", &options.restart, "S",
-                "With --reconfig plan or checkpoint: seconds from the end of the transfer to the next step")
+                "With --reconfig plan, central or checkpoint: seconds from the end of the transfer to the next step")
         .standard("30");
     command.option("--delays", &options.delays, "LIST", "Per-event delays in seconds, such as start=86,release=10")
         .details(
@@ -75,6 +75,32 @@ void add_failures(Command& command, SimulateOptions& options) {
     command.option("--checkpoint", &options.checkpoint, "TIME", "Checkpoint interval")
         .standard("none; failures lose no work")
         .details("A failed job continues from its last checkpoint.");
+    command.option("--recover", &options.recover, "FROM", "Where a failed job gets its state: checkpoint or replicas")
+        .standard("checkpoint")
+        .details(
+            "replicas: if the hosts of the job that are left have all its state, they send it to the new hosts, and no "
+            "work is lost; otherwise, as checkpoint. Requires --reconfig plan, central or checkpoint.");
+}
+
+void add_scripts(Command& command, SimulateOptions& options) {
+    command.group("Changes during the run");
+    command
+        .option("--events", &options.events, "FILE",
+                "Changes of hosts' GPUs and of jobs' limits and cores; see tpx-trace(5)")
+        .file()
+        .details(
+            "A job that loses GPUs by an event keeps all its work. Policies that resize jobs leave it the rest of its "
+            "GPUs if it can run on them; otherwise it returns to the queue.");
+    command.option("--model-error", &options.model_error, "X", "Give policies models whose parameters are wrong by X")
+        .details(
+            "Jobs train at the step times that the models of --speeds predict. Policies see models in which every "
+            "parameter is off by a random factor; its logarithm is normal with standard deviation X, so that 0.3 means "
+            "errors of about 30 %.");
+    command.option("--refit", &options.refit, "TIME", "Correct these models with step times measured during the run")
+        .standard("never")
+        .details(
+            "When a job has trained for TIME with the same plan and GPUs, such as 60s, its step time is measured: the "
+            "policy's model is fitted to all such measurements, and uses them for what was measured.");
 }
 
 void add_outputs(Command& command, SimulateOptions& options) {
@@ -118,6 +144,7 @@ void add_simulate(Cli& cli) {
     add_costs(command, *options);
     add_filters(command, *options);
     add_failures(command, *options);
+    add_scripts(command, *options);
     add_outputs(command, *options);
     command.common_options();
     command.example("tpx simulate philly.csv --cluster 311x8 --policy srtf,las",

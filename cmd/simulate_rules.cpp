@@ -3,11 +3,13 @@
 #include "cmd/profile.hpp"
 #include "cmd/simulate.hpp"
 #include "formats/files/plan/hosts_file.hpp"
+#include "formats/files/trace/events_file.hpp"
 #include "formats/files/trace/models_file.hpp"
 #include "formats/files/trace/outages_file.hpp"
 #include "formats/files/trace/rows.hpp"
 #include "formats/rules/rules.hpp"
 #include "lib/cluster/failures.hpp"
+#include "lib/cluster/model_error.hpp"
 #include "lib/cluster/planned_changes.hpp"
 #include "lib/cluster/speed.hpp"
 #include "lib/core/counted.hpp"
@@ -109,7 +111,7 @@ std::vector<double> list_from(std::string_view text, std::string_view what, doub
 }
 
 bool is_planned(const SimulateOptions& options) {
-    return options.reconfig == "plan" || options.reconfig == "checkpoint";
+    return options.reconfig == "plan" || options.reconfig == "central" || options.reconfig == "checkpoint";
 }
 
 // The rates of each host: those of the host of the same name, else of the first one.
@@ -206,6 +208,28 @@ void add_outages(const SimulateOptions& options, const Cluster& cluster, const s
     rules.outages.insert(rules.outages.end(), random.begin(), random.end());
 }
 
+void add_script(const SimulateOptions& options, Setup& setup) {
+    Rules& rules = setup.rules;
+    const std::vector<TraceJob>& jobs = setup.trace.jobs;
+    setup.seed = seed_of(options);
+    if (!options.events.empty()) rules.script = formats::read_events(options.events, setup.cluster, jobs);
+    if (!options.recover.empty() && options.recover != "replicas" && options.recover != "checkpoint")
+        throw Error{Exit::usage, "--recover: '{}' is neither checkpoint nor replicas", options.recover};
+    rules.from_replicas = options.recover == "replicas";
+    if (rules.from_replicas && !rules.costs)
+        throw Error{Exit::usage,
+                    "--recover replicas: which hosts have replicas is unknown; add --reconfig plan and --models"};
+    if (options.model_error.empty()) {
+        if (!options.refit.empty()) throw Error{Exit::usage, "--refit corrects the errors of --model-error"};
+        return;
+    }
+    setup.model_error = factor_from(options.model_error, "--model-error", 2);
+    if (!any_predicted(jobs))
+        throw Error{Exit::usage,
+                    "--model-error: no step time is predicted; pass --speeds with models of tpx profile fit"};
+    if (!options.refit.empty()) rules.observe = duration_from(options.refit, "--refit");
+}
+
 Rules rules_of(const SimulateOptions& options) {
     Rules rules;
     if (!options.quantum.empty()) rules.quantum = seconds_from(options.quantum, "--quantum");
@@ -213,7 +237,7 @@ Rules rules_of(const SimulateOptions& options) {
         for (const auto& [value, name] : {std::pair{&options.restart, "--restart"},
                                           {&options.models, "--models"},
                                           {&options.hardware, "--hardware"}})
-            if (!value->empty()) throw Error{Exit::usage, "{} is for --reconfig plan or checkpoint", name};
+            if (!value->empty()) throw Error{Exit::usage, "{} is for --reconfig plan, central or checkpoint", name};
     }
     const std::string& seconds = is_planned(options) ? options.restart : options.reconfig;
     const Time otherwise = is_planned(options) ? usual_restart : 0;
@@ -237,7 +261,9 @@ void add_costs(const SimulateOptions& options, const Cluster& cluster, std::vect
             throw failure("{}:{}: job '{}': {} has no model '{}' for {}", options.trace, job.line, job.name,
                           options.models, job.model, counted(std::uint64_t(job.gpus), "GPU"));
     }
-    const StateGoes goes = options.reconfig == "plan" ? StateGoes::directly : StateGoes::by_storage;
+    const StateGoes goes = options.reconfig == "plan"      ? StateGoes::directly
+                           : options.reconfig == "central" ? StateGoes::centrally
+                                                           : StateGoes::by_storage;
     rules.costs =
         std::make_shared<PlannedChanges>(cluster, rates_of(cluster, options.hardware), goes, rules.delays.change);
 }

@@ -136,7 +136,7 @@ ordered_json sweep_json(const SimulateOptions& options, const std::vector<Point>
 std::string table(const SimulateOptions& options, const std::vector<Point>& points) {
     std::string text = fmt::format("{:<12} {:<14} {:>12} {:>12} {:>12} {:>12} {:>8} {:>8} {:>12}\n",
                                    options.sweep.substr(0, options.sweep.find('=')), "policy", "mean JCT", "median",
-                                   "P99", "makespan", "training", "changes", "lost GPU-h");
+                                   "P99", "makespan", "training", "resizes", "lost GPU-h");
     for (const Point& point : points) {
         for (const Played& one : point.played) {
             const Summary& is = one.summary;

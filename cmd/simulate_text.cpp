@@ -31,6 +31,22 @@ nlohmann::ordered_json number_or_null(bool measured, double time) {
     return measured ? nlohmann::ordered_json(time) : nlohmann::ordered_json(nullptr);
 }
 
+// A row for each policy and class, if jobs are of both classes.
+std::string classes_table(const std::vector<Played>& played) {
+    if (played.empty() || played[0].summary.classes.empty()) return {};
+    std::string text = fmt::format("\n{:<14} {:<11} {:>6} {:>12} {:>12} {:>12} {:>12}\n", "policy", "class", "jobs",
+                                   "mean JCT", "median", "P99", "mean queue");
+    for (const Played& one : played) {
+        for (const Summary::Class& is : one.summary.classes) {
+            const auto time = [&](double seconds) { return is.finished > 0 ? format_seconds(seconds) : "-"; };
+            text += fmt::format("{:<14} {:<11} {:>6} {:>12} {:>12} {:>12} {:>12}\n", one.policy,
+                                is.guaranteed ? "guaranteed" : "best-effort", is.jobs, time(is.mean_jct),
+                                time(is.median_jct), time(is.p99_jct), time(is.mean_queueing));
+        }
+    }
+    return text;
+}
+
 // A field of CSV (RFC 4180).
 std::string field(const std::string& text) {
     if (text.find_first_of(",\"\n\r") == text.npos) return text;
@@ -44,29 +60,38 @@ std::string field(const std::string& text) {
 nlohmann::ordered_json summary_json(const Played& played) {
     const Summary& is = played.summary;
     const bool started = is.started > 0, finished = is.unfinished < is.jobs;
-    return {{"policy", played.policy},
-            {"jobs", is.jobs},
-            {"unfinished", is.unfinished},
-            {"mean_jct", number_or_null(finished, is.mean_jct)},
-            {"median_jct", number_or_null(finished, is.median_jct)},
-            {"p99_jct", number_or_null(finished, is.p99_jct)},
-            {"mean_queueing", number_or_null(started, is.mean_queueing)},
-            {"median_queueing", number_or_null(started, is.median_queueing)},
-            {"p99_queueing", number_or_null(started, is.p99_queueing)},
-            {"makespan", is.makespan},
-            {"held", is.held},
-            {"worked", is.worked},
-            {"trained", is.trained},
-            {"changes", is.changes},
-            {"stops", is.stops},
-            {"lost_gpu_hours", is.lost},
-            {"paused", is.paused},
-            {"moved_bytes", is.moved},
-            {"slowdown", is.slowdown},
-            {"fairness", is.fairness},
-            {"deadlines", is.deadlines},
-            {"deadlines_kept", is.kept},
-            {"events", played.results.events}};
+    nlohmann::ordered_json json{{"policy", played.policy},
+                                {"jobs", is.jobs},
+                                {"unfinished", is.unfinished},
+                                {"mean_jct", number_or_null(finished, is.mean_jct)},
+                                {"median_jct", number_or_null(finished, is.median_jct)},
+                                {"p99_jct", number_or_null(finished, is.p99_jct)},
+                                {"mean_queueing", number_or_null(started, is.mean_queueing)},
+                                {"median_queueing", number_or_null(started, is.median_queueing)},
+                                {"p99_queueing", number_or_null(started, is.p99_queueing)},
+                                {"makespan", is.makespan},
+                                {"held", is.held},
+                                {"worked", is.worked},
+                                {"trained", is.trained},
+                                {"changes", is.changes},
+                                {"stops", is.stops},
+                                {"lost_gpu_hours", is.lost},
+                                {"paused", is.paused},
+                                {"moved_bytes", is.moved},
+                                {"slowdown", is.slowdown},
+                                {"fairness", is.fairness},
+                                {"deadlines", is.deadlines},
+                                {"deadlines_kept", is.kept},
+                                {"events", played.results.events}};
+    for (const Summary::Class& one : is.classes)
+        json["classes"].push_back({{"guaranteed", one.guaranteed},
+                                   {"jobs", one.jobs},
+                                   {"unfinished", one.jobs - one.finished},
+                                   {"mean_jct", number_or_null(one.finished > 0, one.mean_jct)},
+                                   {"median_jct", number_or_null(one.finished > 0, one.median_jct)},
+                                   {"p99_jct", number_or_null(one.finished > 0, one.p99_jct)},
+                                   {"mean_queueing", number_or_null(one.finished > 0, one.mean_queueing)}});
+    return json;
 }
 
 std::string time_text(const Summary& summary, double time) {
@@ -83,12 +108,12 @@ std::string summary_table(const std::vector<Played>& played, const std::vector<T
                             time_text(is, is.mean_jct), time_text(is, is.median_jct), time_text(is, is.p99_jct),
                             queueing(is.mean_queueing), queueing(is.median_queueing), format_seconds(is.makespan));
     }
-    text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>8} {:>8} {:>12} {:>9}\n", "policy", "GPUs held", "working",
-                        "training", "changes", "stops", "lost GPU-h", "fairness");
+    text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>8} {:>11} {:>12} {:>9}\n", "policy", "allocated", "running",
+                        "training", "resizes", "preemptions", "lost GPU-h", "fairness");
     for (const Played& one : played) {
         const Summary& is = one.summary;
         text +=
-            fmt::format("{:<14} {:>10.2f} % {:>10.2f} % {:>10.2f} % {:>8} {:>8} {:>12.4g} {:>9.3f}\n", one.policy,
+            fmt::format("{:<14} {:>10.2f} % {:>10.2f} % {:>10.2f} % {:>8} {:>11} {:>12.4g} {:>9.3f}\n", one.policy,
                         100 * is.held, 100 * is.worked, 100 * is.trained, is.changes, is.stops, is.lost, is.fairness);
     }
     const auto some = [&](auto member) {
@@ -104,6 +129,7 @@ std::string summary_table(const std::vector<Played>& played, const std::vector<T
         if (some(&Summary::deadlines))
             text += fmt::format("{:<14} meets {} of {}\n", one.policy, one.summary.kept,
                                 counted(one.summary.deadlines, "deadline"));
+    text += classes_table(played);
     if (some(&Summary::unfinished)) text += '\n';
     for (const Played& one : played)
         if (one.summary.unfinished > 0)

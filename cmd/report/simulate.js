@@ -23,18 +23,32 @@ function showPolicies() {
     put("policies", table({caption: "Times", rows, columns: [head, time("mean", "mean_jct"), time("median", "median_jct"),
         time("99th percentile", "p99_jct"), time("mean wait", "mean_queueing"), time("makespan", "makespan"),
         ...(policies.some(({unfinished}) => unfinished > 0) ? [tally("unfinished jobs", "unfinished")] : [])]}));
-    put("gpus", table({caption: "GPUs", rows, columns: [head, part("held", "held"), part("working", "worked"),
-        part("training", "trained"), tally("changes", "changes"), tally("stops", "stops")]}));
+    const hours = {title: "lost GPU-hours", numeric: true, value: (index) => policies[index].lost_gpu_hours,
+        cell: (index) => policies[index].lost_gpu_hours.toPrecision(4)};
+    const fairness = {title: "fairness", numeric: true, value: (index) => policies[index].fairness,
+        cell: (index) => policies[index].fairness.toFixed(3)};
+    const deadlines = {title: "deadlines met", numeric: true, value: (index) => policies[index].deadlines_kept,
+        cell: (index) => `${countText(policies[index].deadlines_kept)} of ${countText(policies[index].deadlines)}`};
+    put("gpus", table({caption: "GPUs", rows, columns: [head, part("allocated", "held"), part("running", "worked"),
+        part("training", "trained"), tally("resizes", "changes"), tally("preemptions", "stops"), hours, fairness,
+        ...(policies.some((policy) => policy.deadlines > 0) ? [deadlines] : [])]}));
 }
 
-const frame = {left: 48, right: 12, top: 10, bottom: 28};
+const frame = {left: 48, right: 12, top: 10, bottom: 44};
 
 // Marks of time below a chart.
-function timeAxis(width, height, place, marks) {
-    return marks.map((value) => [
+function timeAxis(width, height, place, marks, title) {
+    const middle = (frame.left + width - frame.right) / 2;
+    return [drawn("text", {x: middle, y: height - 8, "text-anchor": "middle"}, title), marks.map((value) => [
         drawn("line", {class: "grid", x1: place(value), x2: place(value), y1: frame.top, y2: height - frame.bottom}),
-        drawn("text", {x: place(value), y: height - 8, "text-anchor": "middle"}, timeText(value)),
-    ]);
+        drawn("text", {x: place(value), y: height - 26, "text-anchor": "middle"}, roundTime(value)),
+    ])];
+}
+
+// A round time in its largest unit: "90 s" is "1.5 min".
+function roundTime(value) {
+    const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"]].find(([size]) => value >= size) ?? [1, "s"];
+    return `${Number((value / size).toFixed(2))} ${unit}`;
 }
 
 // The share of jobs that are done within a time, on a logarithmic scale.
@@ -49,15 +63,16 @@ function drawTimes(width) {
     const steps = [1, 10, 60, 600, 3600, 36000, 360000, 3600000].filter((value) => x(value) >= frame.left && x(value) <= width - 30);
     const marks = width < 500 ? steps.filter((value, index) => index % 2 === 0) : steps;
     const curves = policies.map(({distribution}, index) => {
-        const last = Math.max(1, distribution.length - 1);
-        const points = distribution.map((value, rank) => `${x(value).toFixed(1)},${y(rank / last).toFixed(1)}`);
+        // A step at each time, as high as the share of jobs that take exactly as long.
+        const points = distribution.flatMap((value, rank) => [rank, rank + 1].map((step) =>
+            `${x(value).toFixed(1)},${y(step / distribution.length).toFixed(1)}`));
         return drawn("polyline", {class: "curve", style: style(index), points: points.join(" ")});
     });
     const levels = [0, 0.5, 1].map((part) => [
         drawn("line", {class: "grid", x1: frame.left, x2: width - frame.right, y1: y(part), y2: y(part)}),
         drawn("text", {x: frame.left - 6, y: y(part) + 4, "text-anchor": "end"}, `${100 * part} %`),
     ]);
-    return pictureOf(width, height, timeAxis(width, height, x, marks), levels, curves);
+    return pictureOf(width, height, timeAxis(width, height, x, marks, "job completion time"), levels, curves);
 }
 
 function showTimes() {
@@ -73,15 +88,18 @@ function showTimes() {
 const span = data.end - data.begin;
 
 function timeMarks(width) {
-    const number = Math.max(2, Math.floor(width / 160));
-    return Array.from({length: number}, (unused, index) => data.begin + (span * index) / number);
+    const least = span / Math.max(2, Math.floor(width / 110));
+    const step = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 43200, 86400, 172800, 432000, 864000]
+        .find((time) => time >= least) ?? Math.ceil(least / 864000) * 864000;
+    const first = Math.ceil(data.begin / step);
+    return Array.from({length: Math.floor(data.end / step) - first + 1}, (unused, index) => (first + index) * step);
 }
 
 const timeScale = (width) => (value) =>
     frame.left + ((width - frame.left - frame.right) * (value - data.begin)) / span;
 
 function drawUsage(policy, width) {
-    const height = 110;
+    const height = 130;
     const {held, training} = policy.usage;
     const x = timeScale(width);
     const y = (gpus) => height - frame.bottom - ((height - frame.top - frame.bottom) * gpus) / data.gpus;
@@ -91,7 +109,7 @@ function drawUsage(policy, width) {
             `V${y(value).toFixed(1)}H${x(data.begin + (index + 1) * step).toFixed(1)}`);
         return drawn("path", {class: kind, d: `M${x(data.begin).toFixed(1)} ${y(0)}${path.join("")}V${y(0)}Z`});
     };
-    return pictureOf(width, height, timeAxis(width, height, x, timeMarks(width)), area(held, "held"),
+    return pictureOf(width, height, timeAxis(width, height, x, timeMarks(width), "time"), area(held, "held"),
         area(training, "training"),
         [0, data.gpus].map((gpus) => drawn("text", {x: frame.left - 6, y: y(gpus) + 4, "text-anchor": "end"}, countText(gpus))));
 }
@@ -143,16 +161,21 @@ function drawHosts(policy, width) {
         y: tops[host] + index * lane, height: lanes * lane - (lane > 3 ? 1 : 0),
         style: `fill:${colourOf(job)};opacity:${training ? 1 : 0.4}`,
     }, drawn("title", {}, shown(data.names[job]))));
+    // The name of a job where it fits.
+    const titles = boxes.filter(({begin, end, job, lanes}) =>
+        lanes * lane >= 12 && x(end) - x(begin) > 7 * shown(data.names[job]).length + 6)
+        .map(({begin, job, host, index, lanes}) => drawn("text", {class: "job", x: x(begin) + 3,
+            y: tops[host] + (index + lanes / 2) * lane + 4}, shown(data.names[job])));
     const labels = data.places.map(([host], index) =>
         drawn("text", {x: frame.left - 6, y: tops[index] + 10, "text-anchor": "end"}, shortened(shown(host), 6)));
-    const picture = pictureOf(width, height, timeAxis(width, height, x, timeMarks(width)), labels, rects);
+    const picture = pictureOf(width, height, timeAxis(width, height, x, timeMarks(width), "time"), labels, rects, titles);
     return picture;
 }
 
 function showHosts() {
     const seen = policies.filter(({slices}) => slices.length > 0);
     const hidden = policies.length - seen.length;
-    put("hosts-words", seen.length > 0 ? "A lane for each GPU, a colour for each job, paler while it does not train. " : "",
+    put("hosts-words", seen.length > 0 ? "A lane for each GPU, a color for each job, paler while it does not train. " : "",
         hidden > 0 ? `${hidden} of ${policies.length} policies made more slices than can be seen here; --timeline writes all.` : "");
     put("hosts", seen.map((policy) => {
         const box = element("div");
@@ -164,6 +187,9 @@ function showHosts() {
 
 put("name", name(data.trace));
 put("words", count("/jobs"), " jobs on ", count("/gpus"), " GPUs of ", count("/hosts"), " hosts");
+if (data.options.length > 0)
+    put("options", "Options: ", data.options.map(([option, value], index) =>
+        [index > 0 ? " " : "", name(value === "" ? option : `${option} ${value}`)]));
 showPolicies();
 showTimes();
 showUsage();

@@ -63,7 +63,7 @@ function showNumbers() {
         {title: data.key, cell: ({point}) => name(points[point].value)},
         {title: "policy", cell: ({index}) => name(names[index])},
         column("mean", "mean_jct", seconds), column("median", "median_jct", seconds), column("99th percentile", "p99_jct", seconds),
-        column("makespan", "makespan", seconds), column("training", "trained", shareNumber), column("changes", "changes", count)]}));
+        column("makespan", "makespan", seconds), column("training", "trained", shareNumber), column("resizes", "changes", count)]}));
 }
 
 put("name", name(data.trace));

@@ -3,6 +3,8 @@
 
 #include "lib/cluster/job.hpp"
 
+#include <span>
+
 namespace tpx {
 
 /// What it takes to give a job that has state other GPUs or another plan.
@@ -20,6 +22,15 @@ public:
     /// A job that was stopped goes on with `to`. It left `from`, and its state goes from there to storage and back;
     /// empty: a failure took its GPUs, and the state is in storage.
     virtual ChangeCost resume(const TraceJob& job, const Grant& from, const Grant& to) const = 0;
+    /// Whether the hosts of `from` other than the `lost` ones hold all state of the job.
+    virtual bool survives(const TraceJob& /*job*/, const Grant& /*from*/, std::span<const int> /*lost*/) const {
+        return false;
+    }
+    /// A job that was stopped by the loss of hosts, and survives(), goes on with `to`.
+    virtual ChangeCost recover(const TraceJob& job, const Grant& from, std::span<const int> /*lost*/,
+                               const Grant& to) const {
+        return change(job, from, to);
+    }
 };
 
 }  // namespace tpx

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace tpx {
 
@@ -12,15 +13,39 @@ void Simulation::host_down(int host) {
     soon_.set_up(host, false);
     const std::vector<int> running = running_;
     for (const int id : running) {
-        State& state = states_[id];
+        const State& state = states_[id];
         const auto here = [&](const GpuShare& part) { return part.host == host; };
         if (std::ranges::none_of(state.target.parts, here)) continue;
-        account(id);
-        if (rules_.checkpoint > 0)
-            state.remaining += state.rate * static_cast<double>((now_ - state.saved) % rules_.checkpoint);
-        stop(id);
-        state.left = {};
+        lose_host(id, host);
     }
+    if (!rules_.from_replicas) return;
+    for (const int id : waiting_) lose_replica(id, host);
+}
+
+// Stops a job of which a host failed.
+void Simulation::lose_host(int id, int host) {
+    account(id);
+    State& state = states_[id];
+    state.unsaved = 0;
+    if (rules_.checkpoint > 0)
+        state.unsaved = state.rate * static_cast<double>((now_ - state.saved) % rules_.checkpoint);
+    stop(id);
+    state.lost = {host};
+    if (rules_.from_replicas && rules_.costs->survives(jobs_[id], state.left, state.lost)) return;
+    state.remaining += state.unsaved;
+    state.left = {};
+    state.lost.clear();
+}
+
+// Whether a waiting job that lost hosts before has all its state on other hosts, too, is found out again.
+void Simulation::lose_replica(int id, int host) {
+    State& state = states_[id];
+    if (state.lost.empty() || std::ranges::count(state.lost, host) > 0) return;
+    state.lost.push_back(host);
+    if (rules_.costs->survives(jobs_[id], state.left, state.lost)) return;
+    state.remaining += state.unsaved;
+    state.left = {};
+    state.lost.clear();
 }
 
 void Simulation::happen(const Event& event) {
@@ -35,6 +60,11 @@ void Simulation::happen(const Event& event) {
             --changes_;
             states_[subject].leaving = difference_of(states_[subject].leaving, event.parts);
             return released(subject, event.parts);
+        case Kind::scripted:
+            return scripted(rules_.script[static_cast<std::size_t>(subject)]);
+        case Kind::observed:
+            if (event.version == states_[subject].version) observed(subject);
+            return;
         case Kind::ready:
             if (event.version == states_[subject].version) ready(subject);
             return;
@@ -62,10 +92,11 @@ void Simulation::happen_all() {
     while (!events_.empty() && events_.top().time == now_) {
         const Event event = events_.top();
         events_.pop();
-        if (event.kind != Kind::down && event.kind != Kind::up) --timers_;
+        if (is_timer(event.kind)) --timers_;
         happen(event);
         dirty_ = true, ++results_.events;
     }
+    if (!short_hosts_.empty()) take_back();
     for (; next_arrival_ < static_cast<int>(jobs_.size()) && jobs_[next_arrival_].arrival == now_; ++next_arrival_) {
         states_[next_arrival_].since = now_;
         waiting_.push_back(next_arrival_);  // the last in order
@@ -89,6 +120,7 @@ void Simulation::call(Policy& policy) {
     dirty_ = false;
     if (waiting_.empty() && running_.empty()) return;
     const std::uint64_t before = actions_;
+    if (std::exchange(outdated_, false)) policy.forget();
     policy.schedule(*this);
     idle_calls_ = actions_ == before && nothing_to_come() ? idle_calls_ + 1 : 0;
 }
@@ -105,6 +137,8 @@ bool Simulation::is_stuck() const {
 }
 
 Results Simulation::run(Policy& policy, const std::function<void(int)>& progress) {
+    freedom_ = policy.freedom();
+    resizes_ = policy.resizes();
     while (finished_ < static_cast<int>(jobs_.size()) || timers_ > 0) {
         if (is_stuck()) break;
         const Time next = next_time();

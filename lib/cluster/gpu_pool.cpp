@@ -54,7 +54,7 @@ int GpuPool::room(const Host& host, const Needs& needs) const {
     if (host.counts_cpus && needs.cpus > 0) most = std::min(most, std::floor(host.cpus / needs.cpus + rounding));
     if (host.counts_memory && needs.memory > 0)
         most = std::min(most, std::floor(host.memory / needs.memory + rounding));
-    return static_cast<int>(most);
+    return std::max(0, static_cast<int>(most));
 }
 
 std::optional<Grant> GpuPool::place_on_kind(const Needs& needs, int gpus, int kind) const {
@@ -203,6 +203,26 @@ void GpuPool::set_up(int host, bool up) {
     const int change = up ? hosts_[host].gpus : -hosts_[host].gpus;
     free_[hosts_[host].kind] += change;
     total_ += change;
+}
+
+void GpuPool::withhold(int host, int gpus) {
+    hosts_[host].to_withhold = gpus;
+    settle(host);
+}
+
+void GpuPool::settle(int host) {
+    Host& is = hosts_[host];
+    const int more = std::min(is.to_withhold - is.withheld, is.gpus);
+    if (more == 0) return;
+    move(host, -more);
+    is.withheld += more;
+    if (!is.up) return;
+    free_[is.kind] -= more;
+    total_ -= more;
+}
+
+void GpuPool::add_cpus(std::span<const GpuShare> parts, double more) {
+    for (const GpuShare& part : parts) hosts_[part.host].cpus -= part.gpus * more;
 }
 
 std::vector<GpuShare> sum_of(std::span<const GpuShare> a, std::span<const GpuShare> b) {

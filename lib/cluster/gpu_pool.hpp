@@ -46,6 +46,13 @@ public:
     void give(const Needs& needs, std::span<const GpuShare> parts);
     /// GPUs of a host that is down are not free; what is given back there waits for the repair.
     void set_up(int host, bool up);
+    /// Withholds `gpus` GPUs of a host: at once those that are free, others when settle() finds them free.
+    void withhold(int host, int gpus);
+    void settle(int host);
+    /// GPUs that are withheld only once they are free.
+    int owed(int host) const { return hosts_[host].to_withhold - hosts_[host].withheld; }
+    /// Whoever holds `parts` has `more` further cores with each of these GPUs.
+    void add_cpus(std::span<const GpuShare> parts, double more);
 
 private:
     struct Host {
@@ -56,6 +63,8 @@ private:
         bool counts_cpus;
         bool counts_memory;
         bool up = true;
+        int to_withhold = 0;
+        int withheld = 0;
     };
 
     // Which hosts of a kind have how many free GPUs: one bit for each host, words in order, rows by kind and number.

@@ -60,6 +60,11 @@ public:
     virtual std::string_view plan_name(int /*plan*/) const { return {}; }
     /// What jobs with the same rates share; null where this one is alone.
     virtual const void* family() const { return nullptr; }
+    /// The same with `cpus` cores for each GPU; null if rates do not depend on cores.
+    virtual std::shared_ptr<const Speed> with_cpus(double /*cpus*/) const { return nullptr; }
+    /// Corrects predictions: `grant` was measured to reach `rate`. Returns whether rates may have changed. Jobs that
+    /// share a model learn from each other.
+    virtual bool observe(const Grant& /*grant*/, double /*rate*/) const { return false; }
 };
 
 /// One job of a trace.
@@ -73,7 +78,8 @@ struct TraceJob {
     int kind = any;           ///< of GPU
     std::vector<int> kinds;   ///< those on which it can run with what it asks for, fastest first; empty: all alike
     double work = 0;          ///< in millionths of the unit of `speed`: microseconds where the rate is 1
-    std::shared_ptr<const Speed> speed;
+    std::shared_ptr<const Speed> speed;  ///< which policies know
+    std::shared_ptr<const Speed> truth;  ///< at which the job really trains; null: `speed`
     double priority = 1;
     int tenant = any;
     bool guaranteed = true;        ///< or best effort: may be stopped whenever a policy likes

@@ -21,6 +21,24 @@ double evenness(const std::vector<double>& values) {
     return squares > 0 ? sum * sum / (static_cast<double>(values.size()) * squares) : 1;
 }
 
+Summary::Class class_summary(std::span<const TraceJob> jobs, const Results& results, bool guaranteed) {
+    Summary::Class is{.guaranteed = guaranteed};
+    std::vector<double> times, queueing;
+    for (std::size_t id = 0; id < jobs.size(); ++id) {
+        const JobResult& result = results.jobs[id];
+        if (jobs[id].guaranteed != guaranteed) continue;
+        ++is.jobs;
+        if (result.start != never) queueing.push_back(seconds_of(result.start - result.arrival));
+        if (result.finish != never) times.push_back(seconds_of(result.finish - result.arrival));
+    }
+    is.finished = times.size();
+    is.mean_jct = mean(times);
+    is.median_jct = quantile(times, 0.5);
+    is.p99_jct = quantile(times, 0.99);
+    is.mean_queueing = mean(queueing);
+    return is;
+}
+
 }  // namespace
 
 double quantile(std::vector<double> values, double q) {
@@ -69,6 +87,8 @@ Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const 
     summary.p99_queueing = quantile(queueing, 0.99);
     summary.slowdown = mean(slowdowns);
     summary.fairness = evenness(slowdowns);
+    for (const bool guaranteed : {true, false}) summary.classes.push_back(class_summary(jobs, results, guaranteed));
+    if (summary.classes[0].jobs == 0 || summary.classes[1].jobs == 0) summary.classes.clear();
     if (jobs.empty()) return summary;
     summary.makespan = seconds_of(last - first);
     const double all = static_cast<double>(last - first) * cluster.gpus();

@@ -32,6 +32,18 @@ struct Summary {
     double fairness = 0;  ///< Jain's index of the slowdowns: 1 when all are the same, 1/n when one suffers alone
     std::size_t deadlines = 0;
     std::size_t kept = 0;  ///< of the deadlines
+
+    /// Times of the jobs of one class.
+    struct Class {
+        bool guaranteed = true;
+        std::size_t jobs = 0;
+        std::size_t finished = 0;
+        double mean_jct = 0;
+        double median_jct = 0;
+        double p99_jct = 0;
+        double mean_queueing = 0;
+    };
+    std::vector<Class> classes;  ///< guaranteed and best-effort jobs, if there are both
 };
 
 /// The value at position floor(q n) of the n `values` in order; 0 of none.

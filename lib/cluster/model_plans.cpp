@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/model_plans.hpp"
 
+#include "lib/model/fit.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -35,14 +37,41 @@ int ModelPlans::number(const ExecutionPlan& plan) const {
 double ModelPlans::rate(const ExecutionPlan& plan, const HostShape& shape) const {
     const Allocation there = allocation(shape);
     if (plan.gpus() != there.total()) return 0;
-    return 1 / judge(job_, plan, there).time.total();
+    return 1 / seconds(judge(job_, plan, there), shape);
+}
+
+// Of a step: measured, or as predicted.
+double ModelPlans::seconds(const Judged& judged, const HostShape& shape) const {
+    if (measured_.empty()) return judged.time.total();
+    const auto found = measured_.find({number(judged.plan), shape});
+    return found == measured_.end() ? judged.time.total() : found->second;
+}
+
+bool ModelPlans::observe(const ExecutionPlan& plan, const HostShape& shape, double seconds) const {
+    if (!measured_.try_emplace({number(plan), shape}, seconds).second) return false;
+    if (!prior_) {
+        prior_ = prior_belief(job_.model);
+        prior_->mean = logarithms(job_.parameters);
+    }
+    runs_.push_back({plan, allocation(shape), job_.batch, seconds, {}, {}});
+    job_.parameters = fit_parameters(job_.model, runs_, *prior_, 1).parameters;
+    best_.clear();
+    like_.clear();
+    return true;
 }
 
 int ModelPlans::best(const HostShape& shape) const {
     const auto [entry, is_new] = best_.try_emplace(shape, any);
     if (!is_new) return entry->second;
     const std::vector<Judged> plans = best_plans(job_, allocation(shape));
-    if (!plans.empty()) entry->second = number(plans.front().plan);
+    double least = HUGE_VAL;
+    for (const Judged& judged : plans) {
+        const double time = seconds(judged, shape);
+        if (time >= least) continue;
+        least = time;
+        entry->second = number(judged.plan);
+        if (measured_.empty()) break;  // the first is the fastest
+    }
     return entry->second;
 }
 
@@ -55,19 +84,40 @@ int ModelPlans::best_like(const ExecutionPlan& own, const HostShape& shape) cons
     double least = HUGE_VAL;
     for (const ExecutionPlan& plan : plans_like(job_, own, there.total())) {
         const Judged judged = judge(job_, plan, there);
-        if (!judged.fits || judged.time.total() >= least) continue;
-        least = judged.time.total();
+        const double time = seconds(judged, shape);
+        if (!judged.fits || time >= least) continue;
+        least = time;
         entry->second = number(plan);
     }
     return entry->second;
 }
 
+std::optional<ExecutionPlan> ModelSpeed::plan_on(const Grant& grant) const {
+    if (grant.plan > 0) return plans_->plan(grant.plan - 1);
+    if (grant.gpus() == own_.gpus()) return own_;
+    const int other = plans_->best_like(own_, shape_of(grant));
+    return other == any ? std::nullopt : std::optional{plans_->plan(other)};
+}
+
 double ModelSpeed::rate(const Grant& grant, const Cluster&) const {
-    const HostShape shape = shape_of(grant);
-    if (grant.plan > 0) return plans_->rate(plans_->plan(grant.plan - 1), shape);
-    if (grant.gpus() == own_.gpus()) return plans_->rate(own_, shape);
-    const int other = plans_->best_like(own_, shape);
-    return other == any ? 0 : plans_->rate(plans_->plan(other), shape);
+    const auto plan = plan_on(grant);
+    return plan ? plans_->rate(*plan, shape_of(grant)) : 0;
+}
+
+std::shared_ptr<const Speed> ModelSpeed::with_cpus(double cpus) const {
+    Job job = plans_->job();
+    job.cpus = cpus;
+    return std::make_shared<ModelSpeed>(std::make_shared<ModelPlans>(std::move(job)), own_);
+}
+
+bool ModelSpeed::observe(const Grant& grant, double rate) const {
+    const auto plan = plan_on(grant);
+    return plan && plans_->observe(*plan, shape_of(grant), 1 / rate);
+}
+
+double TrueSpeed::rate(const Grant& grant, const Cluster&) const {
+    const auto plan = believed_->plan_on(grant);
+    return plan ? truth_->rate(*plan, shape_of(grant)) : 0;
 }
 
 int ModelSpeed::best_plan(const Grant& grant, const Cluster& cluster, bool own_kind) const {

@@ -3,10 +3,12 @@
 
 #include "lib/cluster/plan_table.hpp"
 #include "lib/model/choice.hpp"
+#include "lib/model/run.hpp"
 
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace tpx {
@@ -20,6 +22,7 @@ public:
     /// From now on best() chooses no plan that uses any of `excluded`; see lib/model/techniques.hpp.
     void exclude(std::vector<std::string_view> excluded) { job_.excluded = std::move(excluded); }
 
+    const Job& job() const { return job_; }
     const ExecutionPlan& plan(int number) const { return plans_[number].plan; }
     /// As to_string() writes it.
     const std::string& name(int number) const { return plans_[number].name; }
@@ -32,6 +35,11 @@ public:
     /// The same of plans that differ from `own` only in data parallelism, micro-batches and passes.
     int best_like(const ExecutionPlan& own, const HostShape& shape) const;
 
+    /// A step of `plan` on hosts of such a shape was measured. From now on, its measured time replaces the predicted
+    /// one, and the parameters are fitted to all measured steps; what they were before is the prior. Returns whether
+    /// anything was learned.
+    bool observe(const ExecutionPlan& plan, const HostShape& shape, double seconds) const;
+
 private:
     struct Named {
         ExecutionPlan plan;
@@ -41,7 +49,12 @@ private:
     Allocation allocation(const HostShape& shape) const { return {shape, job_.gpus_per_nic, job_.cpus}; }
     int number(const ExecutionPlan& plan) const;
 
-    Job job_;
+    double seconds(const Judged& judged, const HostShape& shape) const;
+
+    mutable Job job_;
+    mutable std::optional<Belief> prior_;
+    mutable std::vector<Run> runs_;  // that were observed
+    mutable std::map<std::pair<int, HostShape>, double> measured_;
     mutable std::deque<Named> plans_;  // names stay where they are while plans come up
     mutable std::map<HostShape, int> best_;
     mutable std::map<std::pair<int, HostShape>, int> like_;
@@ -59,10 +72,31 @@ public:
     }
     bool data_parallel() const override { return own_.tp * own_.pp * own_.cp == 1; }
     const void* family() const override { return plans_.get(); }
+    std::shared_ptr<const Speed> with_cpus(double cpus) const override;
+    bool observe(const Grant& grant, double rate) const override;
+
+    const std::shared_ptr<const ModelPlans>& plans() const { return plans_; }
+    const ExecutionPlan& own() const { return own_; }
+    /// The plan under which the job runs on `grant`; nothing if it cannot.
+    std::optional<ExecutionPlan> plan_on(const Grant& grant) const;
 
 private:
     std::shared_ptr<const ModelPlans> plans_;
     ExecutionPlan own_;
+};
+
+/// The rates that `truth` predicts of the plans that policies choose by what `believed` predicts.
+class TrueSpeed final : public Speed {
+public:
+    TrueSpeed(std::shared_ptr<const ModelPlans> truth, std::shared_ptr<const ModelSpeed> believed)
+        : truth_{std::move(truth)}, believed_{std::move(believed)} {}
+    double rate(const Grant& grant, const Cluster& cluster) const override;
+
+    const ModelPlans& truth() const { return *truth_; }
+
+private:
+    std::shared_ptr<const ModelPlans> truth_;
+    std::shared_ptr<const ModelSpeed> believed_;
 };
 
 }  // namespace tpx

@@ -6,6 +6,7 @@
 #include "lib/change/spread.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace tpx {
@@ -38,9 +39,11 @@ PlannedChanges::PlannedChanges(const Cluster& cluster, std::vector<Host> hosts, 
 }
 
 // Those that had most first, in their order; then those that had none, those that get most first.
-std::vector<PlannedChanges::Place> PlannedChanges::places_of(const Grant& from, const Grant& to) const {
+std::vector<PlannedChanges::Place> PlannedChanges::places_of(const Grant& from, const Grant& to,
+                                                             std::span<const int> lost) const {
     std::map<int, Place> by_host;
     for (const GpuShare& part : from.parts) by_host[part.host].before = part.gpus;
+    for (const int host : lost) by_host[host].lost = true;
     for (const GpuShare& part : to.parts) by_host[part.host].after = part.gpus;
     std::vector<Place> places;
     for (auto& [host, place] : by_host) {
@@ -53,7 +56,7 @@ std::vector<PlannedChanges::Place> PlannedChanges::places_of(const Grant& from, 
     return places;
 }
 
-// Old ranks that lose their GPU are still on their host, which holds what they have.
+// Old ranks that lose their GPU are still on their host, which holds what they have, unless the host was lost.
 PlannedChanges::Moved PlannedChanges::move(const JobModel& model, const Layout& from, const Layout& to,
                                            const std::vector<Place>& places) const {
     std::vector<Host> hosts;
@@ -63,11 +66,33 @@ PlannedChanges::Moved PlannedChanges::move(const JobModel& model, const Layout& 
         hosts.push_back(rates_[static_cast<std::size_t>(place.rates)]);
         hosts.back().gpus = place.after;
         const auto host = static_cast<std::int32_t>(hosts.size() - 1);
-        for (int i = 0; i < place.before; ++i) seats.push_back({host, i < place.after ? device + i : -1});
+        for (int i = 0; i < place.before; ++i)
+            seats.push_back(place.lost ? Seat{} : Seat{host, i < place.after ? device + i : -1});
         device += place.after;
     }
     const Change change = make_change(spread(model.state, from, to), std::move(hosts), std::move(seats), {});
     return {change.prediction.seconds(), static_cast<double>(change.relocation.total.other_host)};
+}
+
+// New ranks are on the hosts in order. Everything goes in and then out through the NIC of one host.
+PlannedChanges::Moved PlannedChanges::gather(const JobModel& model, const Layout& from, const Layout& to,
+                                             const std::vector<Place>& places) const {
+    std::vector<std::size_t> old_hosts, new_hosts;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        old_hosts.insert(old_hosts.end(), static_cast<std::size_t>(places[i].before), i);
+        new_hosts.insert(new_hosts.end(), static_cast<std::size_t>(places[i].after), i);
+    }
+    const Parcels parcels = spread(model.state, from, to);
+    double bytes = 0;
+    for (const Parcel& parcel : parcels.parcels) {
+        const auto holders = parcels.holders[parcel.holders], needers = parcels.needers[parcel.needers];
+        const bool is_central = std::ranges::any_of(holders, [&](int rank) { return old_hosts[rank] == 0; });
+        std::set<std::size_t> receivers;
+        for (const int rank : needers) receivers.insert(new_hosts[rank]);
+        receivers.erase(0);
+        bytes += static_cast<double>(parcel.bytes) * static_cast<double>(receivers.size() + (is_central ? 0 : 1));
+    }
+    return {bytes / rates_[static_cast<std::size_t>(places[0].rates)].nic.value_or(default_rates.nic), bytes};
 }
 
 PlannedChanges::Moved PlannedChanges::write(const JobModel& model, const std::vector<Place>& places) const {
@@ -95,15 +120,17 @@ PlannedChanges::Moved PlannedChanges::read(const JobModel& model, const Layout& 
     return {change.prediction.seconds(), static_cast<double>(change.relocation.total.storage)};
 }
 
-ChangeCost PlannedChanges::cost(const TraceJob& job, const Grant& from, const Grant& to, bool storage) const {
+ChangeCost PlannedChanges::cost(const TraceJob& job, const Grant& from, const Grant& to, StateGoes goes,
+                                std::span<const int> lost) const {
     const JobModel& model = *job.model_state;
-    const std::vector<Place> places = places_of(from, to);
+    const std::vector<Place> places = places_of(from, to, lost);
     const Layout before = from.parts.empty() ? Layout{} : layout_of(job, from), after = layout_of(job, to);
     const auto [entry, is_new] =
-        known_.try_emplace(Key{&model, from.parts.empty() ? "" : to_string(before), to_string(after), places, storage});
+        known_.try_emplace(Key{&model, from.parts.empty() ? "" : to_string(before), to_string(after), places, goes});
     Moved& moved = entry->second;
-    if (is_new && !storage) moved = move(model, before, after, places);
-    if (is_new && storage) {
+    if (is_new && goes == StateGoes::directly) moved = move(model, before, after, places);
+    if (is_new && goes == StateGoes::centrally) moved = gather(model, before, after, places);
+    if (is_new && goes == StateGoes::by_storage) {
         const Moved written = write(model, places), back = read(model, after, places);
         moved = {written.seconds + back.seconds, written.bytes + back.bytes};
     }
@@ -111,11 +138,29 @@ ChangeCost PlannedChanges::cost(const TraceJob& job, const Grant& from, const Gr
 }
 
 ChangeCost PlannedChanges::change(const TraceJob& job, const Grant& from, const Grant& to) const {
-    return cost(job, from, to, goes_ == StateGoes::by_storage);
+    return cost(job, from, to, goes_);
 }
 
 ChangeCost PlannedChanges::resume(const TraceJob& job, const Grant& from, const Grant& to) const {
-    return cost(job, from, to, true);
+    return cost(job, from, to, StateGoes::by_storage);
+}
+
+bool PlannedChanges::survives(const TraceJob& job, const Grant& from, std::span<const int> lost) const {
+    const std::vector<Place> places = places_of(from, {}, lost);
+    std::vector<bool> is_lost;  // by rank
+    for (const Place& place : places) is_lost.insert(is_lost.end(), static_cast<std::size_t>(place.before), place.lost);
+    const Layout layout = layout_of(job, from);
+    const Parcels parcels = spread(job.model_state->state, layout, layout);
+    return std::ranges::all_of(parcels.parcels, [&](const Parcel& parcel) {
+        const auto holders = parcels.holders[parcel.holders];
+        return std::ranges::any_of(holders, [&](int rank) { return !is_lost[rank]; });
+    });
+}
+
+// Whichever way state goes otherwise, the hosts that are left send it to those that lack it.
+ChangeCost PlannedChanges::recover(const TraceJob& job, const Grant& from, std::span<const int> lost,
+                                   const Grant& to) const {
+    return cost(job, from, to, StateGoes::directly, lost);
 }
 
 }  // namespace tpx

@@ -15,6 +15,7 @@ namespace tpx {
 /// How state comes to where it is needed.
 enum class StateGoes {
     directly,   ///< from the GPUs that have it to those that lack it, as little as can be
+    centrally,  ///< all of it to the host with most of the job's GPUs, which then sends each host its part
     by_storage  ///< all of it is written to storage that hosts share, and read again
 };
 
@@ -29,6 +30,9 @@ public:
 
     ChangeCost change(const TraceJob& job, const Grant& from, const Grant& to) const override;
     ChangeCost resume(const TraceJob& job, const Grant& from, const Grant& to) const override;
+    bool survives(const TraceJob& job, const Grant& from, std::span<const int> lost) const override;
+    ChangeCost recover(const TraceJob& job, const Grant& from, std::span<const int> lost,
+                       const Grant& to) const override;
     /// How many different changes were planned.
     std::size_t planned() const { return known_.size(); }
 
@@ -38,13 +42,14 @@ private:
         int rates = 0;  ///< hosts of the same rates have the same number, and are alike
         int before = 0;
         int after = 0;
+        bool lost = false;
         auto operator<=>(const Place&) const = default;
     };
     struct Key {
         const JobModel* model;
         std::string from, to;
         std::vector<Place> places;
-        bool storage;
+        StateGoes goes;
         auto operator<=>(const Key&) const = default;
     };
     struct Moved {
@@ -52,9 +57,11 @@ private:
         double bytes = 0;
     };
 
-    std::vector<Place> places_of(const Grant& from, const Grant& to) const;
-    ChangeCost cost(const TraceJob& job, const Grant& from, const Grant& to, bool storage) const;
+    std::vector<Place> places_of(const Grant& from, const Grant& to, std::span<const int> lost) const;
+    ChangeCost cost(const TraceJob& job, const Grant& from, const Grant& to, StateGoes goes,
+                    std::span<const int> lost = {}) const;
     Moved move(const JobModel& model, const Layout& from, const Layout& to, const std::vector<Place>& places) const;
+    Moved gather(const JobModel& model, const Layout& from, const Layout& to, const std::vector<Place>& places) const;
     Moved write(const JobModel& model, const std::vector<Place>& places) const;
     Moved read(const JobModel& model, const Layout& to, const std::vector<Place>& places) const;
 

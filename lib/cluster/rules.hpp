@@ -4,6 +4,7 @@
 #include "lib/cluster/change_cost.hpp"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace tpx {
@@ -27,6 +28,17 @@ struct Outage {
     Time end = never;
 };
 
+/// A scripted change, of a host or of a job.
+struct ScriptedEvent {
+    Time time = 0;
+    int host = any;  ///< whose GPUs become `gpus`, at most as many as the cluster says
+    int job = any;   ///< what is given here replaces what the job requests and its limits
+    std::optional<int> gpus;
+    std::optional<int> least;
+    std::optional<int> most;
+    std::optional<double> cpus;  ///< cores for each GPU
+};
+
 /// How a trace is played, whatever the policy.
 struct Rules {
     Time quantum = 0;  ///< policies decide at multiples of it; 0: whenever something happens
@@ -34,6 +46,11 @@ struct Rules {
     /// Where it is given, what changes and later starts of a job cost, in place of `delays.change` and `delays.start`.
     std::shared_ptr<const ChangeCosts> costs;
     std::vector<Outage> outages;
+    std::vector<ScriptedEvent> script;
+    /// A job on a failed host continues from the replicas of its state on its other hosts, if they have all of it.
+    /// Needs `costs`.
+    bool from_replicas = false;
+    Time observe = 0;     ///< a step time counts as measured after so much training; 0: never
     Time checkpoint = 0;  ///< time between checkpoints, to which failures set a job back; 0: at once
     bool segments = false;
 };

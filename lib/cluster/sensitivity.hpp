@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/cluster/freedom.hpp"
 #include "lib/cluster/job.hpp"
 
 #include <vector>
 
 namespace tpx {
-
-/// What a policy may choose for a job.
-enum class Freedom {
-    none,       ///< its own plan
-    resources,  ///< its own plan with another degree of data parallelism
-    plans       ///< any plan
-};
 
 /// More GPUs are of use where they make a job faster by more than this factor.
 inline constexpr double least_gain = 1.01;

@@ -36,6 +36,13 @@ Simulation::Simulation(const Cluster& cluster, std::span<const TraceJob> jobs, c
       states_(jobs.size()),
       used_(cluster.tenants.size()),
       down_(cluster.hosts.size()) {
+    if (!rules.script.empty()) {
+        own_jobs_.assign(jobs.begin(), jobs.end());
+        jobs_ = own_jobs_;
+    }
+    for (const ClusterHost& host : cluster.hosts) capacity_.push_back(host.gpus);
+    for (std::size_t i = 0; i < rules.script.size(); ++i)
+        push(rules.script[i].time, Kind::scripted, static_cast<int>(i));
     results_.jobs.resize(jobs.size());
     for (std::size_t id = 0; id < jobs.size(); ++id) {
         states_[id].remaining = jobs[id].work;
@@ -69,7 +76,9 @@ std::optional<Grant> Simulation::place(int id, int gpus, double cpu_share) const
 }
 
 ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
-    if (rules_.costs && results_.jobs[id].stops > 0) return rules_.costs->resume(jobs_[id], states_[id].left, grant);
+    const State& state = states_[id];
+    if (rules_.costs && !state.lost.empty()) return rules_.costs->recover(jobs_[id], state.left, state.lost, grant);
+    if (rules_.costs && results_.jobs[id].stops > 0) return rules_.costs->resume(jobs_[id], state.left, grant);
     return {grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start, 0};
 }
 
@@ -116,8 +125,9 @@ void Simulation::account(int id) {
 void Simulation::train(int id, std::vector<GpuShare> parts, int plan) {
     State& state = states_[id];
     state.trains = std::move(parts);
-    state.rate = jobs_[id].speed->rate({state.trains, plan}, cluster_);
-    if (state.cpu_share < 1) state.rate *= std::pow(state.cpu_share, jobs_[id].cpu_scaling);
+    const TraceJob& job = jobs_[id];
+    state.rate = (job.truth ? job.truth : job.speed)->rate({state.trains, plan}, cluster_);
+    if (state.cpu_share < 1) state.rate *= std::pow(state.cpu_share, job.cpu_scaling);
     state.saved = now_;
     if (state.finish != never) finishes_.erase({state.finish, id});
     state.finish = never;
@@ -125,9 +135,10 @@ void Simulation::train(int id, std::vector<GpuShare> parts, int plan) {
     const double time = steps_time(id, state.rate);
     constexpr double longest = 4e18;
     if (time + static_cast<double>(now_) > longest)
-        throw failure("job '{}' would not finish in 100,000 years", jobs_[id].name);
+        throw failure("job '{}' would not finish in 100,000 years", job.name);
     state.finish = now_ + static_cast<Time>(time);
     finishes_.insert({state.finish, id});
+    if (rules_.observe > 0 && job.truth) push(now_ + rules_.observe, Kind::observed, id);
 }
 
 // The job trains with none of its GPUs.
@@ -145,9 +156,9 @@ void Simulation::set_changing(int id, bool changing) {
 }
 
 void Simulation::push(Time time, Kind kind, int subject, std::vector<GpuShare> parts) {
-    const bool outage = kind == Kind::down || kind == Kind::up;
-    if (!outage) ++timers_;
-    events_.push({time, kind, subject, outage ? 0 : states_[subject].version, std::move(parts), order_++});
+    if (is_timer(kind)) ++timers_;
+    const std::uint32_t version = is_timer(kind) ? states_[subject].version : 0;
+    events_.push({time, kind, subject, version, std::move(parts), order_++});
 }
 
 // Has the job train as it was told after `delay`.
@@ -182,6 +193,7 @@ void Simulation::start(int id, Grant grant, double cpu_share) {
     if (result.start == never) result.start = now_;
     set_changing(id, true);
     const ChangeCost cost = start_cost(id, state.target);
+    state.lost.clear();
     if (result.stops > 0) result.paused += cost.delay;
     result.moved += cost.bytes;
     make_ready(id, cost.delay);
@@ -257,6 +269,7 @@ void Simulation::leave(int id) {
 void Simulation::give_back(int id, std::vector<GpuShare> parts) {
     State& state = states_[id];
     soon_.give(needs(id), parts);
+    for (const GpuShare& part : parts) soon_.settle(part.host);
     if (rules_.delays.release == 0) return released(id, parts);
     state.leaving = sum_of(state.leaving, parts);
     ++changes_;
@@ -268,6 +281,7 @@ void Simulation::released(int id, const std::vector<GpuShare>& parts) {
     states_[id].held = difference_of(states_[id].held, parts);
     charge(id, -count(parts));
     pool_.give(needs(id), parts);
+    for (const GpuShare& part : parts) pool_.settle(part.host);
     results_.end = std::max(results_.end, now_);
 }
 

@@ -67,6 +67,10 @@ public:
     std::optional<Grant> place(int id, int gpus, double cpu_share = 1) const;
     /// Whether the quota of its tenant lets a job have `gpus` GPUs.
     bool within_quota(int id, int gpus) const;
+    /// GPUs of a host that is up; 0 of others.
+    int usable(int host) const { return pool_.up(host) ? capacity_[host] : 0; }
+    /// GPUs of all hosts that are up.
+    int usable() const;
 
     /// Gives a waiting job what is free, for good with a share of the cores that it asks for. This and change() throw
     /// Error for fewer or more GPUs than the job may have.
@@ -86,11 +90,11 @@ public:
     Results run(Policy& policy, const std::function<void(int)>& progress = {});
 
 private:
-    enum class Kind { ready, shrunk, released, down, up };
+    enum class Kind { ready, shrunk, released, observed, down, up, scripted };
     struct Event {
         Time time;
         Kind kind;
-        int subject;  // job or host
+        int subject;  // job, host, or number in the script
         std::uint32_t version;
         std::vector<GpuShare> parts;
         std::uint64_t order;
@@ -103,7 +107,9 @@ private:
         std::vector<GpuShare> held;     // with GPUs that it is about to lose
         std::vector<GpuShare> leaving;  // of these, those that are given back soon
         std::vector<GpuShare> trains;
-        Grant left;  // what it had when it was stopped; empty where a failure took it
+        Grant left;             // what it had when it was stopped; empty where a failure took it, and its state
+        std::vector<int> lost;  // hosts of `left` that failed, if the others have all its state
+        double unsaved = 0;     // work since its last checkpoint, which it loses only with its last replica
         double remaining = 0;
         double rate = 0;
         double cpu_share = 1;  // of the cores that it asks for
@@ -126,6 +132,16 @@ private:
     void change_behind(int id, std::vector<GpuShare> fewer);
     ChangeCost start_cost(int id, const Grant& grant) const;
     void host_down(int host);
+    void lose_host(int id, int host);
+    void lose_replica(int id, int host);
+    void scripted(const ScriptedEvent& event);
+    void set_host_gpus(int host, int gpus);
+    void take_back();
+    void set_job(const ScriptedEvent& event);
+    void set_cpus(int id, double cpus);
+    void cut(int id, std::vector<GpuShare> parts);
+    void observed(int id);
+    static bool is_timer(Kind kind) { return kind < Kind::down; }
     void account(int id);
     void train(int id, std::vector<GpuShare> parts, int plan);
     void idle(int id);
@@ -142,6 +158,7 @@ private:
     Time round_after(Time time) const;
 
     const Cluster& cluster_;
+    std::vector<TraceJob> own_jobs_;  // where a script changes them
     std::span<const TraceJob> jobs_;
     const Rules& rules_;
     GpuPool pool_, soon_;
@@ -149,17 +166,22 @@ private:
     std::vector<int> waiting_, running_;
     std::set<std::pair<Time, int>> finishes_;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-    std::vector<int> used_;  // GPUs of each tenant's guaranteed jobs
-    std::vector<int> down_;  // outages of each host
+    std::vector<int> used_;            // GPUs of each tenant's guaranteed jobs
+    std::vector<int> down_;            // outages of each host
+    std::vector<int> capacity_;        // GPUs of each host
+    std::vector<int> short_hosts_;     // of which a script has just changed the GPUs
+    Freedom freedom_ = Freedom::none;  // of the policy
+    bool resizes_ = false;
     Results results_;
     Time now_ = 0;
     Time wake_ = never;  // the next call of the policy that is due
     int next_arrival_ = 0;
     int finished_ = 0;
     int changes_ = 0;
-    int timers_ = 0;      // events that are no outages
-    int idle_calls_ = 0;  // one after another that did nothing while nothing ran
-    bool dirty_ = false;  // something has happened that the policy does not know
+    int timers_ = 0;         // events that are no outages
+    int idle_calls_ = 0;     // one after another that did nothing while nothing ran
+    bool outdated_ = false;  // what the policy has computed
+    bool dirty_ = false;     // something has happened that the policy does not know
     std::uint64_t order_ = 0;
     std::uint64_t actions_ = 0;
 };

@@ -17,6 +17,7 @@
 #include "formats/files/profile/runs_table.hpp"
 #include "formats/files/profile/throughput_file.hpp"
 #include "formats/files/trace/cluster_file.hpp"
+#include "formats/files/trace/events_file.hpp"
 #include "formats/files/trace/models_file.hpp"
 #include "formats/files/trace/outages_file.hpp"
 #include "formats/files/trace/trace_file.hpp"
@@ -199,6 +200,12 @@ void outages_file(std::string_view bytes) {
     formats::parse_outages(bytes, "outages.csv", formats::read_cluster("8x4:K80"));
 }
 
+void events_file(std::string_view bytes) {
+    std::vector<TraceJob> jobs(1);
+    jobs[0].name = "late", jobs[0].gpus = jobs[0].least = jobs[0].most = 2;
+    formats::parse_events(bytes, "events.csv", formats::read_cluster("1x4"), jobs);
+}
+
 // What has been written once, with rounded figures, must be read and written as the same.
 void hardware(std::string_view bytes) {
     const auto again = [](std::string_view text) {
@@ -272,6 +279,7 @@ std::span<const Entry> entries() {
         Entry{"cluster", cluster_file},
         Entry{"models", models_file},
         Entry{"outages", outages_file},
+        Entry{"events", events_file},
         Entry{"runs", runs},
         Entry{"columns", columns},
         Entry{"hardware", hardware},

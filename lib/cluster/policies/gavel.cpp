@@ -37,6 +37,15 @@ public:
         simulation.wake(next);
     }
 
+    void forget() override {
+        counts_.clear();
+        classes_ = {};
+        classes_of_.clear();
+        sizes_.clear();
+        jobs_.clear();
+        known_.clear();
+    }
+
 private:
     static constexpr Time shortest = 360 * second;
 
@@ -201,8 +210,7 @@ private:
     static int usable(const Simulation& simulation, int kind) {
         int gpus = 0;
         for (std::size_t host = 0; host < simulation.cluster().hosts.size(); ++host)
-            if (simulation.cluster().hosts[host].kind == kind && simulation.pool().up(static_cast<int>(host)))
-                gpus += simulation.cluster().hosts[host].gpus;
+            if (simulation.cluster().hosts[host].kind == kind) gpus += simulation.usable(static_cast<int>(host));
         return gpus;
     }
 

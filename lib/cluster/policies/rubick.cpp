@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace tpx {
 namespace {
@@ -38,21 +39,31 @@ public:
                 if (simulation.job(id).guaranteed == guaranteed) admit(draft, id);
         if (variant_.resources && draft.pool().free() > 0) grow(draft);
         carry_out(simulation, draft);
+        if (variant_.plans && std::exchange(replan_, false)) choose_plans(simulation);
         if (wake_ != never) simulation.wake(wake_);
     }
 
+    void forget() override {
+        curves_.clear();
+        facts_.clear();
+        rates_.clear();
+        replan_ = true;
+    }
+
+    bool resizes() const override { return variant_.resources; }
+
+    Freedom freedom() const override {
+        if (variant_.plans) return Freedom::plans;
+        return variant_.resources ? Freedom::resources : Freedom::none;
+    }
+
 private:
-    // What does not change about a job.
+    // What does not change about a job, unless everything is forgotten.
     struct Facts {
         double asked = 0;  // its rate with what it asks for
         int need = 0;      // GPUs that it keeps once it runs; 0: it may be stopped
         int start = 0;     // GPUs that it starts with, before it grows
     };
-
-    Freedom freedom() const {
-        if (variant_.plans) return Freedom::plans;
-        return variant_.resources ? Freedom::resources : Freedom::none;
-    }
 
     // What jobs with the same rates share.
     const void* family(const TraceJob& job) const {
@@ -279,6 +290,26 @@ private:
         return false;
     }
 
+    // After rates have changed, running jobs may be faster under other plans on the GPUs that they have.
+    void choose_plans(Simulation& simulation) {
+        const std::vector<int> running = simulation.running();
+        for (const int id : running) {
+            if (simulation.changing(id)) {
+                replan_ = true;  // there is a next call when it is ready
+                continue;
+            }
+            const TraceJob& job = simulation.job(id);
+            Grant with = simulation.grant(id);
+            const double now = job.speed->rate(with, simulation.cluster());
+            with.plan = plan_for(job, with, simulation.cluster(), freedom());
+            if (job.speed->rate(with, simulation.cluster()) <= least_gain * now) continue;
+            if (worth_changing(simulation, id, simulation.change_delay(id, with)))
+                simulation.change(id, with);
+            else
+                replan_ = true;
+        }
+    }
+
     // First those who lose GPUs; who is to get some that are not back yet is decided again when they are.
     void carry_out(Simulation& simulation, const GrantDraft& draft) {
         for (const auto& [id, grant] : draft.changed()) {
@@ -311,6 +342,7 @@ private:
     std::vector<Facts> facts_;
     std::map<std::pair<const void*, HostShape>, double> rates_;
     std::optional<int> spare_;  // in the present decision
+    bool replan_ = false;       // rates have changed since plans were chosen
     Time wake_ = never;
 };
 

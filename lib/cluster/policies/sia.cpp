@@ -27,6 +27,13 @@ public:
         simulation.wake(next_);
     }
 
+    void forget() override {
+        configurations_.clear();
+        next_ = 0;
+    }
+
+    bool resizes() const override { return true; }
+
 private:
     static constexpr Time round = 60 * second;
     static constexpr double power = -0.5;
@@ -87,7 +94,8 @@ private:
             most += std::ranges::max(all.back(), {}, &Choice::gpus).gpus;
         }
         wanted_.clear();
-        most <= simulation.cluster().gpus() ? want_all(ids, all) : want_best(ids, all, simulation.cluster().gpus());
+        const int gpus = simulation.usable();
+        most <= gpus ? want_all(ids, all) : want_best(ids, all, gpus);
         free_unwanted(simulation);
     }
 

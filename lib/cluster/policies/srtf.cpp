@@ -19,6 +19,8 @@ public:
         run_in_order(simulation, order);
     }
 
+    void forget() override { rates_.clear(); }
+
 private:
     // The rate with all GPUs on hosts of the job's own kind, or the first.
     double asked_rate(const Simulation& simulation, int id) {

@@ -30,6 +30,13 @@ public:
         }
     }
 
+    void forget() override {
+        wishes_.clear();
+        can_run_.clear();
+    }
+
+    bool resizes() const override { return true; }
+
 private:
     struct Wish {
         int id;
@@ -152,7 +159,7 @@ private:
 
     // Who has how many from now on.
     void decide(Simulation& simulation) {
-        const int gpus = usable(simulation);
+        const int gpus = simulation.usable();
         std::vector<int> ids = simulation.running();
         sort_by_name(simulation, ids);
         const std::size_t running = ids.size();
@@ -188,14 +195,6 @@ private:
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (shares[i] != simulation.grant(ids[i]).gpus()) wishes_.push_back({ids[i], shares[i]});
         }
-    }
-
-    // GPUs of hosts that are up.
-    static int usable(const Simulation& simulation) {
-        int gpus = 0;
-        for (std::size_t host = 0; host < simulation.cluster().hosts.size(); ++host)
-            if (simulation.pool().up(static_cast<int>(host))) gpus += simulation.cluster().hosts[host].gpus;
-        return gpus;
     }
 
     std::deque<int> events_;                       // that are to be looked at: jobs that came, and departures

@@ -2,6 +2,7 @@
 #include "formats/files/trace/trace_file.hpp"
 
 #include "formats/files/trace/cluster_file.hpp"
+#include "formats/files/trace/events_file.hpp"
 #include "formats/files/trace/models_file.hpp"
 #include "formats/files/trace/outages_file.hpp"
 #include "formats/rules/rules.hpp"
@@ -280,6 +281,43 @@ TEST_CASE("outages name hosts of the cluster and end after they begin") {
     CHECK(bad("host,begin,end\nn0,2,2\n") == "o:2: column 'end': it is not after the begin");
     CHECK(bad("host,begin,end\nn0,-2,2\n") == "o:2: column 'begin': -2 is not from 0 to 1e+09");
     CHECK(bad("machine,begin\nn0,2\n") == "o: no column 'host' in it");
+}
+
+TEST_CASE("events change GPUs of hosts, or limits of jobs that stay possible") {
+    const Cluster cluster = read_cluster("2x4");
+    std::vector<TraceJob> jobs(2);
+    jobs[0].name = "rigid", jobs[0].gpus = jobs[0].least = jobs[0].most = 2;
+    jobs[1].name = "elastic", jobs[1].gpus = 2, jobs[1].most = 8;
+    const auto read = [&](const std::string& rows) {
+        return parse_events("time,host,job,gpus,min_gpus,max_gpus,cpus\n" + rows, "e", cluster, jobs);
+    };
+    const std::vector<ScriptedEvent> script = read("20,n1,,0,,,\n10,,rigid,4,,,\n30,,elastic,,,4,8\n");
+    REQUIRE(script.size() == 3);
+    CHECK(script[0].job == 0);
+    CHECK(script[0].least == 4);
+    CHECK(script[0].most == 4);
+    CHECK(script[1].host == 1);
+    CHECK(script[1].time == 20 * second);
+    CHECK(script[1].gpus == 0);
+    CHECK_FALSE(script[2].gpus);
+    CHECK(script[2].most == 4);
+    CHECK(script[2].cpus == 8);
+    const auto bad = [&](const std::string& rows) {
+        try {
+            read(rows);
+        } catch (const Error& error) {
+            return std::string{error.what()};
+        }
+        return std::string{};
+    };
+    CHECK(bad("1,n9,,1,,,\n") == "e:2: column 'host': the cluster has no host 'n9'");
+    CHECK(bad("1,n0,,5,,,\n") == "e:2: column 'gpus': host 'n0' has 4 GPUs in the cluster");
+    CHECK(bad("1,,other,5,,,\n") == "e:2: column 'job': the trace has no job 'other'");
+    CHECK(bad("1,n0,rigid,1,,,\n") == "e:2: column 'host': either host or job is needed");
+    CHECK(bad("1,,elastic,,,,\n") == "e:2: column 'gpus': a change of a job needs gpus, min_gpus, max_gpus or cpus");
+    CHECK(
+        bad("5,,elastic,,,4,\n9,,elastic,6,,,\n") ==
+        "e:3: column 'gpus': job 'elastic' would request 6 GPUs and may have 1 to 4; give gpus, min_gpus and max_gpus");
 }
 
 // Why a text is no trace.
