@@ -21,22 +21,21 @@ StoreCheck check_sizes(const Managed& run) {
     return check_state(run.comm, run.host, run.team, run.store, run.survey, 1, nullptr, CheckFiles::by_size);
 }
 
-bool checks_meanwhile(const MigrateRequest& options) {
+bool checks_during_move(const MigrateRequest& options) {
     return options.within.empty() && !options.prune && options.background_rate.empty();
 }
 
-void require_undamaged(const Managed& run) {
+void finish_check(const Managed& run) {
     if (run.check == nullptr) return;
-    const StoreCheck& check = run.check->finish(run.comm, run.signal());
-    if (!check.notes.empty()) throw DamagedState{check};
+    if (const StoreCheck* damage = run.check->finish(run.comm, run.signal())) throw DamagedState{*damage};
 }
 
-void require_undamaged(const Managed& run, const mpi::Comm& owners, PartialDirectory& partial) {
+void finish_check_or_discard(const Managed& run, const mpi::Comm& owners, PartialDirectory& partial) {
     try {
-        require_undamaged(run);
+        finish_check(run);
     } catch (const DamagedState&) {
         mpi::all_or_none(run.comm, [&] {
-            const std::string fault = owners.rank() == 0 ? partial.discard() : "";
+            const std::string fault = owners.rank() == 0 ? partial.remove() : "";
             if (!fault.empty()) throw failure("{}", fault);
         });
         throw;

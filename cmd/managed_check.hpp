@@ -9,7 +9,7 @@
 #include <iterator>
 #include <utility>
 
-// How tpx migrate --store compares the current state with its checksums: before it moves the state, or meanwhile.
+// How tpx migrate --store compares the current state with its checksums, before or while it moves the state.
 namespace tpx::cli {
 
 /// Thrown on all ranks if damaged files of the current state are found while it moves: the migration must be planned
@@ -27,36 +27,36 @@ StoreCheck check_current(const Managed& run);
 /// Compares the sizes of the files of the current state with the manifest. Collective.
 StoreCheck check_sizes(const Managed& run);
 
-/// Whether the current state is compared with its checksums while it moves, with a RunningStateCheck: not if it must be
-/// known to be intact before, or if reads have a limit.
-bool checks_meanwhile(const MigrateRequest& options);
+/// Whether the current state is compared with its checksums during the move. False with --prune and --within, which
+/// need an intact state first, and with --background-rate, which limits reads.
+bool checks_during_move(const MigrateRequest& options);
 
 /// How many threads of each rank compare files. Collective.
 int threads_of_check(const Managed& run);
 
-/// Waits for the check that runs meanwhile, if there is one, and throws DamagedState if it has found damaged files.
+/// Waits for the check during the move, if there is one, and throws DamagedState if it has found damaged files.
 /// Collective.
-void require_undamaged(const Managed& run);
+void finish_check(const Managed& run);
 
-/// The same for files in `partial`, which some of the ranks, `owners`, write together. If damaged files were read,
-/// removes `partial`, also if an earlier run has written to it. Collective.
-void require_undamaged(const Managed& run, const mpi::Comm& owners, PartialDirectory& partial);
+/// The same, after files were written in `partial` by the ranks `owners` together: if there is damage, removes
+/// `partial`, also if an earlier run has written to it. Collective.
+void finish_check_or_discard(const Managed& run, const mpi::Comm& owners, PartialDirectory& partial);
 
-/// Whether `error` can come from reading damaged files: not if the command line is wrong, which the user wants to know
-/// soon, if a signal asked to stop, or if the output is in place.
+/// Whether `error`, of planning or reading, can come from damaged files. False for usage errors, which the user wants
+/// to know soon, and for stop requests.
 inline bool can_be_damage(const Error& error) {
-    const Exit others[] = {Exit::usage, Exit::resumable, Exit::interrupted, exit_after_commit};
+    const Exit others[] = {Exit::usage, Exit::resumable, Exit::interrupted};
     return std::ranges::find(others, error.exit()) == std::end(others);
 }
 
-/// Runs `body`. If it fails although nothing asked to stop, and the check that runs meanwhile has found damaged files,
-/// throws DamagedState instead. Collective.
-template <class Body>
-decltype(auto) naming_damage(const Managed& run, Body&& body) {
+/// Runs `plan`, which reads the current state. If it fails and the check finds damaged files, throws DamagedState
+/// instead. Collective.
+template <class Plan>
+decltype(auto) replanned_on_damage(const Managed& run, Plan&& plan) {
     try {
-        return body();
+        return plan();
     } catch (const mpi::AgreedError& error) {
-        if (can_be_damage(error)) require_undamaged(run);
+        if (can_be_damage(error)) finish_check(run);
         throw;
     }
 }

@@ -24,7 +24,7 @@ struct Managed {
     StoreSurvey survey;
     Pace* pace = nullptr;                        ///< limits the rates of --export; null: no limit
     std::optional<StopSignals>* stop = nullptr;  ///< what asks this run to stop; null or empty: nothing is noticed
-    RunningStateCheck* check = nullptr;          ///< compares the current state meanwhile; null: it was compared
+    CheckDuringMove* check = nullptr;            ///< of the current state; null if it was checked before the move
 
     /// The signal that asks to stop, for ExecOptions::cancelled; null if none is noticed.
     const std::atomic<int>* signal() const { return stop != nullptr && *stop ? &(*stop)->signal() : nullptr; }

@@ -100,18 +100,23 @@ std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest
     return members;
 }
 
-/// make_files() in `partial`, which the ranks `owners` write together, from a state that is not damaged. Collective.
-Made make_from_intact(const Managed& run, const HostRun& host_run, const mpi::Comm& owners, PartialDirectory& partial,
-                      const ReadRecord& record, const ExecOptions& exec) {
+/// make_files() in `partial`, which the ranks `owners` write together, and the check of what it reads. Collective.
+Made make_and_check(const Managed& run, const HostRun& host_run, const mpi::Comm& owners, PartialDirectory& partial,
+                    const ReadRecord& record, const ExecOptions& exec) {
     Made made;
     try {
         if (run.check != nullptr) mpi::all_or_none(run.comm, [&] { run.check->start(); });
         made = make_files(host_run, partial.path(), record, exec);
     } catch (const mpi::AgreedError& error) {
-        if (can_be_damage(error)) require_undamaged(run, owners, partial);
+        if (can_be_damage(error)) {
+            try {
+                finish_check_or_discard(run, owners, partial);
+            } catch (const mpi::AgreedError&) {  // the first error says more
+            }
+        }
         throw;
     }
-    require_undamaged(run, owners, partial);
+    finish_check_or_discard(run, owners, partial);
     return made;
 }
 
@@ -170,7 +175,7 @@ MigrateDone stage(const Managed& run, const ManagedJob& job, const std::vector<b
     FileCrcs crcs{part->draft};
     exec.file_crcs = &crcs;
     return keeping(*partial, [&] {
-        const Made made = make_from_intact(run, host_run, run.host, *partial, record, exec);
+        const Made made = make_and_check(run, host_run, run.host, *partial, record, exec);
         together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.give_names(); });
         // `crcs` lacks what earlier runs wrote.
         add_checksums(host_run, partial->path(), made.report.bytes_kept == 0 ? &crcs : nullptr, exec.threads, manifest);
@@ -228,7 +233,7 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
         out.note("an earlier run has written all files of the new state: only the switch remained");
     else
         result.done = stage(run, job, members, record, request, result.manifest, patience);
-    if (run.check != nullptr) run.check->cancel();
+    if (run.check != nullptr) run.check->skip();
     patience.set_end("; run the same command to end the switch", exit_after_commit);
     try {
         switch_stores(run.comm, run.team, run.store,
@@ -263,7 +268,7 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
     exec.journal = journal_of_host(run, partial, request);
     const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
     return keeping(partial, [&] {
-        const Made made = make_from_intact(run, host_run, run.comm, partial, record, exec);
+        const Made made = make_and_check(run, host_run, run.comm, partial, record, exec);
         together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
         patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
         const Published published = job.migration.target.format->is_one_file

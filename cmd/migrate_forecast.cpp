@@ -36,7 +36,7 @@ double longest_read(const std::vector<std::uint64_t>& bytes, const std::vector<H
 }
 
 /// What a host receives is also written to its inbox, and read from there; `checked` is what each host compares
-/// meanwhile, empty if nothing.
+/// during the move, empty if nothing.
 Forecast::Bottleneck bottleneck(const Change& change, const std::vector<Host>& hosts,
                                 const std::vector<std::uint64_t>& checked, HostRates& rates) {
     Forecast::Bottleneck longest;
@@ -86,12 +86,12 @@ Forecast forecast_of(const Migration& job, const MigrateRequest& options, const 
         host.disk_write = std::min(host.disk_write.value_or(default_rates.disk_write), *disk_limit);
     }
     const std::vector<std::uint64_t> stored = bytes_of_hosts(job);
-    const bool meanwhile = checks_meanwhile(options);
-    if (!meanwhile) forecast.check_seconds = longest_read(checked, hosts, rates);
+    const bool during_move = checks_during_move(options);
+    if (!during_move) forecast.check_seconds = longest_read(checked, hosts, rates);
     // The metadata in stores come to rank 0, which plans; the other ranks plan after it, all at the same time.
     const bool is_planned_twice = forecast.metadata.reads > 0 && hosts.size() > 1;
     forecast.plan_seconds = job.planning.seconds * (is_planned_twice ? 2 : 1);
-    forecast.move = bottleneck(job.change, hosts, meanwhile ? checked : std::vector<std::uint64_t>{}, rates);
+    forecast.move = bottleneck(job.change, hosts, during_move ? checked : std::vector<std::uint64_t>{}, rates);
     if (manifest != nullptr) {
         forecast.manifest_bytes = formats::to_text(*manifest).size();
     }

@@ -4,6 +4,7 @@
 #include "cmd/data_copies.hpp"
 #include "cmd/managed_check.hpp"
 #include "cmd/managed_dry_run.hpp"
+#include "cmd/managed_end.hpp"
 #include "cmd/managed_request.hpp"
 #include "cmd/managed_source.hpp"
 #include "cmd/managed_target.hpp"
@@ -13,10 +14,8 @@
 #include "cmd/migrate_leaving.hpp"
 #include "cmd/migrate_report.hpp"
 #include "cmd/migrate_run.hpp"
-#include "cmd/positive.hpp"
 #include "cmd/prune_stores.hpp"
 #include "cmd/ranks.hpp"
-#include "cmd/staged_state.hpp"
 #include "cmd/store_locks.hpp"
 #include "cmd/store_switch.hpp"
 #include "formats/driver.hpp"
@@ -66,68 +65,6 @@ void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
                           after > 0 ? fmt::format("vn={}", after) : "no virtual nodes", before);
 }
 
-/// The data position in the current state, which a host that has this state reads; null if there is none. Collective.
-nlohmann::ordered_json current_position(const Managed& run) {
-    const auto host = std::ranges::find(run.survey.has_current, true) - run.survey.has_current.begin();
-    if (host == std::ssize(run.survey.has_current)) return nullptr;
-    const int reader = run.team.rank_of_host[static_cast<std::size_t>(host)];
-    std::string text = "null";
-    mpi::all_or_none(run.comm, [&] {
-        if (run.comm.rank() != reader) return;
-        const auto position = formats::read_data_position(run.store.state(state_name(*run.survey.manifest)));
-        if (position) text = to_json(*position).dump();
-    });
-    mpi::broadcast(run.comm, text, reader);
-    return nlohmann::ordered_json::parse(text);
-}
-
-CurrentRanks current_ranks(const Managed& run) {
-    CurrentRanks ranks{.batch = positive(run.options.plan.batch, "--batch", 0), .position = current_position(run)};
-    if (run.options.assigned) ranks.batch = run.options.assigned->batch;
-    if (!ranks.position.is_null()) ranks.batch = ranks.position.at("global_batch");
-    ranks.places = rank_places(*run.survey.manifest, run.team.hosts, ranks.batch);
-    return ranks;
-}
-
-void hold(const Managed& run, const formats::Manifest& manifest, const RankPlaces& places, HeldState state,
-          Output& out) {
-    if (run.stop != nullptr) run.stop->reset();  // hold_state() notices signals on its own
-    hold_state(run.comm, run.options, run.team, run.store.state(state_name(manifest)), places, state, out);
-}
-
-/// Removes damaged records, which a change would have replaced, of hosts that rejoin.
-void remove_damaged_records(const Managed& run) {
-    mpi::all_or_none(run.comm, [&] {
-        if (run.host.rank() == 0 && !run.options.rejoin.empty() && !run.options.dry_run)
-            run.store.remove_damaged_records();
-    });
-}
-
-Exit end_without_change(const Managed& run, Output& out) {
-    remove_damaged_records(run);
-    if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current, out);
-    CurrentRanks ranks = current_ranks(run);
-    ranks.data_store = run.options.data_store;
-    ranks.data_copies = copy_data_of_current(run, ranks.position, ranks.places ? &*ranks.places : nullptr);
-    if (const std::string hosts = hosts_with_staging(run); !hosts.empty() && !run.options.prune)
-        out.note(
-            "staging of {} contains what an unfinished change left; the command of this change continues it, and "
-            "another change or --prune removes it",
-            hosts);
-    mpi::all_or_none(run.comm, [&] {
-        report_current(run.options.store, *run.survey.manifest, ranks, out);
-        out.finish();
-    });
-    if ((run.options.hold.empty() && run.options.plan.launch.empty()) || run.options.dry_run) return Exit::success;
-    if (!ranks.places)
-        throw mpi::AgreedError{
-            failure("{}: some ranks of the state have no device on these hosts, as {} requires; use --to to place them",
-                    run.options.store, run.options.hold.empty() ? "--launch" : "--hold")};
-    write_launch(run.comm, run.options, *ranks.places, {run.options.store + "/current", run.options.data_store});
-    hold(run, *run.survey.manifest, *ranks.places, HeldState::unchanged, out);
-    return Exit::success;
-}
-
 Exit export_state(const Managed& run, ManagedJob& job, const ReadRecord& record, Patience& patience, Output& out,
                   std::chrono::steady_clock::time_point start) {
     const double rate = run.pace == nullptr ? 0 : run.pace->rate() * run.host.size();
@@ -170,7 +107,7 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     const std::string unreported = report_done(run.comm, job.migration, places, made.done, out, &made.manifest);
     if (fault.empty()) fault = unreported;
     write_launch(run.comm, run.options, rank_places(job.migration), {places.state, places.data_store});
-    hold(run, made.manifest, rank_places(job.migration), HeldState::written, out);
+    hold_managed(run, made.manifest, rank_places(job.migration), HeldState::written, out);
     require_reported(fault, places.state);
     return Exit::success;
 }
@@ -219,25 +156,25 @@ Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, std::
     std::optional<ManagedJob> planned;
     if (options.plan.to == "auto") {
         options.plan.from = run.survey.manifest->layout;
-        planned = plan_from_stores(run, check, purpose, *record, out);
+        planned = replanned_on_damage(run, [&] { return plan_from_stores(run, check, purpose, *record, out); });
         std::string layout = to_string(planned->migration.target.layout);
         mpi::broadcast(run.comm, layout);  // other ranks may not have planned
         options.plan.to = layout;          // so that the request names the layout
     }
     const std::string request = digest_of_request(run);
-    if (!exports && is_done(run, check, request)) require_undamaged(run);
+    if (!exports && is_done(run, check, request)) finish_check(run);
     if (is_current(run, check, request, out) && !exports) return end_without_change(run, out);
     for (const std::string& note : check.notes) out.note("{}", note);
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
     const std::optional<SavedFromLeaving> saved = save_from_leaving_hosts(run, check, patience, out, start);
-    if (saved && saved->done) {  // of the files of the saved state, as if the same command ran again after a crash
+    if (saved && saved->done) {  // from here on, of the saved state, as a rerun after a crash would record it
         record.reset();
         record.emplace();
     }
     const bool is_planned = planned && !saved;
-    ManagedJob job = is_planned ? std::move(*planned)
-                                : plan_from_stores(run, check, purpose, *record, out,
-                                                   saved ? saved->files : std::vector<StoredFile>{});
+    ManagedJob job = is_planned ? std::move(*planned) : replanned_on_damage(run, [&] {
+        return plan_from_stores(run, check, purpose, *record, out, saved ? saved->files : std::vector<StoredFile>{});
+    });
     if (planned && saved) job.migration.choice = planned->migration.choice;
     if (saved) {
         job.migration.leaving = saved->plan;
@@ -263,19 +200,17 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     if (!exports) keep_replicas(run, options, out);
     if (!exports) keep_virtual_nodes(run, options);
     std::optional<ReadRecord> record{std::in_place};
-    const bool meanwhile = damaged == nullptr && !options.dry_run && checks_meanwhile(options);
-    // The files are in `record` in each case, so that a change that is continued was made from the same files.
-    StoreCheck check = meanwhile || damaged != nullptr ? check_sizes(run) : check_current(run);
+    const bool during_move = damaged == nullptr && !options.dry_run && checks_during_move(options);
+    // check_sizes() adds the files to `record`, so a continued change has read the same files.
+    StoreCheck check = during_move || damaged != nullptr ? check_sizes(run) : check_current(run);
     if (damaged != nullptr) check = *damaged;
-    std::optional<RunningStateCheck> running;
-    if (meanwhile && check.lost_tensors.empty()) {
-        running.emplace(run.host, run.team, run.store, run.survey, threads_of_check(run));
+    std::optional<CheckDuringMove> running;
+    if (during_move && check.lost_tensors.empty()) {
+        running.emplace(run.host, run.team, run.store, run.survey, check, threads_of_check(run));
         run.check = &*running;
     }
-    return naming_damage(run, [&] {
-        if (options.position) check_position_stays(run, current_position(run));
-        return move_checked(run, options, std::move(check), record, patience, out, start);
-    });
+    if (options.position) check_position_stays(run, replanned_on_damage(run, [&] { return current_position(run); }));
+    return move_checked(run, options, std::move(check), record, patience, out, start);
 }
 
 }  // namespace

@@ -146,26 +146,33 @@ StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team&
     return combine(comm, team, survey, mine);
 }
 
-void RunningStateCheck::start() {
+void CheckDuringMove::start() {
     if (running_) return;
     running_.emplace([this](const std::atomic<bool>* cancelled) {
         faults_ = find_faults(host_, team_, store_, survey_, {.threads = threads_, .cancelled = cancelled});
     });
 }
 
-const StoreCheck& RunningStateCheck::finish(const mpi::Comm& comm, const std::atomic<int>* signal) {
-    if (found_) return *found_;
-    mpi::all_or_none(comm, [&] {
-        start();
-        running_->wait(signal);
-        running_->finish();
-    });
-    return found_.emplace(combine(comm, team_, survey_, faults_));
+const StoreCheck* CheckDuringMove::finish(const mpi::Comm& comm, const std::atomic<int>* signal) {
+    if (!is_finished_) {
+        is_finished_ = true;
+        mpi::all_or_none(comm, [&] {
+            start();
+            running_->wait(signal);
+            running_->finish();
+        });
+        found_ = combine(comm, team_, survey_, faults_);
+        std::erase_if(found_.notes, [&](const std::string& note) {
+            return std::ranges::find(known_.notes, note) != known_.notes.end();
+        });
+    }
+    return found_.notes.empty() ? nullptr : &found_;
 }
 
-void RunningStateCheck::cancel() {
+void CheckDuringMove::skip() {
     running_.reset();
-    found_.emplace();
+    is_finished_ = true;
+    found_ = {};
 }
 
 }  // namespace tpx::cli

@@ -32,32 +32,36 @@ StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team&
                        const StoreSurvey& survey, int threads, Pace* pace = nullptr,
                        CheckFiles how = CheckFiles::completely, const std::atomic<int>* signal = nullptr);
 
-/// The same comparison with checksums while the state moves: on other threads, without a limit of the rate. What is
-/// given must outlive it.
-class RunningStateCheck {
+/// The same comparison with checksums during the move, on other threads, without a limit of the rate. The arguments
+/// must outlive this object.
+class CheckDuringMove {
 public:
-    RunningStateCheck(const mpi::Comm& host, const Team& team, const NodeStore& store, const StoreSurvey& survey,
-                      int threads)
-        : host_{host}, team_{team}, store_{store}, survey_{survey}, threads_{threads} {}
+    /// `known` is what check_state() has found by size.
+    CheckDuringMove(const mpi::Comm& host, const Team& team, const NodeStore& store, const StoreSurvey& survey,
+                    StoreCheck known, int threads)
+        : host_{host}, team_{team}, store_{store}, survey_{survey}, known_{std::move(known)}, threads_{threads} {}
 
-    /// Begins to read, unless it has begun. Before that, the disk is left to those who plan.
+    /// Begins to read, unless it has begun. Called after planning, so that planning has the disk to itself.
     void start();
 
-    /// Waits for the comparison, and returns what all ranks have found. Throws an mpi::AgreedError if the number at
-    /// `signal`, which may be null, is that of a signal. Collective.
-    const StoreCheck& finish(const mpi::Comm& comm, const std::atomic<int>* signal);
+    /// Waits for the comparison, and returns what all ranks have found, with notes about what was not known; null if
+    /// there is no more damage than was known. Throws an mpi::AgreedError if the number at `signal`, which may be null,
+    /// is that of a signal. After an error, finds no damage. Collective.
+    const StoreCheck* finish(const mpi::Comm& comm, const std::atomic<int>* signal);
 
-    /// Ends the comparison because the new state is complete: from now on, finish() returns at once, without damage.
-    void cancel();
+    /// Ends the comparison because the new state is complete: from now on, finish() finds no damage.
+    void skip();
 
 private:
     const mpi::Comm& host_;
     const Team& team_;
     const NodeStore& store_;
     const StoreSurvey& survey_;
+    StoreCheck known_;
     int threads_;
     std::string faults_;
-    std::optional<StoreCheck> found_;
+    bool is_finished_ = false;
+    StoreCheck found_;
     std::optional<RunningCheck> running_;
 };
 

@@ -73,6 +73,11 @@ std::string PartialDirectory::discard() {
     return remove_tree(path_);
 }
 
+std::string PartialDirectory::remove() {
+    keep_ = false;
+    return discard();
+}
+
 Published PartialDirectory::commit_as(const std::string& file) {
     mpi::barrier(comm_);
     const fs::path fresh = file.empty() ? path_ : path_ / file;

@@ -93,6 +93,9 @@ public:
     /// that failed.
     std::string discard();
 
+    /// The same, also if the folder is to be kept: what earlier runs have written in it is wrong.
+    std::string remove();
+
     /// Leaves the folder for a later run of the same request.
     void keep() { keep_ = true; }
 

@@ -60,9 +60,10 @@ whole "$dcp" host0 host1 host2
 shard=$(find s/host1/current/ -name '*.distcp' -printf '%P\n' | head -n 1)
 truncate -s 100 "s/host1/current/$shard" || exit
 done_with "host 'host1': .*$shard: has 100 bytes" 3 3x2 --to fsdp=4
+[ "$(grep -c 'has 100 bytes' err)" -eq 1 ] || fail "moved the state twice because of damage that was known"
 whole "$dcp" host0 host1 host2
 
-# Damage that is found while the state moves: also of metadata, and of what an interrupted run has read. Nothing is left.
+# Damage that is found while the state moves, also of metadata: the state is moved again, and nothing is left.
 for file in .metadata __0_0.distcp; do
     for arguments in '--to fsdp=3' '--to auto' '--export exported'; do
         rm -rf s exported
