@@ -147,7 +147,7 @@ Checkpoint with_weights(const Checkpoint& checkpoint, const std::vector<Quantize
 }
 
 /// The name of the module that has `name`, with its dot; empty: none.
-std::string_view module_of(std::string_view name) {
+std::string_view enclosing_module(std::string_view name) {
     if (name.ends_with('.')) name.remove_suffix(1);
     const std::size_t dot = name.rfind('.');
     return dot == name.npos ? std::string_view{} : name.substr(0, dot + 1);
@@ -193,7 +193,7 @@ private:
     /// A weight of the innermost module that has an activation's scale and weights, if these are all of one layer and
     /// one expert; empty: there is none. KV caches have scales, but no weight of their own.
     std::string weight_near(std::string_view scale) const {
-        for (std::string_view module = module_of(scale); !module.empty(); module = module_of(module)) {
+        for (std::string_view module = enclosing_module(scale); !module.empty(); module = enclosing_module(module)) {
             const Meaning* near = nullptr;
             std::string name;
             for (auto at = numbers_.lower_bound(module); at != numbers_.end() && at->first.starts_with(module); ++at) {
