@@ -110,7 +110,7 @@ private:
 };
 
 /// Codes in words of 32 bits along rows, with a scale for each row.
-QuantizedModel::Store in_words(Index words) {
+QuantizedModel::Store in_row_words(Index words) {
     return [words](QuantizedModel& model, const std::string& module, const Shape& shape) {
         model.add(module + ".weight_packed", DType::i32, {shape[0], shape[1] == QuantizedModel::hidden ? 1 : words});
         model.add(module + ".weight_scale", DType::bf16, {shape[0], 1});
@@ -141,7 +141,7 @@ constexpr const char* gptq_settings =
 
 TEST_CASE("packed codes are split between words only") {
     const auto why = [](Index inner, Index words, const char* layout) {
-        QuantizedModel model{false, inner, "down_proj", in_words(words)};
+        QuantizedModel model{false, inner, "down_proj", in_row_words(words)};
         return why_codes_stay_whole(model.source(), to_layout(layout));
     };
     const std::string codes = "tensor 'model.layers.0.mlp.down_proj.weight_packed': ";
@@ -199,7 +199,7 @@ TEST_CASE("GPTQ's numbered groups stay whole along their own axis") {
 }
 
 TEST_CASE("a new degree of tensor parallelism inside experts counts") {
-    QuantizedModel model{true, 12, ".w2", in_words(2)};
+    QuantizedModel model{true, 12, ".w2", in_row_words(2)};
     Source source = model.source();
     source.layout = parse_layout("dp=2");
     const Target target = to_layout("dp=2,etp=2");
@@ -224,7 +224,7 @@ TEST_CASE("blocks of experts are detected by their codes") {
                              if (module.find(".experts.") == module.npos)
                                  made.add(module + ".weight", DType::bf16, shape);
                              else
-                                 in_words(2)(made, module, shape);
+                                 in_row_words(2)(made, module, shape);
                          }};
     const Source source = model.source();
     const Layout layout = parse_layout("dp=2,ep=2");
