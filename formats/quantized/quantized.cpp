@@ -2,6 +2,7 @@
 #include "formats/quantized/quantized.hpp"
 
 #include "formats/driver.hpp"
+#include "formats/quantized/activation_scales.hpp"
 #include "formats/quantized/quantization_settings.hpp"
 #include "formats/quantized/quantized_parts.hpp"
 #include "formats/quantized/weight_parts.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/quantized/weight_parts.hpp"
 
+#include "formats/quantized/activation_scales.hpp"
 #include "formats/quantized/quantization_settings.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "formats/quantized/quantized_parts.hpp"
