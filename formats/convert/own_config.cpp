@@ -111,23 +111,37 @@ std::size_t edits_between(std::string_view a, std::string_view b) {
     return row.back();
 }
 
+/// `word` without digits at its end, which tell versions apart.
+std::string_view without_version(std::string_view word) {
+    return word.substr(0, word.find_last_not_of("0123456789") + 1);
+}
+
+/// The known kind of layer that `word` misspells; empty: none. Short words of one letter's difference are others.
+std::string_view kind_meant(std::string_view word) {
+    const std::size_t most_typos = std::min<std::size_t>(word.size() / 4, word.size() > 12 ? 2 : 1);
+    const auto is_meant = [&](std::string_view kind) {
+        return without_version(word) != without_version(kind) && edits_between(word, kind) <= most_typos;
+    };
+    const auto found = std::ranges::find_if(kinds_of_layers, is_meant);
+    return found == kinds_of_layers.end() ? std::string_view{} : *found;
+}
+
 /// A word that is almost that of a known kind of layer is misspelled; others may be of a newer transformers.
 void check_words(std::string_view key, std::span<const ConfigValue> words, std::vector<std::string>& notes) {
     std::set<std::string> unknown;
     for (const ConfigValue& item : words) {
         const auto& word = std::get<std::string>(item);
-        const std::size_t most_typos = word.size() / 4;
-        const auto is_like = [&](std::string_view kind) { return edits_between(word, kind) <= most_typos; };
         if (std::ranges::find(kinds_of_layers, word) != kinds_of_layers.end()) continue;
-        if (std::ranges::any_of(kinds_of_layers, is_like))
-            throw failure("config.json contradicts itself: {} has '{}', which is no kind of layer that tpx knows{}",
-                          key, word, remedy);
+        if (const std::string_view meant = kind_meant(word); !meant.empty())
+            throw failure(
+                "config.json: unknown layer type '{}' in {}; did you mean '{}'? Correct config.json, or pass --set "
+                "KEY=VALUE",
+                word, key, meant);
         unknown.insert(word);
     }
     for (const std::string& word : unknown)
-        notes.push_back(fmt::format(
-            "config.json: {} has '{}', a kind of layer that tpx does not know; the tensors are those of the family",
-            key, word));
+        notes.push_back(
+            fmt::format("unknown layer type '{}' in {}; its tensors are read by the family's rules", word, key));
 }
 
 /// The lists of config.json must have a word for each layer; layers for multi-token prediction may have one, too.

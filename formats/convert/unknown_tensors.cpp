@@ -43,10 +43,7 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     // One element cannot be cut, so all ranks share it; but files of single ranks would have to tell which ranks do.
     const bool shared = !target.format->has_rank_names;
-    const auto splits_like_weight = [&](std::uint32_t t) {
-        const auto& part = reading.meanings[t].weight_part;
-        return part && part->can_split;
-    };
+    const auto splits_like_weight = [&](std::uint32_t t) { return reading.meanings[t].weight_part != nullptr; };
     const auto is_stuck = [&](std::uint32_t t) {
         return !splits_like_weight(t) && !reading.dialect->is_whole(tensors[t].name) &&
                (!shared || volume(tensors[t].shape) > 1);

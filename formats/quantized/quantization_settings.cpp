@@ -57,6 +57,12 @@ std::optional<DType> dtype_of(const Json& config) {
 
 }  // namespace
 
+bool is_quantization_setting(std::string_view key) {
+    return std::ranges::any_of(quantization_keys, [&](std::string_view section) {
+        return key.starts_with(section) && key.substr(section.size()).starts_with('.');
+    });
+}
+
 QuantizationSettings quantization_settings(const std::string& config_json) {
     const Json config = Json::parse(config_json, nullptr, false);
     const Json quantization = quantization_of(config);

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct QuantizationSettings {
     std::optional<DType> dtype;     ///< of the model
     std::optional<DType> asked;     ///< by the user, for values
 };
+
+/// Whether a setting of config.json, by its path ("quantization_config.bits"), is about quantization.
+bool is_quantization_setting(std::string_view key);
 
 /// Reads `config_json`, which may be empty.
 QuantizationSettings quantization_settings(const std::string& config_json);

@@ -2,6 +2,7 @@
 #include "formats/quantized/quantized.hpp"
 
 #include "formats/driver.hpp"
+#include "formats/quantized/activation_scales.hpp"
 #include "formats/quantized/quantization_settings.hpp"
 #include "formats/quantized/quantized_parts.hpp"
 #include "formats/quantized/weight_parts.hpp"
@@ -66,10 +67,6 @@ bool is_split(const Catalogue& catalogue) {
     });
 }
 
-bool is_quantization(const std::string& key) {
-    return key.starts_with("quantization_config.") || key.starts_with("compression_config.");
-}
-
 }  // namespace
 
 std::map<std::string, std::size_t> quantization_schemes(const Checkpoint& checkpoint) {
@@ -96,8 +93,8 @@ void dequantize(Source& source, std::optional<DType> dtype) {
     checkpoint.roles.clear();
     checkpoint.parameters.clear();
     Config config = source.reading.config;
-    std::erase_if(config, [](const auto& entry) { return is_quantization(entry.first); });
-    std::erase_if(checkpoint.config, [](const auto& entry) { return is_quantization(entry.first); });
+    std::erase_if(config, [](const auto& entry) { return is_quantization_setting(entry.first); });
+    std::erase_if(checkpoint.config, [](const auto& entry) { return is_quantization_setting(entry.first); });
     in_path(path, [&] { source.reading = read_by_names(checkpoint, source.families, config); });
     source.layout = detect_layout(checkpoint.catalogue, source.reading, cutting_of(checkpoint.format));
     source.has_computed_values = true;
@@ -135,7 +132,7 @@ bool needs_values(const Source& source, const Target& target) {
     if (target.dialect == "keep") return false;
     if (!target.dialect.empty() || target.format != source.checkpoint.format) return true;
     if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp &&
-        source.layout->ep == target.layout.ep)
+        source.layout->ep == target.layout.ep && expert_tp(*source.layout) == expert_tp(target.layout))
         return false;
     return !why_codes_stay_whole(source, target).empty();
 }

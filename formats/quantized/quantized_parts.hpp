@@ -4,7 +4,6 @@
 #include "formats/checkpoint.hpp"
 #include "formats/quantized/quantized.hpp"
 
-#include <cstdint>
 #include <vector>
 
 namespace tpx::formats {
@@ -12,9 +11,5 @@ namespace tpx::formats {
 /// The quantized weights of a checkpoint of any format, whose tensors may be split: names, shapes, blocks and the
 /// tensors that store them, without what is needed to compute values. Throws Error like quantized_tensors().
 std::vector<QuantizedTensor> placed_tensors(const Checkpoint& checkpoint);
-
-/// The numbers of stored tensors that are scales or zeros of activations or of the KV cache beside quantized weights,
-/// which weights do not need.
-std::vector<std::uint32_t> activation_scales(const Checkpoint& checkpoint);
 
 }  // namespace tpx::formats

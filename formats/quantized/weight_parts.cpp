@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/quantized/weight_parts.hpp"
 
+#include "formats/quantized/activation_scales.hpp"
+#include "formats/quantized/quantization_settings.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "formats/quantized/quantized_parts.hpp"
 #include "formats/state/roles.hpp"
@@ -14,7 +16,7 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <unordered_map>
+#include <string_view>
 
 namespace tpx::formats {
 namespace {
@@ -27,18 +29,28 @@ std::vector<int> matrix_axes(const QuantizedTensor& weight) {
     return axes;
 }
 
-/// Axis `axis` of a weight, `size` elements of which are packed into `stored` ones. Only as many elements as fill whole
-/// words can be separated from others.
-StoredAxis packed_axis(int axis, Index size, Index stored, int bits) {
-    constexpr int word_bits = 32;
-    const bool is_exact = stored > 0 && (size % stored == 0 || stored * word_bits == size * bits);
-    if (!is_exact) return {axis, std::max<Index>(size, 1), std::max<Index>(stored, 1)};
-    const Index common = std::gcd(size, stored);
-    return {axis, size / common, stored / common};
+/// An axis that is not split.
+StoredAxis whole_axis(int axis, Index size, Index stored) {
+    return {axis, std::max<Index>(size, 1), std::max<Index>(stored, 1)};
 }
 
-std::vector<StoredAxis> axes_of_codes(const QuantizedTensor& weight, const Shape& stored) {
+/// Axis `axis` of a weight, `size` elements of `bits` each of which are packed into `stored` words. Only as many
+/// elements as fill words can be separated from others; where the last word is padded, none can.
+StoredAxis packed_axis(int axis, Index size, Index stored, Index bits, Index word_bits) {
+    if (size == stored) return {axis, 1, 1};
+    const Index common = std::gcd(bits, word_bits);
+    const Index unit = word_bits / common, words = bits / common;
+    if (size % unit != 0 || size / unit * words != stored) return whole_axis(axis, size, stored);
+    return {axis, unit, words};
+}
+
+Index bits_of(DType dtype) { return 8 * static_cast<Index>(itemsize(dtype)); }
+
+std::vector<StoredAxis> axes_of_codes(const QuantizedTensor& weight, const Tensor& codes) {
+    const Shape& stored = codes.shape;
     const std::vector<int> axes = matrix_axes(weight);
+    Index word_bits = bits_of(codes.dtype);
+    for (int k = weight.shape.size(); k < stored.size(); ++k) word_bits *= stored[k];
     std::vector<StoredAxis> all;
     for (int k = 0; k < stored.size(); ++k) {
         if (k >= std::ssize(axes)) {  // the bytes of an MXFP4 block
@@ -46,7 +58,7 @@ std::vector<StoredAxis> axes_of_codes(const QuantizedTensor& weight, const Shape
             continue;
         }
         const int axis = axes[static_cast<std::size_t>(k)];
-        all.push_back(packed_axis(axis, weight.shape[axis], stored[k], weight.scaled.bits));
+        all.push_back(packed_axis(axis, weight.shape[axis], stored[k], weight.scaled.bits, word_bits));
     }
     return all;
 }
@@ -68,30 +80,40 @@ std::vector<StoredAxis> axes_of_scales(const QuantizedTensor& weight, const Shap
     return all;
 }
 
-/// What the tensors that `weight` is stored in have of it.
-std::map<std::uint32_t, std::vector<StoredAxis>> stored_parts(const Catalogue& catalogue,
-                                                              const QuantizedTensor& weight) {
-    std::map<std::uint32_t, std::vector<StoredAxis>> parts;
-    for (std::size_t k = 0; k < weight.sources.size(); ++k) {
-        const std::uint32_t number = weight.sources[k].tensor;
-        const Tensor& stored = catalogue.tensors[number];
-        if (k == 0)
-            parts[number] = axes_of_codes(weight, stored.shape);
-        else if (k == 1 || stored.name.ends_with("_zero_point"))
-            parts[number] = axes_of_scales(weight, stored.shape);
-        else if (stored.name.ends_with(".qzeros"))
-            parts[number] = {axes_of_scales(weight, stored.shape)[0],
-                             packed_axis(0, weight.shape[0], stored.shape[1], weight.scaled.bits)};
-        else
-            parts[number].resize(static_cast<std::size_t>(stored.shape.size()));
-    }
-    return parts;
-}
-
 /// Whether GPTQ's numbers of groups, which count from the first group of the weight, are stored beside it.
 bool has_groups(const Catalogue& catalogue, const QuantizedTensor& weight) {
     return std::ranges::any_of(
         weight.sources, [&](const Piece& piece) { return catalogue.tensors[piece.tensor].name.ends_with(".g_idx"); });
+}
+
+/// The axis along which a weight has groups.
+int axis_of_groups(const Shape& weight) { return weight.size() - 1; }
+
+/// What the tensors that `weight` is stored in have of it.
+std::map<std::uint32_t, std::vector<StoredAxis>> stored_parts(const Catalogue& catalogue,
+                                                              const QuantizedTensor& weight) {
+    std::map<std::uint32_t, std::vector<StoredAxis>> parts;
+    const bool has_numbers = has_groups(catalogue, weight);
+    const int grouped = axis_of_groups(weight.shape);
+    for (std::size_t k = 0; k < weight.sources.size(); ++k) {
+        const std::uint32_t number = weight.sources[k].tensor;
+        const Tensor& stored = catalogue.tensors[number];
+        if (k == 0)
+            parts[number] = axes_of_codes(weight, stored);
+        else if (k == 1 || stored.name.ends_with("_zero_point"))
+            parts[number] = axes_of_scales(weight, stored.shape);
+        else if (stored.name.ends_with(".qzeros"))
+            parts[number] = {
+                axes_of_scales(weight, stored.shape)[0],
+                packed_axis(0, weight.shape[0], stored.shape[1], weight.scaled.bits, bits_of(stored.dtype))};
+        else
+            parts[number].resize(static_cast<std::size_t>(stored.shape.size()));
+        if (!has_numbers) continue;
+        for (std::size_t a = 0; a < parts[number].size(); ++a)
+            if (StoredAxis& axis = parts[number][a]; axis.axis == grouped)
+                axis = whole_axis(grouped, weight.shape[grouped], stored.shape[static_cast<int>(a)]);
+    }
+    return parts;
 }
 
 /// Whether the codes are stored as an unquantized weight would be, but for their type.
@@ -125,8 +147,12 @@ Checkpoint with_weights(const Checkpoint& checkpoint, const std::vector<Quantize
     return values;
 }
 
-/// The module of an activation's scale: its name without the last part.
-std::string weight_beside(const std::string& name) { return name.substr(0, name.rfind('.')) + ".weight"; }
+/// The name of the module that has `name`, with its dot; empty: none.
+std::string_view enclosing_module(std::string_view name) {
+    if (name.ends_with('.')) name.remove_suffix(1);
+    const std::size_t dot = name.rfind('.');
+    return dot == name.npos ? std::string_view{} : name.substr(0, dot + 1);
+}
 
 /// Relates codes and scales to the weights of a reading of values.
 class Relation {
@@ -154,8 +180,8 @@ public:
             parts.insert(t);
             const Shape& shape = tensors[t].shape;
             if (volume(shape) == 1)
-                relate(t, weight_beside(tensors[t].name),
-                       std::vector<StoredAxis>(static_cast<std::size_t>(shape.size())), true);
+                relate(t, weight_near(tensors[t].name), std::vector<StoredAxis>(static_cast<std::size_t>(shape.size())),
+                       true);
         }
         for (std::uint32_t t = 0; t < tensors.size(); ++t) {
             const auto found = numbers_.find(tensors[t].name);
@@ -165,6 +191,26 @@ public:
     }
 
 private:
+    /// A weight of the innermost module that has an activation's scale and weights, if these are all of one layer and
+    /// one expert; empty: there is none. KV caches have scales, but no weight of their own.
+    std::string weight_near(std::string_view scale) const {
+        for (std::string_view module = enclosing_module(scale); !module.empty(); module = enclosing_module(module)) {
+            const Meaning* near = nullptr;
+            std::string name;
+            for (auto at = numbers_.lower_bound(module); at != numbers_.end() && at->first.starts_with(module); ++at) {
+                const Meaning& meaning = reading_.meanings[at->second];
+                if (meaning.kind != Meaning::Kind::parameter) continue;
+                if (near != nullptr &&
+                    (near->indices.layer != meaning.indices.layer || near->indices.expert != meaning.indices.expert))
+                    return {};
+                near = &meaning;
+                name = at->first;
+            }
+            if (near != nullptr) return name;
+        }
+        return {};
+    }
+
     void relate(std::uint32_t t, const std::string& weight, std::vector<StoredAxis> axes, bool can_split) {
         const auto found = numbers_.find(weight);
         if (found == numbers_.end() || reading_.meanings[found->second].kind != Meaning::Kind::parameter) return;
@@ -175,14 +221,14 @@ private:
     const Checkpoint& checkpoint_;
     const std::vector<Tensor>& weights_;
     const Reading& reading_;
-    std::unordered_map<std::string_view, std::size_t> numbers_;  // of weights
+    std::map<std::string_view, std::size_t> numbers_;  // of weights
     std::vector<Meaning> meanings_;
 };
 
 void relate(Source& source, const std::vector<QuantizedTensor>& quantized) {
     Checkpoint values = with_weights(source.checkpoint, quantized);
     Config config = source.reading.config;
-    std::erase_if(config, [](const auto& entry) { return entry.first.starts_with("quantization_config."); });
+    std::erase_if(config, [](const auto& entry) { return is_quantization_setting(entry.first); });
     Reading reading = read_by_names(values, source.families, config);
     if (!reading.family) source.reading.why_not = reading.why_not;
     if (!reading.family || values.roles.empty() != source.checkpoint.roles.empty()) return;
@@ -192,6 +238,22 @@ void relate(Source& source, const std::vector<QuantizedTensor>& quantized) {
     for (std::uint32_t t = 0; t < reading.meanings.size(); ++t)
         if (reading.meanings[t].kind == Meaning::Kind::unknown) reading.unknown.push_back(t);
     source.reading = std::move(reading);
+}
+
+/// Why a stored part of a weight cannot be split as `map` does; empty if it can.
+std::string why_part_stays_whole(const ShardMap& map, const Reading& reading, const Tensor& tensor,
+                                 const Meaning& meaning) {
+    const WeightPart& part = *meaning.weight_part;
+    try {
+        const TensorForm form = form_of(reading, tensor, meaning);
+        if (!part.can_split && form.tp_axis >= 0 && grid_of(map.layout(), form.experts > 0).part.size > 1 &&
+            part.axes[static_cast<std::size_t>(form.tp_axis)].axis == axis_of_groups(part.weight.shape))
+            return fmt::format("tensor '{}': its g_idx counts groups from the first of the whole weight", tensor.name);
+        in_context([&] { return fmt::format("tensor '{}'", tensor.name); }, [&] { map.cuts(form, Sharing::none); });
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return {};
 }
 
 }  // namespace
@@ -215,15 +277,13 @@ std::string why_codes_stay_whole(const Source& source, const Target& target) {
         const Meaning& meaning = reading.meanings[t];
         if (!meaning.weight_part) {
             if (reading.dialect->is_whole(tensors[t].name) && !is_of_quantized_weights(tensors[t].name)) continue;
-            if (volume(tensors[t].shape) == 1) continue;
+            const bool is_on_all = target.layout.pp == 1 && target.layout.ep == 1;
+            if (volume(tensors[t].shape) == 1 && is_on_all) continue;
+            if (volume(tensors[t].shape) == 1)
+                return fmt::format("which layer or expert has '{}' is unknown", tensors[t].name);
             return fmt::format("how '{}' is split is unknown", tensors[t].name);
         }
-        if (!meaning.weight_part->can_split) return "GPTQ's g_idx counts groups from the first of the whole weight";
-        try {
-            map.cuts(form_of(reading, tensors[t], meaning), Sharing::none);
-        } catch (const Error& error) {
-            return fmt::format("tensor '{}': {}", tensors[t].name, error.what());
-        }
+        if (std::string why = why_part_stays_whole(map, reading, tensors[t], meaning); !why.empty()) return why;
     }
     return {};
 }

@@ -7,9 +7,9 @@
 
 namespace tpx::formats {
 
-/// Makes the reading of `source` that of the weights that its codes and scales store, and records in the meaning of
-/// each of these what part of a weight it has (Meaning::weight_part), so that layouts split them like the weight. Does
-/// nothing where no family explains the weights or parts do not fit each other.
+/// Replaces the reading of `source` by one of the weights that its codes and scales store. Sets Meaning::weight_part of
+/// each code and scale tensor, so that layouts split it like its weight. Does nothing where no family explains the
+/// weights or parts do not fit each other.
 void read_weight_parts(Source& source);
 
 /// Why codes and scales cannot be split over the ranks of `target` as they are: blocks that a part of the weight would

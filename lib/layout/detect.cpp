@@ -54,14 +54,20 @@ private:
     std::vector<std::size_t> ends_;  // of each tensor's boxes in pieces_
 };
 
-bool is_cut(const Reading& reading, std::size_t tensor) {
-    return reading.meanings[tensor].kind == Meaning::Kind::parameter || !reading.family;
+/// The meaning of the parameter that a tensor is, or is codes or scales of; null: none.
+const Meaning* parameter_of(const Meaning& meaning) {
+    if (meaning.weight_part) return &meaning.weight_part->meaning;
+    return meaning.kind == Meaning::Kind::parameter ? &meaning : nullptr;
 }
 
-/// Whether a tensor is a parameter outside the language model.
+bool is_cut(const Reading& reading, std::size_t tensor) {
+    return parameter_of(reading.meanings[tensor]) != nullptr || !reading.family;
+}
+
+/// Whether a tensor is of a parameter outside the language model.
 bool is_outer(const Reading& reading, std::size_t t) {
-    const Meaning& meaning = reading.meanings[t];
-    return meaning.kind == Meaning::Kind::parameter && reading.family->tensor(meaning.rule->expression.parts[0]).outer;
+    const Meaning* parameter = parameter_of(reading.meanings[t]);
+    return parameter != nullptr && reading.family->tensor(parameter->rule->expression.parts[0]).outer;
 }
 
 bool explains(const Layout& layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting,
@@ -158,8 +164,8 @@ bool explains_writers(const Layout& layout, const Catalogue& catalogue, const Re
 /// How many experts the model has; 0 without any.
 Index experts_of(const Reading& reading) {
     const bool any = std::ranges::any_of(reading.meanings, [&](const Meaning& meaning) {
-        return meaning.kind == Meaning::Kind::parameter &&
-               reading.family->tensor(meaning.rule->expression.parts[0]).ep != 0;
+        const Meaning* parameter = parameter_of(meaning);
+        return parameter != nullptr && reading.family->tensor(parameter->rule->expression.parts[0]).ep != 0;
     });
     return any ? reading.dims['e'].value_or(0) : 0;
 }

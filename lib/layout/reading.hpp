@@ -31,7 +31,7 @@ struct Meaning {
     std::shared_ptr<const WeightPart> weight_part = nullptr;
 };
 
-/// What a stored axis counts: `stored` elements of it belong to `unit` elements of an axis of the weight.
+/// Unit of a stored axis: every `unit` elements along weight axis `axis` are stored as `stored` elements here.
 struct StoredAxis {
     int axis = -1;  ///< of the weight; -1: the same elements belong to all of the weight
     Index unit = 1;
@@ -43,7 +43,7 @@ struct WeightPart {
     Tensor weight;
     Meaning meaning;               ///< of the weight
     std::vector<StoredAxis> axes;  ///< of the stored tensor
-    bool can_split = true;         ///< false: parts of it mean something only together
+    bool can_split = true;         ///< false: its last axis has numbered groups and stays whole
 };
 
 /// Whose words `config` speaks about tensors of `dialect`: "mcore" for Megatron's args, "hf" for a config.json; either

@@ -6,18 +6,29 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 #include <tuple>
 
 namespace tpx {
 namespace {
 
-Error cannot_split(Interval block, int tp) {
-    return Error{Exit::usage, "{} rows or columns cannot be split into tp={} equal parts; use tp={}", block.size(), tp,
-                 fitting_degrees(block.size(), tp)};
+/// The name of the degree that splits tp_axis.
+std::string_view degree_name(const Layout& layout, const TensorForm& form) {
+    return form.experts > 0 && layout.etp > 0 ? "etp" : "tp";
+}
+
+Error cannot_split(Interval block, std::string_view degree, int parts) {
+    return Error{Exit::usage,
+                 "{} rows or columns cannot be split into {}={} equal parts; use {}={}",
+                 block.size(),
+                 degree,
+                 parts,
+                 degree,
+                 fitting_degrees(block.size(), parts)};
 }
 
 /// The cuts of an axis of codes or scales, `stored` elements of which belong to `unit` of those that `cuts` count.
-Cuts in_stored_units(Cuts cuts, const TensorForm& form, int tp) {
+Cuts in_stored_units(Cuts cuts, const TensorForm& form, std::string_view degree, int parts) {
     const Index unit = form.tp_unit, stored = form.tp_stored;
     if (unit == 1 && stored == 1) return cuts;
     const Index end = form.tp_blocks.back().end;
@@ -25,8 +36,10 @@ Cuts in_stored_units(Cuts cuts, const TensorForm& form, int tp) {
         Interval& own = cut.interval;
         for (const Index place : {own.begin, own.end})
             if (place % unit != 0 && place != end)
-                throw Error{Exit::usage, "quantized blocks of {} rows or columns cannot be split across tp={}, at {}",
-                            unit, tp, place};
+                throw Error{
+                    Exit::usage, "blocks of {} elements cannot be split across {}={} (a part would end at element {})",
+                    unit,        degree,
+                    parts,       place};
         own = {(own.begin + unit - 1) / unit * stored, (own.end + unit - 1) / unit * stored};
     }
     return cuts;
@@ -92,7 +105,7 @@ Cuts ShardMap::tp_cuts(const TensorForm& form, int parts) const {
     Cuts cuts;
     for (Interval block : form.tp_blocks) {
         block = padded(block);
-        if (cutting_.equal && block.size() % parts != 0) throw cannot_split(block, parts);
+        if (cutting_.equal && block.size() % parts != 0) throw cannot_split(block, degree_name(layout_, form), parts);
         for (int part = 0; part < parts; ++part)
             cuts.push_back({chunk(block, parts, part), {.part = parts > 1 ? part : Owner::any}});
     }
@@ -150,7 +163,7 @@ std::vector<Cuts> ShardMap::cuts(const TensorForm& form, Sharing sharing) const 
         else if (splits && axis == form.expert_axis)
             cuts.push_back(expert_cuts(form));
         else if (splits && axis == form.tp_axis)
-            cuts.push_back(in_stored_units(tp_cuts(form, parts), form, parts));
+            cuts.push_back(in_stored_units(tp_cuts(form, parts), form, degree_name(layout_, form), parts));
         else
             cuts.push_back({{{0, form.shape[axis]}, {}}});
     }

@@ -103,3 +103,21 @@ TEST_CASE("a config.json describes the tensors once biases of zeros are dropped"
     drop_unknown_biases(source, own);
     check_own_config(source, own, {}, notes);
 }
+
+TEST_CASE("only near misspellings of kinds of layers are refused") {
+    const auto said = [](const std::string& word) {
+        std::string own = config_json(true, true);
+        own.insert(1, fmt::format(R"("layer_types": ["full_attention", "{}"], )", word));
+        std::vector<std::string> notes;
+        const std::string message = test::message_of([&] { check_own_config(with_biases(), own, {}, notes); });
+        return notes.empty() ? message : notes[0];
+    };
+    for (const char* word : {"mamba2", "moe2", "mla_attention", "gla_attention", "half_attention"})
+        CHECK(said(word) == fmt::format("unknown layer type '{}' in layer_types; its tensors are read by the family's "
+                                        "rules",
+                                        word));
+    for (const char* word : {"full_atention", "full_attentoin"})
+        CHECK(said(word) == fmt::format("config.json: unknown layer type '{}' in layer_types; did you mean "
+                                        "'full_attention'? Correct config.json, or pass --set KEY=VALUE",
+                                        word));
+}

@@ -234,11 +234,14 @@ Tensors stored(const Source& source) {
     Tensors tensors;
     const auto& list = source.checkpoint.catalogue.tensors;
     for (std::size_t i = 0; i < list.size(); ++i) {
-        const Meaning& meaning = source.reading.meanings[i];
+        // Codes and scales stand for the weight that they store.
+        const auto& stored_part = source.reading.meanings[i].weight_part;
+        const Tensor& tensor = stored_part ? stored_part->weight : list[i];
+        const Meaning& meaning = stored_part ? stored_part->meaning : source.reading.meanings[i];
         if (meaning.kind != Meaning::Kind::parameter || meaning.role != Role::weight || meaning.rule->alias()) continue;
         // A configuration describes the language model alone.
         if (source.reading.family->tensor(meaning.rule->expression.parts[0]).outer) continue;
-        for (const Part& part : parts_of(source.reading, list[i], meaning)) tensors[part.name] = volume(part.shape);
+        for (const Part& part : parts_of(source.reading, tensor, meaning)) tensors[part.name] = volume(part.shape);
     }
     return tensors;
 }
