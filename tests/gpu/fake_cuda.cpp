@@ -142,6 +142,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t size) {
     const char* fault = std::getenv("FAKE_FAULT");
     if (size > memory_size() - std::min(memory_size(), memory_used()) || (fault && std::strcmp(fault, "memory") == 0))
         return cudaErrorMemoryAllocation;
+    if (answer("cudaMalloc") != cudaSuccess) return cudaErrorUnknown;
     const int file = memfd_create("fake-gpu", MFD_CLOEXEC);
     *memory = file >= 0 && ftruncate(file, static_cast<off_t>(size)) == 0 ? map(file, size) : nullptr;
     if (*memory) blocks[*memory] = {size, current, file};
