@@ -60,7 +60,7 @@ refuses 1 "rank 1 is being read by process" client take job 1
 wait $reader || fail "verify: $(cat verified)"
 grep -q '^equal: 22 tensors and 2 values' verified || fail "not equal"
 # A reader that is killed meanwhile leaves no copy, and another one gets it.
-client read job 60 >read.out &
+python3 "$here/../cli/hold_client.py" read job 60 >read.out &  # a function would run it in a subshell
 reader=$!
 for _ in $(seq 200); do [ "$(copies "$pid")" -gt "$before" ] && break; sleep 0.05; done
 kill -9 $reader
