@@ -23,6 +23,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 namespace tpx::cli {
 namespace {
@@ -67,20 +68,28 @@ void report(const HoldOptions& options, const HoldJob* job, const HoldPlace& pla
                end);
 }
 
+/// With --device auto: says why the state is in host memory.
+void note_reason(const HoldPlace& place, Output& out) {
+    if (!place.reason.empty()) out.note("the state is held in host memory: {}", place.reason);
+}
+
 /// Leaves the state to a keeper, which is this process or one that it starts.
-void start_keeper(const HoldOptions& options, NewSocket& socket, const HoldJob* job, const HoldPlace& place,
-                  HeldFiles held, Output& out) {
+void start_keeper(const HoldOptions& options, NewSocket& socket, const HoldJob* job, HoldPlace place, HeldFiles held,
+                  Output& out) {
     const KeeperTerms terms{options.name, timeout_of(options), options.empty};
     const double seconds = held.seconds;
+    const bool was_on_gpu = !place.gpus.empty();
     if (options.foreground) {
-        prepare_to_keep(socket, held, place);
+        const std::vector<int> unneeded = prepare_to_keep(socket, held, place);
+        if (was_on_gpu) note_reason(place, out);
         report(options, job, place, seconds, ::getpid(), out);
         out.finish();
-        keep(terms, socket, std::move(held));
+        keep(terms, socket, std::move(held), unneeded);
     }
     const int process = start_in_background(terms, socket, std::move(held), place);
     socket.take();  // the keeper removes it
     try {
+        if (was_on_gpu) note_reason(place, out);
         report(options, job, place, seconds, process, out);
         out.finish();
     } catch (const Error&) {  // nobody would know that it is held
@@ -101,6 +110,7 @@ void check_alone_on_host() {
 void hold(const HoldOptions& given, Output& out) {
     HoldOptions options = given;
     timeout_of(options);
+    check_rank_gpus(options);
     std::optional<NewSocket> socket;
     check_alone_on_host();
     std::optional<StopSignals> signals;  // so that an end removes the socket
@@ -114,7 +124,7 @@ void hold(const HoldOptions& given, Output& out) {
     const HoldJob job = prepare_hold(options);
     check_fits(job, options.checkpoint);
     const HoldPlace place = in_path(given.checkpoint, [&] { return choose_place(options, job); });
-    if (!place.reason.empty()) out.note("the state is held in memory of the host: {}", place.reason);
+    note_reason(place, out);
     record.seal();
     options.checkpoint = given.checkpoint;
     for (const std::string& note : job.job.conversion.notes) out.note("{}", note);

@@ -18,8 +18,8 @@ struct HoldOptions : ReadOptions {
     std::string ranks;
     std::string timeout;
     std::string threads;
-    std::string device;  ///< auto, cuda or host; empty: host
-    std::string gpus;    ///< of each rank, such as 0,0,1,1; empty: one for each
+    std::string device;     ///< auto, cuda or host; empty: host
+    std::string rank_gpus;  ///< GPU of each rank, such as 0,0,1,1; empty: the K-th rank uses GPU K
     std::string release;
     bool list = false;
     bool empty = false;

@@ -19,6 +19,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -98,8 +99,8 @@ std::vector<int> assign(const std::string& given, const std::vector<int>& ranks,
     std::vector<int> chosen;
     if (given.empty()) {
         if (ranks.size() > gpus)
-            throw failure("ranks {} and {} would share GPU 0: {} and {}; name the GPU of each rank with --rank-gpus",
-                          ranks[0], ranks[gpus], counted(ranks.size(), "rank"), counted(gpus, "GPU"));
+            throw failure("{} but only {}; assign GPUs with --rank-gpus, such as 0,0,1,1",
+                          counted(ranks.size(), "rank"), counted(gpus, "GPU"));
         for (std::size_t k = 0; k < ranks.size(); ++k) chosen.push_back(static_cast<int>(k));
         return chosen;
     }
@@ -114,20 +115,28 @@ std::vector<int> assign(const std::string& given, const std::vector<int>& ranks,
     return chosen;
 }
 
+/// The bytes of the segment of a rank.
+std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank) {
+    const auto found = std::ranges::find(files, std::filesystem::path{segment_name(rank)}, &FileEntry::path);
+    if (found == files.end()) throw failure("rank {}: no segment is planned", rank);
+    return found->size;
+}
+
 /// Throws Error unless each GPU has room for its ranks.
 void check_gpu_room(const HoldPlace& place, const std::vector<FileEntry>& files, const std::vector<int>& ranks) {
     std::map<int, std::uint64_t> bytes;
     std::map<int, std::vector<int>> ranks_of;
     for (std::size_t k = 0; k < ranks.size(); ++k) {
-        bytes[place.gpus[k]] += files[2 * k].size;  // the segment, before its document
+        bytes[place.gpus[k]] += segment_size(files, ranks[k]);
         ranks_of[place.gpus[k]].push_back(ranks[k]);
     }
     for (const auto& [gpu, size] : bytes) {
         const GpuRoom& room = place.rooms[static_cast<std::size_t>(gpu)];
         if (size > room.free)
-            throw failure("GPU {} ({}): {} of {} {} do not fit: {} of {} are free", gpu, room.name, format_size(size),
+            throw failure("GPU {} ({}): {} {} {} {}, but {} of {} are free", gpu, room.name,
                           ranks_of[gpu].size() == 1 ? "rank" : "ranks", fmt::join(ranks_of[gpu], ", "),
-                          format_size(room.free), format_size(room.total));
+                          ranks_of[gpu].size() == 1 ? "needs" : "need", format_size(size), format_size(room.free),
+                          format_size(room.total));
     }
 }
 
@@ -135,12 +144,13 @@ HoldPlace on_gpus(const HoldOptions& options, const HoldJob& hold) {
     const std::vector<int>& ranks = *hold.job.target.held;
     HoldPlace place;
     place.rooms = survey_gpus();
-    place.gpus = assign(options.gpus, ranks, place.rooms.size());
+    place.gpus = assign(options.rank_gpus, ranks, place.rooms.size());
+    place.is_auto = options.device == "auto";
     check_gpu_room(place, hold.job.conversion.draft.files, ranks);
     return place;
 }
 
-/// Frees the memory of the host that the tensors of a segment take.
+/// Frees the host memory that the tensors of a segment take.
 void free_tensors(const Fd& segment, const formats::held::Document& document) {
     constexpr std::uint64_t page = 4096;
     std::uint64_t begin = document.size, end = 0;
@@ -152,9 +162,9 @@ void free_tensors(const Fd& segment, const formats::held::Document& document) {
         if (object.length != 0 && object.offset >= begin) end = std::min(end, object.offset);
     begin = (begin + page - 1) / page * page;
     end = end / page * page;
-    if (begin < end)
-        ::fallocate(segment.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
-                    static_cast<off_t>(end - begin));
+    if (begin < end && ::fallocate(segment.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                                   static_cast<off_t>(end - begin)) != 0)
+        throw failure("cannot free host memory: fallocate: {}", std::strerror(errno));
 }
 
 std::string hexadecimal(const GpuHandle& handle) {
@@ -169,7 +179,13 @@ std::string document_text(const Fd& file) {
     return text;
 }
 
-void move_to_gpu(HeldPart& part, int gpu, const std::string& bus) {
+/// A part whose tensors are also on a GPU.
+struct Uploaded {
+    std::shared_ptr<GpuMemory> memory;
+    Fd document;
+};
+
+Uploaded upload(const HeldPart& part, int gpu, const std::string& bus) {
     formats::held::Document document = formats::held::parse_document(document_text(part.document));
     auto memory = std::make_shared<GpuMemory>(gpu, document.size);
     GpuCopier{gpu}.upload(part.segment, *memory);
@@ -177,44 +193,59 @@ void move_to_gpu(HeldPart& part, int gpu, const std::string& bus) {
     const std::string text = write_document(document);
     Fd written = make_memory_file(fmt::format("tpx-rank-{:05}.json", part.rank), text.size());
     write_at(written, 0, std::as_bytes(std::span{text}), "document");
-    free_tensors(part.segment, document);
-    part.host_document = std::exchange(part.document, std::move(written));
-    part.gpu = std::move(memory);
+    return {std::move(memory), std::move(written)};
+}
+
+template <class Body>
+void for_each_rank(std::vector<HeldPart>& parts, Body&& body) {
+    for (std::size_t k = 0; k < parts.size(); ++k)
+        in_context([&] { return fmt::format("rank {}", parts[k].rank); }, [&] { body(k); });
+}
+
+std::vector<Uploaded> upload_all(std::vector<HeldPart>& parts, const HoldPlace& place) {
+    std::vector<Uploaded> uploaded;
+    for_each_rank(parts, [&](std::size_t k) {
+        const int gpu = place.gpus[k];
+        uploaded.push_back(upload(parts[k], gpu, place.rooms[static_cast<std::size_t>(gpu)].bus));
+    });
+    return uploaded;
 }
 
 }  // namespace
 
+void check_rank_gpus(const HoldOptions& options) {
+    if (options.rank_gpus.empty()) return;
+    if (options.device != "cuda" && options.device != "auto") throw usage_error("--rank-gpus: requires --device cuda");
+    given_gpus(options.rank_gpus);
+}
+
 HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold) {
     const bool is_auto = options.device == "auto";
-    if (!options.gpus.empty() && options.device != "cuda" && !is_auto)
-        throw usage_error("--rank-gpus: requires --device cuda");
     if (!is_auto && options.device != "cuda") return {};
     try {
         return on_gpus(options, hold);
     } catch (const Error& error) {
         if (!is_auto || error.exit() == Exit::usage) throw;
-        return {{}, {}, error.what()};
+        return {.gpus = {}, .rooms = {}, .is_auto = true, .reason = error.what()};
     }
 }
 
-void move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place) {
-    for (std::size_t k = 0; k < place.gpus.size(); ++k)
-        in_context([&] { return fmt::format("rank {}", parts[k].rank); },
-                   [&] {
-                       const int gpu = place.gpus[k];
-                       move_to_gpu(parts[k], gpu, place.rooms[static_cast<std::size_t>(gpu)].bus);
-                   });
-}
-
-Fd segment_from_gpu(const HeldPart& part) {
-    const MemoryRoom room = memory_room();
-    const std::uint64_t size = part.gpu->size();
-    if (size > room.bytes)
-        throw failure("rank {}: {} do not fit into memory of the host to be read: {} are free ({})", part.rank,
-                      format_size(size), format_size(room.bytes), room.limit);
-    Fd segment = make_memory_file(fmt::format("tpx-rank-{:05}.bin", part.rank), size);
-    GpuCopier{part.gpu->gpu()}.download(*part.gpu, segment);
-    return segment;
+std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place) {
+    if (place.gpus.empty()) return "";
+    std::vector<Uploaded> uploaded;
+    try {
+        uploaded = upload_all(parts, place);
+    } catch (const Error& error) {
+        if (!place.is_auto) throw;
+        for (const int gpu : place.gpus) leave_gpu(gpu);  // trainers need the memory
+        return error.what();
+    }
+    for_each_rank(parts, [&](std::size_t k) {
+        free_tensors(parts[k].segment, formats::held::parse_document(document_text(parts[k].document)));
+        parts[k].host_document = std::exchange(parts[k].document, std::move(uploaded[k].document));
+        parts[k].gpu = std::move(uploaded[k].memory);
+    });
+    return "";
 }
 
 }  // namespace tpx::cli

@@ -39,13 +39,12 @@ void add_keeper_options(Command& command, HoldOptions& options) {
         .choices({"auto", "cuda", "host"})
         .standard("host")
         .details(
-            "With cuda, memory of GPUs, which trainers on this host reach without a copy through the host. With auto, "
-            "memory of GPUs if each rank has one of its own and the state fits; otherwise memory of the host, and a "
-            "note says why.");
+            "cuda: GPU memory, from which trainers on this host copy the tensors. auto: GPU memory if there is a GPU "
+            "for each rank (or --rank-gpus is given) and the state fits; otherwise host memory, with a note.");
     command
-        .option("--rank-gpus", &options.gpus, "GPUS",
+        .option("--rank-gpus", &options.rank_gpus, "GPUS",
                 "With --device cuda: CUDA number of each rank's GPU, such as 0,0,1,1")
-        .standard("rank K on this host has GPU K")
+        .standard("the K-th held rank uses GPU K")
         .details("One number is the GPU of all ranks. Only with this option do ranks share a GPU.");
     command.flag("--foreground", &options.foreground, "Keep the state in this process instead of a background process");
     command.flag("-n,--dry-run", &options.dry_run, "Check that the state fits into memory; do not read it");

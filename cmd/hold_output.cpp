@@ -144,6 +144,8 @@ std::vector<std::string> hold_words(const HeldOutput& output) {
     std::vector<std::string> words{output.path, "--name", output.name, "--to", output.layout};
     if (!output.ranks.empty()) words.insert(words.end(), {"--ranks", fmt::format("{}", fmt::join(output.ranks, ","))});
     if (!output.device.empty()) words.insert(words.end(), {"--device", output.device});
+    if (!output.rank_gpus.empty() && (output.device == "cuda" || output.device == "auto"))
+        words.insert(words.end(), {"--rank-gpus", fmt::format("{}", fmt::join(output.rank_gpus, ","))});
     return words;
 }
 
@@ -177,8 +179,13 @@ void check_hold_fits(const ReshardOptions& options, const Layout& layout, const 
     check_fits(*job, options.checkpoint);
     if (options.hold_device != "cuda") return;  // auto: the host has room
     // In a process of its own: this one may start others, which then could not use CUDA.
-    std::vector<std::string> words = hold_words(
-        {options.checkpoint, held_output_name(options), options.hold, options.hold_device, to_string(layout), ranks});
+    std::vector<std::string> words = hold_words({options.checkpoint,
+                                                 held_output_name(options),
+                                                 options.hold,
+                                                 options.hold_device,
+                                                 to_string(layout),
+                                                 ranks,
+                                                 {}});
     words.emplace_back("--dry-run");
     if (!options.dtype.empty()) words.insert(words.end(), {"--dtype", options.dtype});
     if (!options.drop.empty()) words.insert(words.end(), {"--drop", options.drop});
@@ -204,7 +211,7 @@ void hold_output(const mpi::Comm& comm, const ReshardOptions& options, const Lay
                  const Output& out) {
     try {
         const Hosts hosts = hosts_of(comm);
-        HeldOutput held{options.output, "", options.hold, options.hold_device, to_string(layout), {}};
+        HeldOutput held{options.output, "", options.hold, options.hold_device, to_string(layout), {}, {}};
         if (!hosts.is_one(comm)) held.ranks = hosts.own_ranks;
         mpi::all_or_none(comm, [&] {
             held.name = held_output_name(options);

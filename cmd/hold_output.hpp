@@ -18,7 +18,8 @@ struct HeldOutput {
     std::string seconds;  ///< or "none"
     std::string device;   ///< as HoldOptions has it
     std::string layout;
-    std::vector<int> ranks;  ///< of this host; empty: all
+    std::vector<int> ranks;      ///< of this host; empty: all
+    std::vector<int> rank_gpus;  ///< of these ranks; empty: the K-th rank uses GPU K
 };
 
 /// Throws Error unless state can be held as `name` for `seconds` on this host.

@@ -43,6 +43,9 @@ std::string save_of(const std::filesystem::path& folder, const formats::Checkpoi
 
 }  // namespace
 
+std::string segment_name(int rank) { return fmt::format("rank-{:05}.bin", rank); }
+std::string document_name(int rank) { return fmt::format("rank-{:05}.json", rank); }
+
 HoldJob prepare_hold(const HoldOptions& options) {
     ReshardOptions wanted;
     static_cast<ReadOptions&>(wanted) = options;
@@ -99,12 +102,14 @@ HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, cons
     });
     held.save = save_of(path_without_links(options.checkpoint), hold.job.opened.source.checkpoint);
     for (const auto& [path, file] : record.files()) record.check(path);
-    // The draft lists the segment and the document of each rank, then other files, of which config.json alone is kept.
-    const std::size_t of_ranks = 2 * hold.job.target.held->size();
-    for (std::size_t k = 0; k < of_ranks; k += 2)
-        held.parts.push_back(make_part(std::move(files[k + 1]), std::move(files[k])));
-    for (std::size_t k = of_ranks; k < files.size(); ++k)
-        if (draft.files[k].path == "config.json") held.config = std::move(files[k]);
+    const auto take = [&](const std::string& name) {
+        const auto found = std::ranges::find(draft.files, std::filesystem::path{name}, &FileEntry::path);
+        return found == draft.files.end() ? Fd{}
+                                          : std::move(files[static_cast<std::size_t>(found - draft.files.begin())]);
+    };
+    for (const int rank : *hold.job.target.held)
+        held.parts.push_back(make_part(take(document_name(rank)), take(segment_name(rank))));
+    held.config = take("config.json");  // the only other file that is kept
     return held;
 }
 

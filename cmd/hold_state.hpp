@@ -27,6 +27,10 @@ HoldJob prepare_hold(const HoldOptions& options);
 /// Throws Error if the state does not fit into memory.
 void check_fits(const HoldJob& hold, const std::string& checkpoint);
 
+/// The names of the files of a rank in the draft of what is held.
+std::string segment_name(int rank);
+std::string document_name(int rank);
+
 /// What was read into memory.
 struct HeldFiles {
     std::vector<HeldPart> parts;

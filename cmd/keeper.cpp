@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/keeper.hpp"
 
-#include "cmd/hold_gpus.hpp"
+#include "cmd/held_snapshot.hpp"
 #include "formats/encodings/held/document.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory_file.hpp"
@@ -107,9 +107,10 @@ bool Keeper::is_in_use() const {
 
 bool Keeper::is_past_deadline() const { return deadline_ && Clock::now() >= *deadline_; }
 
-/// Milliseconds until the deadline; -1: there is none, or clients are to end first.
+/// Milliseconds until there is something to do without a message; -1: there is nothing, or clients are to end first.
 int Keeper::wait_time() const {
     constexpr std::int64_t longest = 3'600'000;
+    if (copies_for_readers()) return 0;
     if (!deadline_) return -1;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
     if (left <= 0 && is_in_use()) return -1;
@@ -130,6 +131,7 @@ void Keeper::poll_once(int signals) {
         client = stays ? std::next(client) : clients_.erase(client);
     }
     if ((waiting[1].revents & POLLIN) != 0) accept();
+    if (copies_for_readers()) complete_snapshot();
     const bool all_taken =
         std::ranges::all_of(slots_, [](const auto& slot) { return slot.second.state == State::taken; });
     if (ends_when_taken_ && all_taken) ends_ = true;
@@ -171,7 +173,8 @@ bool Keeper::serve(Client& client) {
 void Keeper::close(Client& client) {
     accepts_ = true;
     client.reads = nullptr;
-    if (snapshot_ && !snapshot_->copies.empty() && snapshot_.use_count() == 1) snapshot_ = nullptr;
+    const bool is_unused = snapshot_ && snapshot_.use_count() == 1;
+    if (is_unused && (snapshot_->has_copies() || !snapshot_->is_complete())) snapshot_ = nullptr;
     if (!client.lent) return;
     Slot& lent = slots_.at(*client.lent);
     lent.state = State::held;
@@ -184,7 +187,8 @@ Json Keeper::answer(Client& client, LocalMessage& message, std::vector<int>& fil
     if (!json.is_object() || !json.contains("op") || !json["op"].is_string()) throw failure("the request has no op");
     const std::string op = json["op"].get<std::string>();
     if (op == "list") return list();
-    if (op != "done" && op != "release" && is_past_deadline()) throw failure("the timeout has passed");
+    const bool continues = op == "done" || op == "release" || (op == "read" && client.reads);
+    if (!continues && is_past_deadline()) throw failure("the timeout has passed");
     if (op == "put") {
         put(message);
     } else if (op == "take") {
@@ -192,7 +196,7 @@ Json Keeper::answer(Client& client, LocalMessage& message, std::vector<int>& fil
     } else if (op == "done") {
         end_take(client);
     } else if (op == "read") {
-        return {{"manifest", read(client)}};
+        return read(client);
     } else if (op == "release") {
         ends_ = true;
     } else {
@@ -253,7 +257,7 @@ void Keeper::take(Client& client, int rank, std::vector<int>& files) {
     if (wanted.state == State::taken) throw failure("rank {} was taken by process {}", rank, wanted.by);
     if (wanted.state == State::lent) throw busy("rank {} is being taken by process {}", rank, wanted.by);
     for (const Client& other : clients_)
-        if (other.reads && std::ranges::find(other.reads->parts, wanted.part) != other.reads->parts.end())
+        if (other.reads && other.reads->has(wanted.part))
             throw busy("rank {} is being read by process {}", rank, other.process);
     files = {wanted.part->document.get(), wanted.part->segment.get()};
     wanted.state = State::lent;
@@ -270,34 +274,44 @@ void Keeper::end_take(Client& client) {
     snapshot_ = nullptr;
 }
 
-/// A manifest of all that is held, and what it lists: files in memory of the host.
-std::shared_ptr<const Keeper::Snapshot> Keeper::take_snapshot() const {
-    auto made = std::make_shared<Snapshot>();
-    formats::held::Manifest manifest;
-    for (const auto& [rank, slot] : slots_) {
-        if (!slot.part) continue;
-        made->parts.push_back(slot.part);
-        if (slot.part->gpu) made->copies.push_back(segment_from_gpu(*slot.part));
-        const Fd& segment = slot.part->gpu ? made->copies.back() : slot.part->segment;
-        const Fd& document = slot.part->gpu ? slot.part->host_document : slot.part->document;
-        manifest.parts.push_back({std::to_string(document.get()), std::to_string(segment.get())});
-    }
-    if (made->parts.empty()) throw failure("no rank is held");
-    manifest.save = save_;
-    if (config_) manifest.config = std::to_string(config_.get());
-    const std::string text = write_manifest(manifest);
-    made->manifest = make_memory_file("tpx-manifest", text.size());
-    write_at(made->manifest, 0, std::as_bytes(std::span{text}), "manifest");
-    return made;
+/// What is held, for readers.
+std::shared_ptr<HeldSnapshot> Keeper::take_snapshot() const {
+    std::vector<std::shared_ptr<const HeldPart>> parts;
+    for (const auto& [rank, slot] : slots_)
+        if (slot.part) parts.push_back(slot.part);
+    return std::make_shared<HeldSnapshot>(std::move(parts), save_, config_ ? std::to_string(config_.get()) : "");
 }
 
-/// The path of a manifest of all that is held, which other processes of this user can open.
-std::string Keeper::read(Client& client) {
+bool Keeper::copies_for_readers() const { return snapshot_ && !snapshot_->is_complete(); }
+
+/// Continues the copy for readers, who are told when they ask again why it failed.
+void Keeper::complete_snapshot() {
+    try {
+        snapshot_->step();
+    } catch (const Error& error) {
+        no_snapshot_ = error.what();
+        snapshot_ = nullptr;
+    }
+}
+
+/// The path of a manifest of all that is held, which other processes of this user can open; or that it is being copied.
+Json Keeper::read(Client& client) {
     for (const auto& [rank, slot] : slots_)
         if (slot.state == State::lent) throw busy("rank {} is being taken by process {}", rank, slot.by);
-    if (!snapshot_) snapshot_ = take_snapshot();
+    if (!snapshot_ && client.reads && !client.reads->is_complete() && !no_snapshot_.empty()) {
+        client.reads = nullptr;
+        throw failure("{}", no_snapshot_);
+    }
+    if (!snapshot_) {
+        snapshot_ = take_snapshot();
+        no_snapshot_.clear();
+    }
     client.reads = snapshot_;
-    return fmt::format("/proc/{}/fd/{}", ::getpid(), snapshot_->manifest.get());
+    const bool is_on_gpu =
+        std::ranges::any_of(slots_, [](const auto& slot) { return slot.second.part && slot.second.part->gpu; });
+    if (!is_on_gpu && copies_for_readers()) snapshot_->step();
+    if (copies_for_readers()) return {{"copying", true}};
+    return {{"manifest", fmt::format("/proc/{}/fd/{}", ::getpid(), snapshot_->manifest().get())}};
 }
 
 }  // namespace tpx::cli

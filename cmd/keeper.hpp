@@ -22,6 +22,8 @@ struct LocalMessage;
 
 namespace tpx::cli {
 
+class HeldSnapshot;
+
 /// What is held of one rank: two files in memory, and memory of a GPU if that has the tensors.
 struct HeldPart {
     int rank = 0;
@@ -63,18 +65,12 @@ private:
         State state = State::held;
         int by = 0;  ///< the process that has it
     };
-    /// The parts that a reader's manifest lists; kept in memory while a reader is connected.
-    struct Snapshot {
-        std::vector<std::shared_ptr<const HeldPart>> parts;
-        std::vector<Fd> copies;  ///< segments with what is in memory of GPUs
-        Fd manifest;
-    };
     struct Client {
         Fd connection;
         int process = 0;
         bool is_other_user = false;  ///< whose requests are refused
         std::optional<int> lent;     ///< the rank that it is taking
-        std::shared_ptr<const Snapshot> reads;
+        std::shared_ptr<const HeldSnapshot> reads;
     };
 
     void poll_once(int signals);
@@ -89,8 +85,10 @@ private:
     void put(LocalMessage& message);
     void take(Client& client, int rank, std::vector<int>& files);
     void end_take(Client& client);
-    std::string read(Client& client);
-    std::shared_ptr<const Snapshot> take_snapshot() const;
+    nlohmann::ordered_json read(Client& client);
+    std::shared_ptr<HeldSnapshot> take_snapshot() const;
+    void complete_snapshot();
+    bool copies_for_readers() const;
     Slot& slot(int rank);
 
     std::string name_;
@@ -101,8 +99,9 @@ private:
     std::optional<Clock::time_point> deadline_;
     std::map<int, Slot> slots_;  // by rank
     std::list<Client> clients_;
-    std::shared_ptr<const Snapshot> snapshot_;  // null: not made since something changed
-    bool accepts_ = true;                       ///< new clients
+    std::shared_ptr<HeldSnapshot> snapshot_;  // of the state as it is, kept while a client reads; null: none
+    std::string no_snapshot_;                 // why the last one could not be completed
+    bool accepts_ = true;                     ///< new clients
     bool ends_when_taken_ = false;
     bool ends_ = false;
 };

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <thread>
 
 namespace tpx::cli {
 namespace {
@@ -49,6 +50,17 @@ Error not_held(const std::string& name) {
 std::map<std::string, std::pair<KeeperClient, std::filesystem::path>>& readings() {
     static std::map<std::string, std::pair<KeeperClient, std::filesystem::path>> open;
     return open;
+}
+
+/// The answer to "read". The keeper may need minutes to copy state from GPUs, but answers meanwhile.
+Json manifest_of(KeeperClient& keeper) {
+    constexpr std::chrono::seconds patience{60};
+    constexpr std::chrono::milliseconds interval{50};
+    for (;;) {
+        Json answer = keeper.request({{"op", "read"}}, patience);
+        if (!answer.contains("copying")) return answer;
+        std::this_thread::sleep_for(interval);
+    }
 }
 
 }  // namespace
@@ -126,8 +138,7 @@ std::filesystem::path without_held_prefix(const std::filesystem::path& path) {
     auto known = open.find(name);
     if (known == open.end()) {
         KeeperClient keeper{name};
-        constexpr std::chrono::seconds patience{60};
-        const Json answer = keeper.request({{"op", "read"}}, patience);
+        const Json answer = manifest_of(keeper);
         if (!answer.contains("manifest") || !answer["manifest"].is_string())
             throw failure("{}: the keeper's answer has no manifest", text);
         const std::string manifest = answer["manifest"].get<std::string>();

@@ -32,12 +32,25 @@ std::set<int> files_of(const NewSocket& socket, const HeldFiles& held) {
     return files;
 }
 
-/// Closes everything but `kept` and the standard streams, so that nobody waits for this process.
-void close_others(const std::set<int>& kept) {
+/// All open files but `kept` and the standard streams.
+std::vector<int> files_but(const std::set<int>& kept) {
+    std::vector<int> files;
     for (const std::string& name : list_directory("/proc/self/fd")) {
         const int number = std::atoi(name.c_str());
-        if (number > 2 && !kept.contains(number)) ::close(number);
+        if (number > 2 && !kept.contains(number)) files.push_back(number);
     }
+    return files;
+}
+
+/// Closes files for which nobody is to wait.
+void close_all(const std::vector<int>& files) {
+    for (const int number : files) ::close(number);
+}
+
+/// Brings the state where `place` says, or changes `place` to host memory.
+void bring_to(std::vector<HeldPart>& parts, HoldPlace& place) {
+    const std::string reason = move_to_gpus(parts, place);
+    if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
 }
 
 /// Leaves the terminal, the folder and the session of the process that started this one.
@@ -46,22 +59,24 @@ void become_background(const std::set<int>& kept) {
     if (::chdir("/") != 0) std::_Exit(int(Exit::failure));
     const int nothing = ::open("/dev/null", O_RDWR);
     for (int number = 0; number <= 2; ++number) ::dup2(nothing, number);
-    close_others(kept);
+    close_all(files_but(kept));
 }
 
-/// Keeps the state in this process once it is where `place` says; tells `starter` when it is there,
-/// or why it is not.
-[[noreturn]] void keep_in_place(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, const HoldPlace& place,
+/// Keeps the state in this process once it is where `place` says; tells `starter` "+" when it is there, "+" and the
+/// reason if it is in host memory instead, or why it failed.
+[[noreturn]] void keep_in_place(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace place,
                                 Fd starter) {
     ::signal(SIGPIPE, SIG_IGN);
-    std::string said = "+";
+    std::string said;
     try {
-        move_to_gpus(held.parts, place);
+        const bool was_on_gpu = !place.gpus.empty();
+        bring_to(held.parts, place);
+        said = "+" + (was_on_gpu ? place.reason : "");
     } catch (const std::exception& error) {
         said = error.what();
     }
     const bool heard = ::write(starter.get(), said.data(), said.size()) == static_cast<ssize_t>(said.size());
-    if (said != "+" || !heard) {
+    if (!said.starts_with('+') || !heard) {
         if (!heard) ::unlink(socket.path().c_str());
         std::_Exit(int(Exit::failure));
     }
@@ -69,8 +84,9 @@ void become_background(const std::set<int>& kept) {
     keep(terms, socket, std::move(held));
 }
 
-/// Waits until a keeper has its state in place. Throws Error with its reason if it fails.
-void await_keeper(const Fd& keeper) {
+/// Waits until a keeper has its state in place. Returns why it is in host memory instead, if it is. Throws Error with
+/// the keeper's reason if it fails.
+std::string await_keeper(const Fd& keeper) {
     std::string said;
     std::array<char, 1024> buffer{};
     for (;;) {
@@ -81,6 +97,7 @@ void await_keeper(const Fd& keeper) {
     }
     if (said.empty()) throw failure("the keeper ended before it had the state");
     if (!said.starts_with('+')) throw failure("{}", said);
+    return said.substr(1);
 }
 
 }  // namespace
@@ -95,7 +112,7 @@ NewSocket::~NewSocket() {
     if (listener_) ::unlink(path_.c_str());
 }
 
-int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, const HoldPlace& place) {
+int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failure("pipe: {}", std::strerror(errno));
     const Fd from{ends[0]};
@@ -110,7 +127,8 @@ int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles h
     }
     into = Fd{};
     try {
-        await_keeper(from);
+        const std::string reason = await_keeper(from);
+        if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
     } catch (const Error&) {
         end_keeper(process, socket.path());
         throw;
@@ -126,12 +144,14 @@ void end_keeper(int process, const std::filesystem::path& socket) {
     ::unlink(socket.c_str());
 }
 
-void prepare_to_keep(const NewSocket& socket, HeldFiles& held, const HoldPlace& place) {
-    close_others(files_of(socket, held));  // also connections to other keepers, which wait for their readers
-    move_to_gpus(held.parts, place);
+std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place) {
+    std::vector<int> unneeded = files_but(files_of(socket, held));  // before CUDA opens its own
+    bring_to(held.parts, place);
+    return unneeded;
 }
 
-void keep(const KeeperTerms& terms, NewSocket& socket, HeldFiles held) {
+void keep(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, const std::vector<int>& unneeded) {
+    close_all(unneeded);  // also connections to other keepers, which wait for their readers
     std::optional<Keeper::Clock::time_point> deadline;
     if (terms.timeout) deadline = Keeper::Clock::now() + std::chrono::seconds{*terms.timeout};
     Exit exit = Exit::success;

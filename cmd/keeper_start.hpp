@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tpx::cli {
 
@@ -35,17 +36,19 @@ struct KeeperTerms {
     bool is_empty = false;       ///< waits for exports
 };
 
-/// Starts a keeper in a background process, and returns the process when it has the state in `place`. Throws Error if
-/// it cannot bring it there.
-int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, const HoldPlace& place);
+/// Starts a keeper in a background process, and returns the process when it has the state in `place`, which becomes
+/// host memory if move_to_gpus() leaves it there. Throws Error if it cannot bring it there.
+int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place);
 
 /// Ends a keeper that start_in_background() has started.
 void end_keeper(int process, const std::filesystem::path& socket);
 
-/// Brings the state to `place` in this process, and closes whatever keep() does not need. Throws Error if that fails.
-void prepare_to_keep(const NewSocket& socket, HeldFiles& held, const HoldPlace& place);
+/// Brings the state to `place` in this process, as start_in_background() does. Returns the open files that keep() does
+/// not need: only it may close them, for then nothing that still owns one closes another file of this number.
+std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place);
 
-/// Keeps the state in this process until a keeper ends.
-[[noreturn]] void keep(const KeeperTerms& terms, NewSocket& socket, HeldFiles held);
+/// Keeps the state in this process until a keeper ends; closes the files `unneeded`.
+[[noreturn]] void keep(const KeeperTerms& terms, NewSocket& socket, HeldFiles held,
+                       const std::vector<int>& unneeded = {});
 
 }  // namespace tpx::cli

@@ -82,9 +82,12 @@ void check_hold_of_parts(const MigrateRequest& options, const Migration& job) {
 void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team& team,
                 const std::filesystem::path& folder, const RankPlaces& places, HeldState state, Output& out) {
     if (options.hold.empty()) return;
-    HeldOutput held{folder.string(), "", options.hold, options.hold_device, to_string(places.layout), {}};
+    HeldOutput held{folder.string(), "", options.hold, options.hold_device, to_string(places.layout), {}, {}};
     for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank)
-        if (places.host_of_rank[rank] == team.host) held.ranks.push_back(static_cast<int>(rank));
+        if (places.host_of_rank[rank] == team.host) {
+            held.ranks.push_back(static_cast<int>(rank));
+            held.rank_gpus.push_back(places.device_of_rank[rank]);
+        }
     bool is_held = false;
     const StopSignals signals;
     signals.shield();  // the state is in place

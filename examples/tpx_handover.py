@@ -11,8 +11,7 @@ from torch.distributed.checkpoint._traverse import set_element
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
-ALIGNMENT, STEP = 64, 1 << 26
-ADD_SEALS, FIXED_SIZE = 1033, 2 | 4  # of fcntl(2): neither shrinks nor grows
+ALIGNMENT, STEP, ADD_SEALS, FIXED_SIZE = 64, 1 << 26, 1033, 2 | 4  # the last two of fcntl(2): neither shrinks nor grows
 
 
 class HandoverError(RuntimeError):
@@ -59,16 +58,18 @@ class Held:
     `objects` names to bytes of torch.save. The keeper keeps its copy until load(), state_dict() or taken() returns."""
 
     def __init__(self, document, memory, keeper):
-        self.document, self.keeper, self.tensors, self.shapes, self.objects = document, keeper, {}, {}, {}
-        self.gpu = importlib.import_module("tpx_handover_cuda").GpuMemory(document, keeper) if document["memory"] == "cuda" else None
+        self.document, self.keeper, self.tensors, self.shapes = document, keeper, {}, {}
+        try:
+            self.gpu = importlib.import_module("tpx_handover_cuda").GpuMemory(document, keeper) if document["memory"] == "cuda" else None
+        except ImportError as error:
+            raise keeper.error(f"the state is in the memory of a GPU: {error}; load the checkpoint on disk") from None
         whole = self.gpu.bytes if self.gpu else torch.frombuffer(memory or bytearray(1), dtype=torch.uint8)
         for one in document["tensors"]:
             dtype = getattr(torch, one["dtype"])
             shard = whole[one["offset"] : one["offset"] + torch.Size(one["sizes"]).numel() * dtype.itemsize]
             self.tensors[one["name"], tuple(one["begin"])] = shard.view(dtype).view(one["sizes"])
             self.shapes[one["name"]] = tuple(one["shape"])
-        for one in document["objects"]:
-            self.objects[one["name"]] = memory[one["offset"] : one["offset"] + one["length"]]
+        self.objects = {one["name"]: memory[one["offset"] : one["offset"] + one["length"]] for one in document["objects"]}
 
     def taken(self):
         """Tells the keeper to free this state. Mapped tensors in memory of the host stay valid, also after the keeper has ended."""
@@ -130,8 +131,7 @@ def attach(name, rank, wait=60.0, verify=False):
                 raise
             time.sleep(0.05)
     with contextlib.ExitStack() as opened:
-        for file in files:
-            opened.callback(os.close, file)
+        _ = [opened.callback(os.close, file) for file in files]
         document = json.loads(os.pread(files[0], os.fstat(files[0]).st_size, 0))
         memory = mmap.mmap(files[1], document["size"]) if document["size"] else bytearray()
     held, at = Held(document, memory, keeper), document.get("crcs")
@@ -182,9 +182,8 @@ def export(state_dict, name, rank, ranks, iteration, job="", layout=""):
     encoded = json.dumps(document).encode()
     with contextlib.ExitStack() as opened:
         segment, memory = memory_file(opened, keeper, f"rank {rank}", end)
-        for offset, local in sources:
-            if local.numel():
-                torch.frombuffer(memory, dtype=local.dtype, count=local.numel(), offset=offset).view(local.shape).copy_(local)
+        for offset, local in ((at, one) for at, one in sources if one.numel()):
+            torch.frombuffer(memory, dtype=local.dtype, count=local.numel(), offset=offset).view(local.shape).copy_(local)
         text, memory = memory_file(opened, keeper, f"document of rank {rank}", len(encoded))
         memory[:] = encoded
         keeper.request({"op": "put"}, [text, segment])

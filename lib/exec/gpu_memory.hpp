@@ -22,8 +22,12 @@ struct GpuRoom {
     std::uint64_t total = 0;
 };
 
-/// The GPUs that this process can use, by their CUDA number. Afterwards, no process that this one forks can use CUDA.
+/// The GPUs that this process can use, by their CUDA number. Initializes CUDA, so children forked later cannot use it.
 std::vector<GpuRoom> gpu_rooms();
+
+/// Frees all that CUDA has in a GPU for this process. Precondition: there is no GpuMemory and no GpuCopier of this GPU.
+/// Never throws.
+void leave_gpu(int gpu);
 
 /// By which other processes of this host reach memory of a GPU (CUDA IPC).
 using GpuHandle = std::array<std::byte, 64>;
@@ -63,9 +67,13 @@ public:
 
     /// Copies the first bytes of a file to all of `to`, and all of `from` to the first bytes of a file.
     void upload(const Fd& from, const GpuMemory& to);
-    void download(const GpuMemory& from, const Fd& to);
+    void download(const GpuMemory& from, const Fd& to) { download(from, 0, from.size(), to); }
 
-    /// Makes the copies of a batch between places that this GPU reaches, and waits for them.
+    /// Copies the bytes from `begin` up to `end` to the same place of a file.
+    void download(const GpuMemory& from, std::uint64_t begin, std::uint64_t end, const Fd& to);
+
+    /// Makes the copies of a batch between places that this GPU reaches, and waits for them. Only tests and
+    /// bench/device.py use it until state moves from GPU to GPU.
     void run(const CopyBatch& batch);
 
 private:

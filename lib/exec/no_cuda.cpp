@@ -26,6 +26,8 @@ struct GpuCopier::Buffers {};
 
 std::vector<GpuRoom> gpu_rooms() { refuse(); }
 
+void leave_gpu(int) {}
+
 GpuMemory::GpuMemory(int, std::uint64_t) { refuse(); }
 GpuMemory::GpuMemory(int, const GpuHandle&, std::uint64_t) { refuse(); }
 GpuMemory::~GpuMemory() = default;
@@ -34,7 +36,7 @@ GpuHandle GpuMemory::handle() const { refuse(); }
 GpuCopier::GpuCopier(int) { refuse(); }
 GpuCopier::~GpuCopier() = default;
 void GpuCopier::upload(const Fd&, const GpuMemory&) { refuse(); }
-void GpuCopier::download(const GpuMemory&, const Fd&) { refuse(); }
+void GpuCopier::download(const GpuMemory&, std::uint64_t, std::uint64_t, const Fd&) { refuse(); }
 void GpuCopier::run(const CopyBatch&) { refuse(); }
 
 }  // namespace tpx

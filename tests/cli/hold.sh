@@ -270,7 +270,7 @@ refuses 1 "nowhere: No such file or directory" "$tpx" hold nowhere --name job
 # Without a GPU; tests/gpu/hold.sh has stand-ins for some.
 refuses 1 "CUDA" env CUDA_VISIBLE_DEVICES= "$tpx" hold ckpt --name job --device cuda
 runs env CUDA_VISIBLE_DEVICES= "$tpx" hold ckpt --name auto --device auto
-grep -q 'note: the state is held in memory of the host: .*CUDA' err || fail "no note"
+grep -q 'note: the state is held in host memory: .*CUDA' err || fail "no note"
 runs "$tpx" verify ckpt hold:auto
 runs "$tpx" hold --release auto
 [ ! -e "$XDG_RUNTIME_DIR/tpx/job.sock" ] || fail "a failed run left a socket"

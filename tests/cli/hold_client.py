@@ -142,7 +142,9 @@ def many(name):
 what, name, *words = sys.argv[1:]
 if what == "read":
     connection = connect(name)
-    print(ask(connection, {"op": "read"})[0]["manifest"], flush=True)
+    while "copying" in (answer := ask(connection, {"op": "read"})[0]):
+        time.sleep(0.05)
+    print(answer["manifest"], flush=True)
     time.sleep(float(words[0]))
 elif what == "die":
     take(name, words[0], end=False)

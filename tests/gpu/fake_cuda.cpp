@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of CUDA's runtime that tpx calls, with memory of the host in place of GPUs: how calls follow each other can
 // be tested with it, not how fast anything is. FAKE_GPUS says how many there are, FAKE_MEMORY how many bytes the memory
-// of each has; FAKE_FAULT names a call that fails. Kernels walk on the host.
+// of each has; FAKE_FAULT names a call that fails, FAKE_FAULT_GPU the only GPU on which it does, and FAKE_DELAY how
+// many ms a copy from a GPU takes. Kernels walk on the host.
 #include "lib/exec/cuda/copy_kernels.hpp"
 
 #include <cuda_runtime_api.h>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <thread>
 
 struct CUstream_st {
     int device;
@@ -56,7 +58,8 @@ std::size_t memory_used() {
 
 cudaError_t answer(const char* call, bool holds = true) {
     const char* fault = std::getenv("FAKE_FAULT");
-    if (fault && std::strcmp(fault, call) == 0) return cudaErrorUnknown;
+    const char* gpu = std::getenv("FAKE_FAULT_GPU");
+    if (fault && std::strcmp(fault, call) == 0 && (!gpu || std::atoi(gpu) == current)) return cudaErrorUnknown;
     return holds ? cudaSuccess : cudaErrorInvalidValue;
 }
 
@@ -67,6 +70,27 @@ bool is_known(const void* at, std::size_t size) {
     --block;
     return static_cast<const char*>(at) + size <= static_cast<char*>(block->first) + block->second.size;
 }
+
+// A file of the driver: nobody else may close it.
+class DriverFile {
+public:
+    void open() {
+        if (file_ >= 0) return;
+        file_ = memfd_create("fake-driver", MFD_CLOEXEC);
+        fstat(file_, &status_);
+    }
+    ~DriverFile() {
+        struct stat now {};
+        if (file_ < 0 || (fstat(file_, &now) == 0 && now.st_ino == status_.st_ino)) return;
+        std::fputs("fake CUDA: a file of the driver was closed\n", stderr);
+        std::abort();
+    }
+
+private:
+    int file_ = -1;
+    struct stat status_ {};
+};
+DriverFile driver_file;
 
 void* map(int file, std::size_t size) {
     void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -96,7 +120,13 @@ cudaError_t cudaDeviceGetPCIBusId(char* bus, int size, int device) {
 }
 cudaError_t cudaSetDevice(int device) {
     current = device;
+    driver_file.open();
     return answer("cudaSetDevice", device >= 0 && device < gpus());
+}
+cudaError_t cudaDeviceReset() {
+    for (const auto& [memory, block] : blocks)
+        if (block.device == current) std::abort();  // it would be used after it was freed
+    return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return answer("cudaStreamSynchronize"); }
@@ -112,6 +142,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t size) {
     const char* fault = std::getenv("FAKE_FAULT");
     if (size > memory_size() - std::min(memory_size(), memory_used()) || (fault && std::strcmp(fault, "memory") == 0))
         return cudaErrorMemoryAllocation;
+    if (answer("cudaMalloc") != cudaSuccess) return cudaErrorUnknown;
     const int file = memfd_create("fake-gpu", MFD_CLOEXEC);
     *memory = file >= 0 && ftruncate(file, static_cast<off_t>(size)) == 0 ? map(file, size) : nullptr;
     if (*memory) blocks[*memory] = {size, current, file};
@@ -172,6 +203,10 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMemcpyKind kind, cudaStream_t) {
     const bool known = is_known(to, size), from_known = is_known(from, size);
     if (kind == cudaMemcpyDefault ? !known && !from_known : !known || !from_known) return cudaErrorInvalidValue;
+    const auto pinned = blocks.find(to);
+    const char* delay = std::getenv("FAKE_DELAY");
+    if (delay && pinned != blocks.end() && pinned->second.device == -1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(delay)));
     std::memcpy(to, from, kind == cudaMemcpyDefault ? size : std::min<std::size_t>(size, 4096));
     return answer("cudaMemcpyAsync");
 }
@@ -204,6 +239,7 @@ cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsig
 }
 cudaError_t cudaIpcCloseMemHandle(void* memory) {
     if (blocks.count(memory) != 1 || !blocks[memory].is_opened) std::abort();
+    if (answer("cudaIpcCloseMemHandle") != cudaSuccess) return cudaErrorUnknown;
     munmap(memory, blocks[memory].size);
     blocks.erase(memory);
     return cudaSuccess;

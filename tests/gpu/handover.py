@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 import torch
@@ -17,11 +18,11 @@ import tpx_handover  # noqa: E402
 import tpx_handover_cuda  # noqa: E402
 
 synchronized = []
+open_library = ctypes.CDLL
 
 
 def stand_in(cudart):
     """PyTorch as if it had CUDA."""
-    open_library = ctypes.CDLL
     torch.version.cuda = "13.0"
     ctypes.CDLL = lambda name: open_library(cudart if name == "libcudart.so.13" else name)
     torch.cuda.device = lambda device: contextlib.nullcontext()
@@ -30,7 +31,9 @@ def stand_in(cudart):
     def as_tensor(memory, device):
         (size,), (address, _) = memory.__cuda_array_interface__["shape"], memory.__cuda_array_interface__["data"]
         assert device == f"cuda:{memory.device}", device
-        return torch.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype=torch.uint8)
+        array = (ctypes.c_uint8 * size).from_address(address)
+        array.owner = memory  # as PyTorch does, which keeps it with the storage
+        return torch.frombuffer(array, dtype=torch.uint8)
 
     torch.as_tensor = as_tensor
 
@@ -65,20 +68,36 @@ def main(tpx, cudart):
         hold()
         text = refusal("gpu")
         assert "built without CUDA" in text or "libcudart" in text or "CUDA" in text, text
+        sys.modules["tpx_handover_cuda"] = None  # it cannot be imported
+        assert "hold:gpu: the state is in the memory of a GPU: " in (text := refusal("gpu")), text
+        sys.modules["tpx_handover_cuda"] = tpx_handover_cuda
+        stand_in(f"{folder}/absent.so")
+        assert "absent.so" in (text := refusal("gpu")) and text.endswith("; load the checkpoint on disk"), text
+        ctypes.CDLL = open_library
         stand_in(cudart)
         os.environ["FAKE_FAULT"] = "cudaIpcOpenMemHandle"
         text = refusal("gpu")
         assert text == "hold:gpu: cudaIpcOpenMemHandle: fake fault; load the checkpoint on disk", text
         del os.environ["FAKE_FAULT"]
+        unopened = mappings()  # the call that failed has left one
         # What does not fit is refused, and the keeper still has the rank.
         try:
             tpx_handover.attach("gpu", 0).load({"model": {"w": torch.zeros(3)}})
             raise AssertionError("another shape was loaded")
         except tpx_handover.HandoverError as error:
             assert "'model.w': no torch.float32 shard" in str(error), error
+        assert mappings() == unopened
+        crc32, tpx_handover.zlib.crc32 = tpx_handover.zlib.crc32, lambda data: 0
+        try:
+            tpx_handover.attach("gpu", 0, verify=True)
+            raise AssertionError("other bits were taken")
+        except tpx_handover.HandoverError as error:
+            assert "is not what was held" in str(error), error
+        tpx_handover.zlib.crc32 = crc32
+        assert mappings() == unopened
         empty = {"model": {name: torch.zeros_like(tensor) for name, tensor in state["model"].items()}, "step": 0}
         held = tpx_handover.attach("gpu", 0, verify=True)
-        assert mappings() > 0
+        assert mappings() > unopened
         held.load(empty)
         same(empty)
         assert synchronized == [1], synchronized
@@ -86,7 +105,16 @@ def main(tpx, cudart):
         found = tpx_handover.attach("gpu", 0).state_dict()
         same(found)
         assert subprocess.run([tpx, "hold", "--list"], check=True, capture_output=True).stdout == b"nothing is held\n"
-        del held
+        assert mappings() == unopened
+        # Memory that cannot be closed: all was copied, and the keeper need not wait.
+        hold()
+        os.environ["FAKE_FAULT"] = "cudaIpcCloseMemHandle"
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            same(tpx_handover.attach("gpu", 0).state_dict())
+        assert any("hold:gpu: cudaIpcCloseMemHandle: fake fault" in str(one.message) for one in said), said
+        assert subprocess.run([tpx, "hold", "--list"], check=True, capture_output=True).stdout == b"nothing is held\n"
+        del os.environ["FAKE_FAULT"], held
     print("hand-over from a GPU: all as it should be")
 
 

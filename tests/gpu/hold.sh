@@ -3,54 +3,8 @@
 # of the disk path, goes to one process each, and every failure is told and leaves nothing. CUDART stands in for CUDA's runtime.
 set -u
 tpx=$1 testdata=$2 CUDART=$3
-export CUDART FAKE_GPUS=4
-here=$(cd "$(dirname "$0")" && pwd)
-python3 -c 'import os, socket; os.memfd_create; socket.send_fds' 2>/dev/null || { echo "skipped: no Python 3.9 here"; exit 77; }
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_JOB_ID
-scratch=$(mktemp -d) || exit 1
-export XDG_RUNTIME_DIR=$scratch/run
-mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
-cd "$scratch" || exit 1
-cp -R "$testdata/dcp/fsdp2-tp2" ckpt || exit 1
-
-pids() { "$tpx" hold --list --json 2>/dev/null | grep -o '"process":[0-9]*' | cut -d : -f 2; }
-end() {
-    for pid in $(pids); do kill "$pid" 2>/dev/null; done
-    rm -rf "$scratch"
-}
-trap end EXIT
-fail() {
-    echo "gpu hold: $*" >&2
-    cat out err >&2
-    exit 1
-}
-client() { python3 "$here/../cli/hold_client.py" "$@"; }
-runs() { "$@" >out 2>err || fail "$*: exit $?"; }
-# refuses EXIT TEXT COMMAND...: it fails with that status and TEXT.
-refuses() {
-    local want=$1 text=$2
-    shift 2
-    "$@" >out 2>err
-    local got=$?
-    [ $got -eq "$want" ] || fail "$*: exit $got instead of $want"
-    grep -qF -- "$text" err out || fail "$*: not '$text'"
-}
-# nothing_left: no keeper, no socket, and no process of this test with memory of a GPU.
-nothing_left() {
-    [ -z "$(pids)$(ls "$XDG_RUNTIME_DIR/tpx")" ] || fail "a keeper is left"
-    local process
-    for process in /proc/[0-9]*; do
-        tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qxF "XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR" || continue
-        [ -z "$(find "$process/fd" -lname '/memfd:*' 2>/dev/null)" ] || fail "process ${process#/proc/} still has memory"
-    done
-}
-# goes PATH: it is removed within 5 s.
-goes() {
-    for _ in $(seq 100); do [ -e "$1" ] || return 0; sleep 0.05; done
-    fail "$1 still exists"
-}
+# shellcheck source=tests/gpu/holding.sh
+. "$(dirname "$0")/holding.sh"
 
 # The bits of the disk path, whoever reads them.
 runs "$tpx" hold ckpt --name host
@@ -108,7 +62,7 @@ nothing_left
 
 # Ranks share GPUs only if that is asked for.
 FAKE_GPUS=2
-refuses 1 "ckpt: ranks 0 and 2 would share GPU 0: 4 ranks and 2 GPUs; name the GPU of each rank with --rank-gpus" "$tpx" hold ckpt --name job --device cuda
+refuses 1 "ckpt: 4 ranks but only 2 GPUs; assign GPUs with --rank-gpus, such as 0,0,1,1" "$tpx" hold ckpt --name job --device cuda
 runs "$tpx" hold ckpt --name job --device cuda --rank-gpus 0,0,1,1
 runs "$tpx" verify ckpt hold:job
 runs "$tpx" hold --release job
@@ -120,21 +74,21 @@ runs "$tpx" hold --release job
 refuses 1 "there is no GPU 2; CUDA finds 2 GPUs" "$tpx" hold ckpt --name job --device cuda --rank-gpus 2
 refuses 2 "--rank-gpus: 3 GPUs for 4 ranks; give one, or one for each rank" "$tpx" hold ckpt --name job --device cuda --rank-gpus 0,0,1
 refuses 2 "--rank-gpus: 'x' is not a list of GPUs" "$tpx" hold ckpt --name job --device cuda --rank-gpus x
-refuses 2 "--rank-gpus: requires --device cuda" "$tpx" hold ckpt --name job --rank-gpus 0
+refuses 2 "--rank-gpus: requires --device cuda" "$tpx" hold nowhere --name job --rank-gpus 0
 nothing_left
 
 # What does not fit is refused before anything is read; with auto, it is in memory of the host.
 FAKE_GPUS=4
 refuses 1 "ckpt: GPU 0 (Fake GPU): " env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device cuda
-grep -q 'of rank 0 do not fit: 1.00 kB of 1.00 kB are free' err || fail "no numbers"
-refuses 1 "of ranks 0, 1, 2, 3 do not fit" env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device cuda --rank-gpus 0 --dry-run
+grep -q 'rank 0 needs .*, but 1.00 kB of 1.00 kB are free' err || fail "no numbers"
+refuses 1 "ranks 0, 1, 2, 3 need " env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device cuda --rank-gpus 0 --dry-run
 refuses 1 "no GPU: no CUDA-capable device is detected" env FAKE_GPUS=0 "$tpx" hold ckpt --name job --device cuda
 runs env FAKE_MEMORY=1000 "$tpx" hold ckpt --name job --device auto
-grep -q 'note: the state is held in memory of the host: GPU 0 (Fake GPU): .* do not fit' err || fail "no note"
+grep -q 'note: the state is held in host memory: GPU 0 (Fake GPU): rank 0 needs .*, but 1.00 kB of' err || fail "no note"
 runs client take job 0
 runs "$tpx" hold --release job
 runs env FAKE_GPUS=0 "$tpx" hold ckpt --name job --device auto
-grep -q 'note: the state is held in memory of the host: no GPU' err || fail "no note"
+grep -q 'note: the state is held in host memory: no GPU' err || fail "no note"
 runs "$tpx" hold --release job
 runs "$tpx" hold ckpt --name job --device auto
 grep -q 'on GPU 0, 1, 2, 3' out || fail "auto does not choose GPUs"
@@ -171,8 +125,8 @@ wait $front || fail "--foreground: exit $?"
 nothing_left
 
 # With --hold: what cannot be held is refused before anything is written, and what fails later is told.
-refuses 1 "would share GPU 0" env FAKE_GPUS=1 "$tpx" reshard ckpt kept --to tp=2 --hold 60 --hold-device cuda
-refuses 1 "do not fit" env FAKE_MEMORY=10 mpirun -n 2 "$tpx" reshard ckpt kept --to tp=2 --hold 60 --hold-device cuda
+refuses 1 "2 ranks but only 1 GPU;" env FAKE_GPUS=1 "$tpx" reshard ckpt kept --to tp=2 --hold 60 --hold-device cuda
+refuses 1 "needs" env FAKE_MEMORY=10 mpirun -n 2 "$tpx" reshard ckpt kept --to tp=2 --hold 60 --hold-device cuda
 [ ! -e kept ] || fail "an output was written that cannot be held"
 refuses 2 "--hold-device: requires --hold SECONDS" "$tpx" reshard ckpt kept --to tp=2 --hold-device cuda
 refuses 4 "cudaMalloc: fake fault; kept is complete and in place" env FAKE_FAULT=cudaMalloc "$tpx" reshard ckpt kept --to tp=2 --hold 60 --hold-device cuda

@@ -134,6 +134,23 @@ TEST_CASE("each call that fails is named") {
     CHECK(message_of([&] { copier.upload(file, memory); }) == std::nullopt);
 }
 
+TEST_CASE("a copy that failed leaves nothing to the next one") {
+    const GpuMemory memory{0, 100}, other{0, 10};
+    GpuCopier copier{0};
+    copier.upload(file_of(pattern(100)), memory);
+    copier.upload(file_of(std::vector<std::byte>(10)), other);
+    {
+        const Setting broken{"FAKE_FAULT", "cudaEventRecord"};
+        CHECK(message_of([&] { copier.download(memory, make_memory_file("test", 100)); }));
+    }
+    const Fd file = make_memory_file("test", 100);
+    copier.download(other, file);
+    CHECK(bytes_of(file, 100) == std::vector<std::byte>(100));
+    copier.download(memory, 30, 60, file);
+    const std::vector<std::byte> bytes = bytes_of(file, 100), expected = pattern(100);
+    for (std::size_t k = 0; k < 100; ++k) CHECK(bytes[k] == (k < 30 || k >= 60 ? std::byte{0} : expected[k]));
+}
+
 TEST_CASE("another process opens memory by its handle, also to copy from it with a kernel") {
     const mpi::Comm world = mpi::Comm::world();
     if (world.rank() > 1) return;

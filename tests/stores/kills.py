@@ -125,8 +125,9 @@ class Kills:
             time.sleep(delay)
         tree = processes.tree_of(job.pid)
         killed = kind == "rank" or processes.kill(job, kind, rank)
-        wait_for(job)
+        status = wait_for(job)
         processes.wait_for_end(tree)
+        killed = killed and (kind != "rank" or status != 0)  # the call may never come in a recovery
         host = self.hosts[rank]
         self.log.append(f"{kind} killed {when}{f', host{host}' if kind == 'host' else ''}{'' if killed else ': had ended'}")
         if killed:

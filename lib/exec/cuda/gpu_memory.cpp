@@ -45,6 +45,11 @@ std::vector<GpuRoom> gpu_rooms() {
     return rooms;
 }
 
+void leave_gpu(int gpu) {
+    if (cudaSetDevice(gpu) == cudaSuccess) cudaDeviceReset();
+    cudaGetLastError();
+}
+
 GpuMemory::GpuMemory(int gpu, std::uint64_t size) : gpu_{gpu}, size_{size} {
     on_gpu(gpu, [&] {
         void* memory = nullptr;
@@ -110,6 +115,12 @@ struct GpuCopier::Buffers {
 
     static void wait(const Buffer& buffer) { cuda::check(cudaEventSynchronize(buffer.idle.get()), "copy"); }
 
+    /// Forgets what a copy that failed has left.
+    void settle() {
+        cuda::check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+        for (Buffer& buffer : pair) buffer.length = 0;
+    }
+
     /// Writes what the buffer was filled with.
     static void empty(Buffer& buffer, const Fd& to) {
         if (buffer.length == 0) return;
@@ -146,6 +157,7 @@ GpuCopier::~GpuCopier() {
 
 void GpuCopier::upload(const Fd& from, const GpuMemory& to) {
     on_gpu(gpu_, [&] {
+        buffers_->settle();
         std::size_t turn = 0;
         for (std::uint64_t offset = 0; offset < to.size(); offset += pinned_size, ++turn) {
             Buffers::Buffer& buffer = buffers_->pair[turn % 2];
@@ -158,14 +170,15 @@ void GpuCopier::upload(const Fd& from, const GpuMemory& to) {
     });
 }
 
-void GpuCopier::download(const GpuMemory& from, const Fd& to) {
+void GpuCopier::download(const GpuMemory& from, std::uint64_t begin, std::uint64_t end, const Fd& to) {
     on_gpu(gpu_, [&] {
+        buffers_->settle();
         std::size_t turn = 0;
-        for (std::uint64_t offset = 0; offset < from.size(); offset += pinned_size, ++turn) {
+        for (std::uint64_t offset = begin; offset < end; offset += pinned_size, ++turn) {
             Buffers::Buffer& buffer = buffers_->pair[turn % 2];
             Buffers::empty(buffer, to);
             buffer.offset = offset;
-            buffer.length = std::min<std::uint64_t>(pinned_size, from.size() - offset);
+            buffer.length = std::min<std::uint64_t>(pinned_size, end - offset);
             buffers_->copy(buffer.memory.get(), from.data() + offset, buffer.length, buffer);
         }
         for (std::size_t k = 0; k < 2; ++k) Buffers::empty(buffers_->pair[(turn + k) % 2], to);

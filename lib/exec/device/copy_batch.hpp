@@ -18,7 +18,7 @@ struct CopyList {
 };
 
 /// Strided copies between places that do not overlap, in memory of the host or of GPUs. The smallest number of wide
-/// items is chosen from alignment and strides.
+/// items is chosen from alignment and strides. Only tests and bench/device.py use it until state moves from GPU to GPU.
 class CopyBatch {
 public:
     /// Whether add() takes `from` and `to`: equal types of 1, 2, 4, 8 or 16 bytes, or both of f32, bf16, f16 and

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 // The walk of a strided copy, for the host and for GPUs: what a kernel does with an item, tests on the host verify.
+// Only tests and bench/device.py use it, as CopyBatch and GpuCopier::run, until state moves from GPU to GPU.
 namespace tpx {
 
 /// Division by a number that is known beforehand, as a multiplication. Exact for dividends below 2^31.
