@@ -96,6 +96,8 @@ private:
         if (is.start > 0) return is;
         const TraceJob& job = simulation.job(id);
         is.asked = full_rate(job, simulation.cluster());
+        if (!(is.asked > 0)) is.asked = curve(simulation, id).rate(std::min(job.gpus, curve(simulation, id).most()));
+        if (!(is.asked > 0)) is.asked = 1;  // gains are divided by it
         // With less than half of its speed a best-effort job would be slow for long, as changes are rare.
         is.start = fewest(simulation, id, job.guaranteed ? is.asked : is.asked / 2);
         is.need = job.guaranteed ? is.start : 0;
