@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the state of jobs is while they do not train, and what failures take of it.
+// Where the state of jobs is while they do not train, what it costs to go on from there, and what failures take of it.
 #include "lib/cluster/simulation.hpp"
 
 #include <algorithm>
@@ -10,6 +10,17 @@ namespace {
 bool has_host(const Grant& grant, int host) { return std::ranges::count(grant.parts, host, &GpuShare::host) > 0; }
 
 }  // namespace
+
+ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
+    const State& state = states_[id];
+    if (rules_.costs && state.in_memory) return rules_.costs->recover(jobs_[id], state.left, state.lost, grant);
+    if (rules_.costs && results_.jobs[id].stops > 0) return rules_.costs->resume(jobs_[id], state.left, grant);
+    return {grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start, 0};
+}
+
+Time Simulation::change_delay(int id, const Grant& to) const {
+    return rules_.costs ? rules_.costs->change(jobs_[id], states_[id].target, to).delay : rules_.delays.change;
+}
 
 // Adds what was done since the job was accounted for last. Checkpoints come after equal times of training.
 void Simulation::count_unsaved(int id) {

@@ -75,17 +75,6 @@ std::optional<Grant> Simulation::place(int id, int gpus, double cpu_share) const
     return pool_.place(ran ? needs(id) : Needs{jobs_[id], cpu_share}, gpus);
 }
 
-ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
-    const State& state = states_[id];
-    if (rules_.costs && state.in_memory) return rules_.costs->recover(jobs_[id], state.left, state.lost, grant);
-    if (rules_.costs && results_.jobs[id].stops > 0) return rules_.costs->resume(jobs_[id], state.left, grant);
-    return {grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start, 0};
-}
-
-Time Simulation::change_delay(int id, const Grant& to) const {
-    return rules_.costs ? rules_.costs->change(jobs_[id], states_[id].target, to).delay : rules_.delays.change;
-}
-
 // Microseconds for the steps that are left, rounded up; what is left of sums that came out as whole microseconds but
 // for the last digits of a double is no microsecond more.
 double Simulation::steps_time(int id, double rate) const {

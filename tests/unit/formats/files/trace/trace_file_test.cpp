@@ -13,6 +13,8 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+
 namespace tpx::formats {
 namespace {
 
