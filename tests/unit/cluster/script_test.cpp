@@ -20,9 +20,6 @@ using test::linear_job;
 using test::run_script;
 using test::simple_cluster;
 
-return Simulation{cluster, jobs, rules}.run(*find_policy(policy)->make());
-}
-
 TEST_CASE("a job has as many GPUs as a script leaves its hosts, and keeps its work") {
     const Cluster cluster = simple_cluster(4, 4);
     const std::vector<TraceJob> jobs{linear_job(225)};
