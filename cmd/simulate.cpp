@@ -7,6 +7,7 @@
 #include "cmd/progress.hpp"
 #include "cmd/shared_options.hpp"
 #include "formats/files/trace/cluster_file.hpp"
+#include "formats/files/trace/events_file.hpp"
 #include "lib/cluster/generate.hpp"
 #include "lib/cluster/model_error.hpp"
 #include "lib/cluster/policies.hpp"
@@ -72,12 +73,14 @@ void report_unknown_columns(const formats::Trace& trace, const std::string& file
 }
 
 // Throws Error where no job is left, and says why.
-void filter_jobs(const SimulateOptions& options, std::vector<TraceJob>& jobs) {
+void filter_jobs(const SimulateOptions& options, std::vector<TraceJob>& jobs, std::vector<ScriptedEvent>& script) {
     if (jobs.empty()) throw failure("{}: the trace has no jobs", trace_name(options));
     const TraceFilter filter = filter_of(options);
     const std::size_t all = jobs.size();
     const double last = seconds_of(jobs.back().arrival) / 3600;
+    const std::vector<TraceJob> whole = script.empty() ? std::vector<TraceJob>{} : jobs;
     jobs = filtered(std::move(jobs), filter);
+    script = filtered(std::move(script), whole, jobs, filter);
     if (!jobs.empty()) return;
     const bool window = filter.window.has_value(), sample = filter.sample < 1;
     throw failure("{}: {}{}{} leave{} none of {}, arriving from 0h to {:.4g}h", trace_name(options),
@@ -164,7 +167,9 @@ Setup setup_of(const SimulateOptions& options, Output& out) {
         report_bad(setup.trace, options.skip_bad, out);
         for (const std::string& note : setup.trace.notes) out.note("{}: {}", options.trace, note);
     }
-    filter_jobs(options, setup.trace.jobs);
+    if (!options.events.empty())
+        setup.rules.script = formats::read_events(options.events, setup.cluster, setup.trace.jobs);
+    filter_jobs(options, setup.trace.jobs, setup.rules.script);
     add_outages(options, setup.cluster, setup.trace.jobs, setup.rules);
     add_costs(options, setup.cluster, setup.trace.jobs, setup.rules);
     add_script(options, setup);

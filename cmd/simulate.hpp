@@ -79,7 +79,7 @@ TraceFilter filter_of(const SimulateOptions& options);
 void add_outages(const SimulateOptions& options, const Cluster& cluster, const std::vector<TraceJob>& jobs,
                  Rules& rules);
 
-/// Adds what changes by --events, how jobs recover from failures, and what policies believe of models.
+/// Adds how jobs recover from failures, and what policies believe of models.
 void add_script(const SimulateOptions& options, Setup& setup);
 
 /// Gives each job its model and has changes cost what the options ask for, if they are to be report. Throws Error

@@ -91,16 +91,17 @@ void add_scripts(Command& command, SimulateOptions& options) {
         .details(
             "A job that loses GPUs by an event keeps all its work. Policies that resize jobs leave it the rest of its "
             "GPUs if it can run on them; otherwise it returns to the queue.");
-    command.option("--model-error", &options.model_error, "X", "Give policies models whose parameters are wrong by X")
+    command
+        .option("--model-error", &options.model_error, "X", "Give models a log-normal error with standard deviation X")
         .details(
             "Jobs train at the step times that the models of --speeds predict. Policies see models in which every "
             "parameter is off by a random factor; its logarithm is normal with standard deviation X, so that 0.3 means "
             "errors of about 30 %.");
-    command.option("--refit", &options.refit, "TIME", "Correct these models with step times measured during the run")
+    command.option("--refit", &options.refit, "TIME", "Refit these models to step times measured during the run")
         .standard("never")
         .details(
-            "When a job has trained for TIME with the same plan and GPUs, such as 60s, its step time is measured: the "
-            "policy's model is fitted to all such measurements, and uses them for what was measured.");
+            "When a job has trained for TIME with the same plan and GPUs, such as 60s, its step time is measured. "
+            "Measured step times replace predictions for that plan and placement, and the model is refitted to them.");
 }
 
 void add_outputs(Command& command, SimulateOptions& options) {

@@ -3,7 +3,6 @@
 #include "cmd/profile.hpp"
 #include "cmd/simulate.hpp"
 #include "formats/files/plan/hosts_file.hpp"
-#include "formats/files/trace/events_file.hpp"
 #include "formats/files/trace/models_file.hpp"
 #include "formats/files/trace/outages_file.hpp"
 #include "formats/files/trace/rows.hpp"
@@ -212,22 +211,22 @@ void add_script(const SimulateOptions& options, Setup& setup) {
     Rules& rules = setup.rules;
     const std::vector<TraceJob>& jobs = setup.trace.jobs;
     setup.seed = seed_of(options);
-    if (!options.events.empty()) rules.script = formats::read_events(options.events, setup.cluster, jobs);
     if (!options.recover.empty() && options.recover != "replicas" && options.recover != "checkpoint")
         throw Error{Exit::usage, "--recover: '{}' is neither checkpoint nor replicas", options.recover};
     rules.from_replicas = options.recover == "replicas";
     if (rules.from_replicas && !rules.costs)
-        throw Error{Exit::usage,
-                    "--recover replicas: which hosts have replicas is unknown; add --reconfig plan and --models"};
+        throw Error{Exit::usage, "--recover replicas requires --reconfig plan, central or checkpoint, and --models"};
     if (options.model_error.empty()) {
-        if (!options.refit.empty()) throw Error{Exit::usage, "--refit corrects the errors of --model-error"};
+        if (!options.refit.empty()) throw Error{Exit::usage, "--refit requires --model-error X"};
         return;
     }
     setup.model_error = factor_from(options.model_error, "--model-error", 2);
     if (!any_predicted(jobs))
         throw Error{Exit::usage,
-                    "--model-error: no step time is predicted; pass --speeds with models of tpx profile fit"};
-    if (!options.refit.empty()) rules.observe = duration_from(options.refit, "--refit");
+                    "--model-error: no job has a throughput model; pass --speeds with models of tpx profile fit"};
+    if (options.refit.empty()) return;
+    rules.observe = duration_from(options.refit, "--refit");
+    if (rules.observe == 0) throw Error{Exit::usage, "--refit: '{}' is not above 0", options.refit};
 }
 
 Rules rules_of(const SimulateOptions& options) {

@@ -39,9 +39,10 @@ std::string classes_table(const std::vector<Played>& played) {
     for (const Played& one : played) {
         for (const Summary::Class& is : one.summary.classes) {
             const auto time = [&](double seconds) { return is.finished > 0 ? format_seconds(seconds) : "-"; };
+            const std::string queueing = is.started > 0 ? format_seconds(is.mean_queueing) : "-";
             text += fmt::format("{:<14} {:<11} {:>6} {:>12} {:>12} {:>12} {:>12}\n", one.policy,
                                 is.guaranteed ? "guaranteed" : "best-effort", is.jobs, time(is.mean_jct),
-                                time(is.median_jct), time(is.p99_jct), time(is.mean_queueing));
+                                time(is.median_jct), time(is.p99_jct), queueing);
         }
     }
     return text;
@@ -90,7 +91,7 @@ nlohmann::ordered_json summary_json(const Played& played) {
                                    {"mean_jct", number_or_null(one.finished > 0, one.mean_jct)},
                                    {"median_jct", number_or_null(one.finished > 0, one.median_jct)},
                                    {"p99_jct", number_or_null(one.finished > 0, one.p99_jct)},
-                                   {"mean_queueing", number_or_null(one.finished > 0, one.mean_queueing)}});
+                                   {"mean_queueing", number_or_null(one.started > 0, one.mean_queueing)}});
     return json;
 }
 

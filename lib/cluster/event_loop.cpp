@@ -7,47 +7,6 @@
 
 namespace tpx {
 
-void Simulation::host_down(int host) {
-    if (down_[host]++ > 0) return;
-    pool_.set_up(host, false);
-    soon_.set_up(host, false);
-    const std::vector<int> running = running_;
-    for (const int id : running) {
-        const State& state = states_[id];
-        const auto here = [&](const GpuShare& part) { return part.host == host; };
-        if (std::ranges::none_of(state.target.parts, here)) continue;
-        lose_host(id, host);
-    }
-    if (!rules_.from_replicas) return;
-    for (const int id : waiting_) lose_replica(id, host);
-}
-
-// Stops a job of which a host failed.
-void Simulation::lose_host(int id, int host) {
-    account(id);
-    State& state = states_[id];
-    state.unsaved = 0;
-    if (rules_.checkpoint > 0)
-        state.unsaved = state.rate * static_cast<double>((now_ - state.saved) % rules_.checkpoint);
-    stop(id);
-    state.lost = {host};
-    if (rules_.from_replicas && rules_.costs->survives(jobs_[id], state.left, state.lost)) return;
-    state.remaining += state.unsaved;
-    state.left = {};
-    state.lost.clear();
-}
-
-// Whether a waiting job that lost hosts before has all its state on other hosts, too, is found out again.
-void Simulation::lose_replica(int id, int host) {
-    State& state = states_[id];
-    if (state.lost.empty() || std::ranges::count(state.lost, host) > 0) return;
-    state.lost.push_back(host);
-    if (rules_.costs->survives(jobs_[id], state.left, state.lost)) return;
-    state.remaining += state.unsaved;
-    state.left = {};
-    state.lost.clear();
-}
-
 void Simulation::happen(const Event& event) {
     const int subject = event.subject;
     switch (event.kind) {
@@ -63,8 +22,7 @@ void Simulation::happen(const Event& event) {
         case Kind::scripted:
             return scripted(rules_.script[static_cast<std::size_t>(subject)]);
         case Kind::observed:
-            if (event.version == states_[subject].version) observed(subject);
-            return;
+            return observed(subject);
         case Kind::ready:
             if (event.version == states_[subject].version) ready(subject);
             return;
@@ -83,6 +41,11 @@ Time Simulation::next_time() const {
     return time;
 }
 
+// Whether what was to be measured is over.
+bool Simulation::is_stale(const Event& event) const {
+    return event.kind == Kind::observed && event.version != states_[event.subject].period;
+}
+
 // Everything that is due now: jobs finish first, then delays end and hosts fail or return, then jobs come.
 void Simulation::happen_all() {
     while (!finishes_.empty() && finishes_.begin()->first == now_) {
@@ -93,6 +56,7 @@ void Simulation::happen_all() {
         const Event event = events_.top();
         events_.pop();
         if (is_timer(event.kind)) --timers_;
+        if (is_stale(event)) continue;
         happen(event);
         dirty_ = true, ++results_.events;
     }

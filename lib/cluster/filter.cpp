@@ -3,6 +3,10 @@
 
 #include "lib/cluster/random.hpp"
 
+#include <algorithm>
+#include <map>
+#include <string_view>
+
 namespace tpx {
 
 std::vector<TraceJob> filtered(std::vector<TraceJob> jobs, const TraceFilter& filter) {
@@ -18,6 +22,23 @@ std::vector<TraceJob> filtered(std::vector<TraceJob> jobs, const TraceFilter& fi
     if (filter.load != 1)
         for (TraceJob& job : jobs) job.arrival = time_of(seconds_of(job.arrival) / filter.load);
     return jobs;
+}
+
+std::vector<ScriptedEvent> filtered(std::vector<ScriptedEvent> script, std::span<const TraceJob> all,
+                                    std::span<const TraceJob> kept, const TraceFilter& filter) {
+    std::map<std::string_view, int> numbers;
+    for (std::size_t id = 0; id < kept.size(); ++id) numbers.emplace(kept[id].name, static_cast<int>(id));
+    const auto number = [&](const ScriptedEvent& event) {
+        const auto found = numbers.find(all[static_cast<std::size_t>(event.job)].name);
+        return found == numbers.end() ? any : found->second;
+    };
+    std::erase_if(script, [&](const ScriptedEvent& event) { return event.job != any && number(event) == any; });
+    for (ScriptedEvent& event : script) {
+        if (event.job != any) event.job = number(event);
+        if (filter.window) event.time = std::max<Time>(0, event.time - filter.window->first);
+        if (filter.load != 1) event.time = time_of(seconds_of(event.time) / filter.load);
+    }
+    return script;
 }
 
 }  // namespace tpx

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "lib/cluster/job.hpp"
+#include "lib/cluster/rules.hpp"
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace tpx {
 
@@ -19,5 +22,10 @@ struct TraceFilter {
 
 /// The jobs that `filter` leaves, in their order; the window's begin becomes time 0.
 std::vector<TraceJob> filtered(std::vector<TraceJob> jobs, const TraceFilter& filter);
+
+/// `script`, which is about `all` jobs, as it is for those that `filter` leaves, `kept`: its times change as arrivals
+/// do, what comes before the window is there when it begins, and events of other jobs are left out.
+std::vector<ScriptedEvent> filtered(std::vector<ScriptedEvent> script, std::span<const TraceJob> all,
+                                    std::span<const TraceJob> kept, const TraceFilter& filter);
 
 }  // namespace tpx

@@ -60,8 +60,14 @@ public:
     virtual std::string_view plan_name(int /*plan*/) const { return {}; }
     /// What jobs with the same rates share; null where this one is alone.
     virtual const void* family() const { return nullptr; }
-    /// The same with `cpus` cores for each GPU; null if rates do not depend on cores.
-    virtual std::shared_ptr<const Speed> with_cpus(double /*cpus*/) const { return nullptr; }
+    /// The plan that a job with `grant` trains under now. Later corrections of predictions do not change it.
+    virtual int plan_number(const Grant& grant) const { return grant.plan; }
+    /// The same plans, with the same numbers, with `cpus` cores for each GPU; null if rates do not depend on cores.
+    /// `believed` is what policies know then, if that differs.
+    virtual std::shared_ptr<const Speed> with_cpus(double /*cpus*/,
+                                                   const std::shared_ptr<const Speed>& /*believed*/) const {
+        return nullptr;
+    }
     /// Corrects predictions: `grant` was measured to reach `rate`. Returns whether rates may have changed. Jobs that
     /// share a model learn from each other.
     virtual bool observe(const Grant& /*grant*/, double /*rate*/) const { return false; }

@@ -32,6 +32,7 @@ Summary::Class class_summary(std::span<const TraceJob> jobs, const Results& resu
         if (result.finish != never) times.push_back(seconds_of(result.finish - result.arrival));
     }
     is.finished = times.size();
+    is.started = queueing.size();
     is.mean_jct = mean(times);
     is.median_jct = quantile(times, 0.5);
     is.p99_jct = quantile(times, 0.99);

@@ -38,6 +38,7 @@ struct Summary {
         bool guaranteed = true;
         std::size_t jobs = 0;
         std::size_t finished = 0;
+        std::size_t started = 0;
         double mean_jct = 0;
         double median_jct = 0;
         double p99_jct = 0;

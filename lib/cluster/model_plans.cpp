@@ -43,12 +43,12 @@ double ModelPlans::rate(const ExecutionPlan& plan, const HostShape& shape) const
 // Of a step: measured, or as predicted.
 double ModelPlans::seconds(const Judged& judged, const HostShape& shape) const {
     if (measured_.empty()) return judged.time.total();
-    const auto found = measured_.find({number(judged.plan), shape});
+    const auto found = measured_.find({number(judged.plan), shape, job_.cpus});
     return found == measured_.end() ? judged.time.total() : found->second;
 }
 
 bool ModelPlans::observe(const ExecutionPlan& plan, const HostShape& shape, double seconds) const {
-    if (!measured_.try_emplace({number(plan), shape}, seconds).second) return false;
+    if (!measured_.try_emplace({number(plan), shape, job_.cpus}, seconds).second) return false;
     if (!prior_) {
         prior_ = prior_belief(job_.model);
         prior_->mean = logarithms(job_.parameters);
@@ -58,6 +58,14 @@ bool ModelPlans::observe(const ExecutionPlan& plan, const HostShape& shape, doub
     best_.clear();
     like_.clear();
     return true;
+}
+
+std::shared_ptr<const ModelPlans> ModelPlans::with_cpus(double cpus) const {
+    auto other = std::make_shared<ModelPlans>(*this);
+    other->job_.cpus = cpus;
+    other->best_.clear();
+    other->like_.clear();
+    return other;
 }
 
 int ModelPlans::best(const HostShape& shape) const {
@@ -104,10 +112,14 @@ double ModelSpeed::rate(const Grant& grant, const Cluster&) const {
     return plan ? plans_->rate(*plan, shape_of(grant)) : 0;
 }
 
-std::shared_ptr<const Speed> ModelSpeed::with_cpus(double cpus) const {
-    Job job = plans_->job();
-    job.cpus = cpus;
-    return std::make_shared<ModelSpeed>(std::make_shared<ModelPlans>(std::move(job)), own_);
+int ModelSpeed::plan_number(const Grant& grant) const {
+    if (grant.plan > 0 || grant.gpus() == own_.gpus()) return grant.plan;
+    const int other = plans_->best_like(own_, shape_of(grant));
+    return other == any ? grant.plan : other + 1;
+}
+
+std::shared_ptr<const Speed> ModelSpeed::with_cpus(double cpus, const std::shared_ptr<const Speed>&) const {
+    return std::make_shared<ModelSpeed>(plans_->with_cpus(cpus), own_);
 }
 
 bool ModelSpeed::observe(const Grant& grant, double rate) const {
@@ -118,6 +130,11 @@ bool ModelSpeed::observe(const Grant& grant, double rate) const {
 double TrueSpeed::rate(const Grant& grant, const Cluster&) const {
     const auto plan = believed_->plan_on(grant);
     return plan ? truth_->rate(*plan, shape_of(grant)) : 0;
+}
+
+std::shared_ptr<const Speed> TrueSpeed::with_cpus(double cpus, const std::shared_ptr<const Speed>& believed) const {
+    auto model = std::dynamic_pointer_cast<const ModelSpeed>(believed);
+    return model ? std::make_shared<TrueSpeed>(truth_->with_cpus(cpus), std::move(model)) : nullptr;
 }
 
 int ModelSpeed::best_plan(const Grant& grant, const Cluster& cluster, bool own_kind) const {

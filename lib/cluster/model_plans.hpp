@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 
 namespace tpx {
 
@@ -23,9 +24,9 @@ public:
     void exclude(std::vector<std::string_view> excluded) { job_.excluded = std::move(excluded); }
 
     const Job& job() const { return job_; }
-    const ExecutionPlan& plan(int number) const { return plans_[number].plan; }
+    const ExecutionPlan& plan(int number) const { return plans_.at(static_cast<std::size_t>(number)).plan; }
     /// As to_string() writes it.
-    const std::string& name(int number) const { return plans_[number].name; }
+    const std::string& name(int number) const { return plans_.at(static_cast<std::size_t>(number)).name; }
 
     /// Steps a second of `plan` on hosts of such a shape, whether it fits into memory or not; 0 where the plan has
     /// another number of GPUs.
@@ -40,11 +41,16 @@ public:
     /// anything was learned.
     bool observe(const ExecutionPlan& plan, const HostShape& shape, double seconds) const;
 
+    /// The same plans, with the same numbers, on hosts with `cpus` cores for each GPU, and all that was observed.
+    std::shared_ptr<const ModelPlans> with_cpus(double cpus) const;
+
 private:
     struct Named {
         ExecutionPlan plan;
         std::string name;
     };
+    /// A plan's number, hosts, and cores for each GPU.
+    using Measurement = std::tuple<int, HostShape, double>;
 
     Allocation allocation(const HostShape& shape) const { return {shape, job_.gpus_per_nic, job_.cpus}; }
     int number(const ExecutionPlan& plan) const;
@@ -54,7 +60,7 @@ private:
     mutable Job job_;
     mutable std::optional<Belief> prior_;
     mutable std::vector<Run> runs_;  // that were observed
-    mutable std::map<std::pair<int, HostShape>, double> measured_;
+    mutable std::map<Measurement, double> measured_;
     mutable std::deque<Named> plans_;  // names stay where they are while plans come up
     mutable std::map<HostShape, int> best_;
     mutable std::map<std::pair<int, HostShape>, int> like_;
@@ -72,7 +78,8 @@ public:
     }
     bool data_parallel() const override { return own_.tp * own_.pp * own_.cp == 1; }
     const void* family() const override { return plans_.get(); }
-    std::shared_ptr<const Speed> with_cpus(double cpus) const override;
+    int plan_number(const Grant& grant) const override;
+    std::shared_ptr<const Speed> with_cpus(double cpus, const std::shared_ptr<const Speed>& believed) const override;
     bool observe(const Grant& grant, double rate) const override;
 
     const std::shared_ptr<const ModelPlans>& plans() const { return plans_; }
@@ -91,6 +98,8 @@ public:
     TrueSpeed(std::shared_ptr<const ModelPlans> truth, std::shared_ptr<const ModelSpeed> believed)
         : truth_{std::move(truth)}, believed_{std::move(believed)} {}
     double rate(const Grant& grant, const Cluster& cluster) const override;
+    /// `believed` must be a ModelSpeed.
+    std::shared_ptr<const Speed> with_cpus(double cpus, const std::shared_ptr<const Speed>& believed) const override;
 
     const ModelPlans& truth() const { return *truth_; }
 

@@ -29,6 +29,7 @@ public:
     PlannedChanges(const Cluster& cluster, std::vector<Host> hosts, StateGoes goes, Time restart);
 
     ChangeCost change(const TraceJob& job, const Grant& from, const Grant& to) const override;
+    bool stores() const override { return goes_ == StateGoes::by_storage; }
     ChangeCost resume(const TraceJob& job, const Grant& from, const Grant& to) const override;
     bool survives(const TraceJob& job, const Grant& from, std::span<const int> lost) const override;
     ChangeCost recover(const TraceJob& job, const Grant& from, std::span<const int> lost,

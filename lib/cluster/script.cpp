@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/cluster/simulation.hpp"
+#include "lib/cluster/speed.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -32,6 +34,10 @@ void Simulation::set_host_gpus(int host, int gpus) {
 void Simulation::take_back() {
     std::map<int, int> owed;
     for (const int host : std::exchange(short_hosts_, {})) owed[host] = soon_.owed(host);
+    for (const int id : running_)  // GPUs that jobs stop using soon, which are not asked for again
+        for (const GpuShare& part :
+             difference_of(difference_of(states_[id].held, states_[id].leaving), states_[id].target.parts))
+            if (const auto host = owed.find(part.host); host != owed.end()) host->second -= part.gpus;
     for (const bool guaranteed : {false, true}) {
         const std::vector<int> running = running_;
         for (auto id = running.rbegin(); id != running.rend(); ++id) {
@@ -69,6 +75,7 @@ void Simulation::set_job(const ScriptedEvent& event) {
     job.gpus = event.gpus.value_or(job.gpus);
     job.least = event.least.value_or(job.least);
     job.most = event.most.value_or(job.most);
+    if (event.gpus && !job.kinds.empty()) find_kinds(job, cluster_);
     if (event.cpus) set_cpus(id, *event.cpus);
     const Grant& held = states_[id].target;
     if (held.parts.empty()) return;
@@ -86,20 +93,21 @@ void Simulation::set_cpus(int id, double cpus) {
     pool_.add_cpus(state.held, more);
     soon_.add_cpus(difference_of(state.held, state.leaving), more);
     job.cpus = cpus;
-    if (auto speed = job.speed->with_cpus(cpus)) job.speed = std::move(speed);
+    if (auto speed = job.speed->with_cpus(cpus, nullptr)) job.speed = std::move(speed);
     if (job.truth) {
-        if (auto truth = job.truth->with_cpus(cpus)) job.truth = std::move(truth);
+        if (auto truth = job.truth->with_cpus(cpus, job.speed)) job.truth = std::move(truth);
     }
     if (state.trains.empty()) return;
     account(id);
-    train(id, state.trains, state.target.plan);
+    train(id, state.trains, state.plan);
 }
 
-// The job has trained with the same GPUs and plan for long enough.
+// The job has trained with the same GPUs and plan for long enough. The model predicts it with all its cores.
 void Simulation::observed(int id) {
     const State& state = states_[id];
     if (state.trains.empty() || state.changing) return;
-    if (jobs_[id].speed->observe({state.trains, state.target.plan}, state.rate)) outdated_ = true;
+    const double share = state.cpu_share < 1 ? std::pow(state.cpu_share, jobs_[id].cpu_scaling) : 1;
+    if (jobs_[id].speed->observe({state.trains, state.plan}, state.rate / share)) outdated_ = true;
 }
 
 }  // namespace tpx

@@ -75,17 +75,6 @@ std::optional<Grant> Simulation::place(int id, int gpus, double cpu_share) const
     return pool_.place(ran ? needs(id) : Needs{jobs_[id], cpu_share}, gpus);
 }
 
-ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
-    const State& state = states_[id];
-    if (rules_.costs && !state.lost.empty()) return rules_.costs->recover(jobs_[id], state.left, state.lost, grant);
-    if (rules_.costs && results_.jobs[id].stops > 0) return rules_.costs->resume(jobs_[id], state.left, grant);
-    return {grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start, 0};
-}
-
-Time Simulation::change_delay(int id, const Grant& to) const {
-    return rules_.costs ? rules_.costs->change(jobs_[id], states_[id].target, to).delay : rules_.delays.change;
-}
-
 // Microseconds for the steps that are left, rounded up; what is left of sums that came out as whole microseconds but
 // for the last digits of a double is no microsecond more.
 double Simulation::steps_time(int id, double rate) const {
@@ -115,6 +104,7 @@ void Simulation::account(int id) {
         result.worked += (state.trains.empty() ? state.target.gpus() : count(state.trains)) * time;
         if (state.trains.empty()) result.lost += held * time;
         state.remaining = std::max(0.0, state.remaining - state.rate * time);
+        if (rules_.checkpoint > 0 && !state.trains.empty()) count_unsaved(id);
         if (rules_.segments)
             results_.segments.push_back(
                 {id, state.since, now_, {state.held, state.target.plan}, !state.trains.empty()});
@@ -126,9 +116,10 @@ void Simulation::train(int id, std::vector<GpuShare> parts, int plan) {
     State& state = states_[id];
     state.trains = std::move(parts);
     const TraceJob& job = jobs_[id];
-    state.rate = (job.truth ? job.truth : job.speed)->rate({state.trains, plan}, cluster_);
+    state.plan = job.speed->plan_number({state.trains, plan});
+    state.rate = (job.truth ? job.truth : job.speed)->rate({state.trains, state.plan}, cluster_);
     if (state.cpu_share < 1) state.rate *= std::pow(state.cpu_share, job.cpu_scaling);
-    state.saved = now_;
+    ++state.period;
     if (state.finish != never) finishes_.erase({state.finish, id});
     state.finish = never;
     if (!(state.rate > 0)) return;
@@ -148,6 +139,7 @@ void Simulation::idle(int id) {
     state.finish = never;
     state.rate = 0;
     state.trains.clear();
+    ++state.period;
 }
 
 void Simulation::set_changing(int id, bool changing) {
@@ -157,7 +149,8 @@ void Simulation::set_changing(int id, bool changing) {
 
 void Simulation::push(Time time, Kind kind, int subject, std::vector<GpuShare> parts) {
     if (is_timer(kind)) ++timers_;
-    const std::uint32_t version = is_timer(kind) ? states_[subject].version : 0;
+    std::uint32_t version = 0;
+    if (is_timer(kind)) version = kind == Kind::observed ? states_[subject].period : states_[subject].version;
     events_.push({time, kind, subject, version, std::move(parts), order_++});
 }
 
@@ -193,7 +186,7 @@ void Simulation::start(int id, Grant grant, double cpu_share) {
     if (result.start == never) result.start = now_;
     set_changing(id, true);
     const ChangeCost cost = start_cost(id, state.target);
-    state.lost.clear();
+    state.stored = !state.in_memory;
     if (result.stops > 0) result.paused += cost.delay;
     result.moved += cost.bytes;
     make_ready(id, cost.delay);
@@ -219,6 +212,8 @@ void Simulation::change(int id, Grant grant) {
         assert(more.empty() || fewer.empty());
         return change_behind(id, fewer);
     }
+    if (!state.trains.empty()) state.stored = !rules_.costs || rules_.costs->stores();
+    keep_state(id, before.plan);
     idle(id);
     if (!fewer.empty()) give_back(id, fewer);
     const ChangeCost cost =
@@ -242,7 +237,8 @@ void Simulation::change_behind(int id, std::vector<GpuShare> fewer) {
     give_back(id, std::move(fewer));
 }
 
-void Simulation::stop(int id) {
+// It waits again.
+void Simulation::halt(int id) {
     leave(id);
     erase(running_, id);
     insert(waiting_, id);
@@ -262,7 +258,7 @@ void Simulation::leave(int id) {
     idle(id);
     set_changing(id, false);
     ++state.version;
-    state.left = std::exchange(state.target, {});
+    state.target = {};
     give_back(id, difference_of(state.held, state.leaving));
 }
 
@@ -287,6 +283,7 @@ void Simulation::released(int id, const std::vector<GpuShare>& parts) {
 
 void Simulation::ready(int id) {
     account(id);
+    begin_training(id);
     train(id, states_[id].target.parts, states_[id].target.plan);
     set_changing(id, false);
 }

@@ -107,17 +107,21 @@ private:
         std::vector<GpuShare> held;     // with GPUs that it is about to lose
         std::vector<GpuShare> leaving;  // of these, those that are given back soon
         std::vector<GpuShare> trains;
-        Grant left;             // what it had when it was stopped; empty where a failure took it, and its state
-        std::vector<int> lost;  // hosts of `left` that failed, if the others have all its state
-        double unsaved = 0;     // work since its last checkpoint, which it loses only with its last replica
+        int plan = 0;            // which it trains under
+        Grant left;              // what it trained on last, while it does not; empty where a failure took its state
+        std::vector<int> lost;   // hosts of `left` that failed since
+        bool in_memory = false;  // until it trains again, the other hosts of `left` have its state; else it is stored
+        bool stored = false;     // once it trains again, its state has gone through storage
+        double unsaved = 0;      // work since its last checkpoint
+        Time unsaved_time = 0;   // in which it did that
         double remaining = 0;
         double rate = 0;
         double cpu_share = 1;  // of the cores that it asks for
         Time since = 0;        // until when it is accounted for
-        Time saved = 0;        // since when it trains as it does: there was a checkpoint
         Time ready = 0;        // when it trains as it was told, if it is changing
         Time finish = never;
         std::uint32_t version = 0;
+        std::uint32_t period = 0;  // in which it trains with the same GPUs at the same rate
         bool changing = false;
     };
 
@@ -133,7 +137,14 @@ private:
     ChangeCost start_cost(int id, const Grant& grant) const;
     void host_down(int host);
     void lose_host(int id, int host);
-    void lose_replica(int id, int host);
+    void lose_source(int id, int host);
+    void lose_state(int id, int host);
+    void keep_state(int id, int plan);
+    void begin_training(int id);
+    void halt(int id);
+    bool depends_on(int id, int host) const;
+    void count_unsaved(int id);
+    bool is_stale(const Event& event) const;
     void scripted(const ScriptedEvent& event);
     void set_host_gpus(int host, int gpus);
     void take_back();

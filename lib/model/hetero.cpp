@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <set>
@@ -32,7 +33,7 @@ double cost_of(const Option& option, Cost cost) {
 
 double joined(double a, double b, Cost cost) { return cost == Cost::slowest ? std::max(a, b) : a + b; }
 
-void check(std::span<const GpuProfile> profiles, int batch, double communication) {
+void check(std::span<const GpuProfile> profiles, std::int64_t batch, double communication) {
     if (batch < 1 || batch > (1 << 24)) throw Error{Exit::usage, "a batch of {} examples is not from 1 to 2^24", batch};
     if (!(communication >= 0) || !std::isfinite(communication))
         throw Error{Exit::usage, "communication takes {} s, which cannot be", communication};
@@ -226,6 +227,10 @@ std::optional<HeteroAssignment> assign_one_kind(std::span<const GpuProfile> prof
 
 HeteroAssignment evaluate_shares(std::span<const GpuProfile> profiles, std::vector<WorkShare> shares,
                                  double communication) {
+    std::int64_t batch = 0;
+    for (const WorkShare& share : shares)
+        batch += std::int64_t{share.gpus} * share.virtual_nodes * share.virtual_node_batch;
+    check(profiles, batch, communication);
     for (WorkShare& share : shares) {
         const GpuProfile& profile = profiles[share.type];
         const auto point = std::ranges::find(profile.points, share.virtual_node_batch, &GpuProfile::Point::batch);

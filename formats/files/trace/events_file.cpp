@@ -2,6 +2,7 @@
 #include "formats/files/trace/events_file.hpp"
 
 #include "formats/files/trace/rows.hpp"
+#include "lib/cluster/speed.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/file.hpp"
 
@@ -43,17 +44,34 @@ ScriptedEvent job_event(const Row& row, const std::map<std::string_view, int>& n
     return event;
 }
 
-/// The limits of a job while its events are checked.
+/// The request and the limits of a job while its events are checked.
 struct Limits {
     int gpus, least, most;
+    double cpus;
 };
+
+// A row of a trace is refused for the same reasons.
+void check_request(const ScriptedEvent& event, const Limits& limits, TraceJob job, const Cluster& cluster,
+                   const Row& row) {
+    if (!event.gpus && !event.cpus) return;
+    const char* column = event.gpus ? "gpus" : "cpus";
+    const std::string request = counted(std::uint64_t(limits.gpus), "GPU");
+    if (limits.gpus > cluster.gpus())
+        throw row.bad(column, "job '{}' would request {}, but the cluster has {}", job.name, request, cluster.gpus());
+    job.gpus = limits.gpus;
+    job.cpus = limits.cpus;
+    job.kinds.clear();
+    if (!(full_rate(job, cluster) > 0))
+        throw row.bad(column, "job '{}' would request {}, with which it cannot run", job.name, request);
+}
 
 // Completes the limits of an event: a job that has exactly what it requests keeps to that.
 void check_event(ScriptedEvent& event, Limits& limits, const TraceJob& job, const Row& row) {
     const bool is_rigid = limits.least == limits.gpus && limits.most == limits.gpus;
     if (event.gpus && is_rigid && !event.least) event.least = event.gpus;
     if (event.gpus && is_rigid && !event.most) event.most = event.gpus;
-    limits = {event.gpus.value_or(limits.gpus), event.least.value_or(limits.least), event.most.value_or(limits.most)};
+    limits = {event.gpus.value_or(limits.gpus), event.least.value_or(limits.least), event.most.value_or(limits.most),
+              event.cpus.value_or(limits.cpus)};
     if (limits.least > limits.gpus || limits.gpus > limits.most)
         throw row.bad("gpus", "job '{}' would request {} and may have {} to {}; give gpus, min_gpus and max_gpus",
                       job.name, counted(std::uint64_t(limits.gpus), "GPU"), limits.least, limits.most);
@@ -79,8 +97,9 @@ std::vector<ScriptedEvent> parse_events(std::string_view text, std::string_view 
     for (auto& [event, cells] : events) {
         if (event.job != any) {
             const TraceJob& job = jobs[static_cast<std::size_t>(event.job)];
-            Limits& now = limits.try_emplace(event.job, Limits{job.gpus, job.least, job.most}).first->second;
+            Limits& now = limits.try_emplace(event.job, Limits{job.gpus, job.least, job.most, job.cpus}).first->second;
             check_event(event, now, job, {table, *cells});
+            check_request(event, now, job, cluster, {table, *cells});
         }
         script.push_back(event);
     }

@@ -13,7 +13,8 @@ namespace tpx::formats {
 
 /// The scripted changes of rows, CSV or JSON, in order of time: `time` in seconds, and either `host` and `gpus` or
 /// `job` and at least one of `gpus`, `min_gpus`, `max_gpus` and `cpus`. Throws Error "FILE:LINE: cause" for hosts and
-/// jobs that do not exist, for more GPUs than a host has, and for limits that exclude what a job requests then.
+/// jobs that do not exist, for more GPUs than a host has, for limits that exclude what a job requests then, and for
+/// requests that a job cannot run with.
 std::vector<ScriptedEvent> parse_events(std::string_view text, std::string_view file, const Cluster& cluster,
                                         std::span<const TraceJob> jobs);
 

@@ -32,7 +32,8 @@ public:
         const Time over = simulation.now() - std::exchange(due_, next);
         const bool late = over >= 0 && over < simulation.quantum();
         if (simulation.now() % round_ != 0 && !late) return simulation.wake(next);
-        if (find_jobs(simulation)) compute_shares(simulation);
+        const bool other_jobs = find_jobs(simulation), other_gpus = count_gpus(simulation);
+        if (other_jobs || other_gpus) compute_shares(simulation);
         run(simulation, choose(simulation));
         simulation.wake(next);
     }
@@ -89,11 +90,22 @@ private:
         }
     }
 
+    // Counts the GPUs of each kind that jobs can have now; true when there are others than before. VirtualFlow's
+    // simulator has all of them all the time.
+    bool count_gpus(const Simulation& simulation) {
+        std::vector<int> counts;
+        for (int kind = 0; kind < static_cast<int>(simulation.cluster().kinds.size()); ++kind)
+            counts.push_back(variant_.simulator ? simulation.cluster().gpus(kind) : usable(simulation, kind));
+        if (counts == counts_) return false;
+        counts_ = std::move(counts);
+        classes_ = {};
+        classes_of_.clear();
+        sizes_.clear();
+        return true;
+    }
+
     void compute_shares(const Simulation& simulation) {
         rounds_.assign(jobs_.size() * simulation.cluster().kinds.size(), 0);
-        if (counts_.empty())
-            for (int kind = 0; kind < static_cast<int>(simulation.cluster().kinds.size()); ++kind)
-                counts_.push_back(simulation.cluster().gpus(kind));
         if (variant_.simulator) {
             uses_.clear();
             for (const int id : jobs_) uses_.push_back(use_of(simulation, id));

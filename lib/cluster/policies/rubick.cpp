@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/draft.hpp"
 #include "lib/cluster/growth.hpp"
-#include "lib/cluster/plan_table.hpp"
 #include "lib/cluster/policies.hpp"
-#include "lib/cluster/sensitivity.hpp"
-#include "lib/cluster/speed.hpp"
+#include "lib/cluster/policies/rubick_rates.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -21,14 +18,19 @@ struct Variant {
     bool resources;  // choose numbers of GPUs
 };
 
+Freedom freedom_of(Variant variant) {
+    if (variant.plans) return Freedom::plans;
+    return variant.resources ? Freedom::resources : Freedom::none;
+}
+
 // Zhang et al., "Rubick" (MLSys 2025), on GPUs. A guaranteed job needs the fewest GPUs with which its best plan is as
 // fast as what it asked for; it is admitted, first come first served, with as many, which are taken from the jobs that
 // lose least if they are not free. Then the free GPUs go to the jobs that gain most from them, up to the limits of each
 // job: no job that may be changed could gain from a GPU that is left free. A running job is changed for its own good
 // only while its changes cost less than 3 % of its time.
-class Rubick final : public Policy {
+class Rubick final : public Policy, private RubickRates {
 public:
-    explicit Rubick(Variant variant) : variant_{variant} {}
+    explicit Rubick(Variant variant) : RubickRates{freedom_of(variant), variant.resources}, variant_{variant} {}
 
     void schedule(Simulation& simulation) override {
         GrantDraft draft{simulation};
@@ -44,78 +46,15 @@ public:
     }
 
     void forget() override {
-        curves_.clear();
-        facts_.clear();
-        rates_.clear();
+        forget_rates();
         replan_ = true;
     }
 
     bool resizes() const override { return variant_.resources; }
 
-    Freedom freedom() const override {
-        if (variant_.plans) return Freedom::plans;
-        return variant_.resources ? Freedom::resources : Freedom::none;
-    }
+    Freedom freedom() const override { return freedom_of(variant_); }
 
 private:
-    // What does not change about a job, unless everything is forgotten.
-    struct Facts {
-        double asked = 0;  // its rate with what it asks for
-        int need = 0;      // GPUs that it keeps once it runs; 0: it may be stopped
-        int start = 0;     // GPUs that it starts with, before it grows
-    };
-
-    // What jobs with the same rates share.
-    const void* family(const TraceJob& job) const {
-        return variant_.plans && job.speed->family() ? job.speed->family() : &job;
-    }
-
-    const Sensitivity& curve(const Simulation& simulation, int id) {
-        const TraceJob& job = simulation.job(id);
-        const void* key = family(job);
-        const int all = simulation.cluster().gpus();
-        const int most = key == &job ? std::min(job.most, all) : all;
-        const auto found = curves_.find(key);
-        if (found != curves_.end()) return found->second;
-        return curves_.try_emplace(key, job, simulation.cluster(), freedom(), most).first->second;
-    }
-
-    // The fewest GPUs, up to those it asks for, with which a job has `rate`.
-    int fewest(const Simulation& simulation, int id, double rate) {
-        const TraceJob& job = simulation.job(id);
-        if (!variant_.resources) return job.gpus;
-        const Sensitivity& is = curve(simulation, id);
-        for (int gpus = job.least; gpus < job.gpus; ++gpus)
-            if (is.rate(gpus) >= rate) return gpus;
-        return job.gpus;
-    }
-
-    Facts facts(const Simulation& simulation, int id) {
-        if (facts_.size() <= static_cast<std::size_t>(id)) facts_.resize(static_cast<std::size_t>(id) + 1);
-        Facts& is = facts_[static_cast<std::size_t>(id)];
-        if (is.start > 0) return is;
-        const TraceJob& job = simulation.job(id);
-        is.asked = full_rate(job, simulation.cluster());
-        // With less than half of its speed a best-effort job would be slow for long, as changes are rare.
-        is.start = fewest(simulation, id, job.guaranteed ? is.asked : is.asked / 2);
-        is.need = job.guaranteed ? is.start : 0;
-        return is;
-    }
-
-    // The rate of the best plan on `grant`.
-    double rate(const Simulation& simulation, int id, const Grant& grant) {
-        const TraceJob& job = simulation.job(id);
-        const auto compute = [&] {
-            Grant with = grant;
-            with.plan = plan_for(job, grant, simulation.cluster(), freedom());
-            return job.speed->rate(with, simulation.cluster());
-        };
-        if (!job.speed->family()) return compute();
-        const auto [entry, is_new] = rates_.try_emplace({family(job), shape_of(grant)});
-        if (is_new) entry->second = compute();
-        return entry->second;
-    }
-
     // Lets a waiting job in if it fits, or fits once others have given up what they do not need.
     void admit(GrantDraft& draft, int id) {
         const Simulation& simulation = draft.simulation();
@@ -338,9 +277,6 @@ private:
     }
 
     Variant variant_;
-    std::map<const void*, Sensitivity> curves_;
-    std::vector<Facts> facts_;
-    std::map<std::pair<const void*, HostShape>, double> rates_;
     std::optional<int> spare_;  // in the present decision
     bool replan_ = false;       // rates have changed since plans were chosen
     Time wake_ = never;

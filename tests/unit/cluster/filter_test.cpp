@@ -27,6 +27,25 @@ TEST_CASE("filters keep a window, a share, and let jobs come faster") {
     CHECK(filtered(jobs, {.load = 2}).back().arrival == jobs.back().arrival / 2);
 }
 
+TEST_CASE("a script follows the jobs that filters leave") {
+    std::vector<TraceJob> jobs(3);
+    for (int i = 0; i < 3; ++i) jobs[i].name = fmt::format("j{}", i), jobs[i].arrival = 100 * i * second;
+    std::vector<ScriptedEvent> script(4);
+    for (int i = 0; i < 4; ++i) script[i].time = (50 + 100 * i) * second;
+    script[0].host = 0, script[1].job = 0, script[2].job = 2, script[3].host = 1;
+    const TraceFilter filter{.window = {{100 * second, 300 * second}}, .load = 2};
+    const std::vector<TraceJob> kept = filtered(jobs, filter);
+    REQUIRE(kept.size() == 2);
+    const std::vector<ScriptedEvent> left = filtered(script, jobs, kept, filter);
+    REQUIRE(left.size() == 3);
+    CHECK(left[0].host == 0);
+    CHECK(left[0].time == 0);
+    CHECK(left[1].job == 1);  // j2
+    CHECK(left[1].time == 75 * second);
+    CHECK(left[2].host == 1);
+    CHECK(left[2].time == 125 * second);
+}
+
 TEST_CASE("random outages are apart by their mean, and the same for a seed") {
     const Cluster cluster = test::simple_cluster(50, 8);
     const Time hour = 3600 * second;

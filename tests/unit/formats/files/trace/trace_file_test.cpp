@@ -13,6 +13,8 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+
 namespace tpx::formats {
 namespace {
 
@@ -288,6 +290,10 @@ TEST_CASE("events change GPUs of hosts, or limits of jobs that stay possible") {
     std::vector<TraceJob> jobs(2);
     jobs[0].name = "rigid", jobs[0].gpus = jobs[0].least = jobs[0].most = 2;
     jobs[1].name = "elastic", jobs[1].gpus = 2, jobs[1].most = 8;
+    auto even = std::make_shared<TableSpeed>();
+    for (const int gpus : {2, 4, 6, 8}) even->add(any, gpus, gpus);
+    jobs[0].speed = even;
+    jobs[1].speed = std::make_shared<PowerSpeed>(2, 1);
     const auto read = [&](const std::string& rows) {
         return parse_events("time,host,job,gpus,min_gpus,max_gpus,cpus\n" + rows, "e", cluster, jobs);
     };
@@ -314,6 +320,8 @@ TEST_CASE("events change GPUs of hosts, or limits of jobs that stay possible") {
     CHECK(bad("1,n0,,5,,,\n") == "e:2: column 'gpus': host 'n0' has 4 GPUs in the cluster");
     CHECK(bad("1,,other,5,,,\n") == "e:2: column 'job': the trace has no job 'other'");
     CHECK(bad("1,n0,rigid,1,,,\n") == "e:2: column 'host': either host or job is needed");
+    CHECK(bad("1,,rigid,1,,,\n") == "e:2: column 'gpus': job 'rigid' would request 1 GPU, with which it cannot run");
+    CHECK(bad("1,,elastic,9,,9,\n") == "e:2: column 'gpus': job 'elastic' would request 9 GPUs, but the cluster has 8");
     CHECK(bad("1,,elastic,,,,\n") == "e:2: column 'gpus': a change of a job needs gpus, min_gpus, max_gpus or cpus");
     CHECK(
         bad("5,,elastic,,,4,\n9,,elastic,6,,,\n") ==
