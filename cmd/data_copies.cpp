@@ -155,11 +155,13 @@ void copy_batch(const Managed& run, DataStores& stores, const Migration& job, co
     fs::path incoming;
     mpi::all_or_none(run.comm, [&] {
         part.emplace(part_of_host(job, run.team.host, {}));
+        if (run.host.rank() == 0 && !part->draft.files.empty()) stores.create();
+    });
+    mpi::all_or_none(run.comm, [&] {
         // A host that gets nothing needs a folder all the same, for its messages, but no data store.
         incoming = part->draft.files.empty() ? run.store.staging(incoming_name) : stores.incoming();
         remove_incoming(run, incoming);
         if (run.host.rank() != 0) return;
-        if (!part->draft.files.empty()) stores.create();
         make_directories(incoming);
         if (::chmod(incoming.c_str(), 0700) != 0) throw system_failure(incoming, errno);
         check_room(incoming, bytes_on_disk(incoming, part->draft.files, part->inbox.size()), incoming.parent_path(),

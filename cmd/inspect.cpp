@@ -12,6 +12,7 @@
 #include "cmd/state.hpp"
 #include "cmd/unfinished_output.hpp"
 #include "formats/convert/holding.hpp"
+#include "formats/quantized/activation_scales.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "formats/quantized/quantized_parts.hpp"
 #include "lib/core/counted.hpp"

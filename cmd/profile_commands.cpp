@@ -168,7 +168,8 @@ void add_hetero(Command& profile) {
         "tpx profile hetero --profile V100=v100.txt --profile P100=p100.txt --count V100=2 --count P100=2 --batch 1024",
         "two types of GPUs");
     command.example(
-        "tpx profile hetero --profile V100=v100.txt --profile P100=p100.txt --assign V100=2x8x256 --assign P100=2x4x256",
+        "tpx profile hetero --profile V100=v100.txt --profile P100=p100.txt --assign V100=2x8x256 --assign "
+        "P100=2x4x256",
         "a given assignment");
     command.run([options](Output& out) { run_profile_hetero(*options, out); });
 }

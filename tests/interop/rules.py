@@ -10,7 +10,7 @@ from pathlib import Path
 import survey
 
 # Types of decoders in transformers for which tpx has no rules.
-TYPES = ["cpmant", "moshi", "trocr", "bert-generation", "rembert"]
+TYPES = ["trocr", "bert-generation", "rembert", "roformer", "blt"]
 
 
 def run(tpx, *words):

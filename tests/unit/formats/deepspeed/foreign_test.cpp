@@ -104,7 +104,8 @@ TEST_CASE("a universal checkpoint is made of another framework's, and its weight
 TEST_CASE("experts are known as transformers 5 holds them in memory, and written so where it is asked for") {
     const Config config{{"model_type", std::string{"mixtral"}},   {"hidden_size", std::int64_t{8}},
                         {"num_attention_heads", std::int64_t{2}}, {"num_hidden_layers", std::int64_t{1}},
-                        {"num_local_experts", std::int64_t{3}},   {"intermediate_size", std::int64_t{6}}};
+                        {"num_local_experts", std::int64_t{3}},   {"intermediate_size", std::int64_t{6}},
+                        {"num_key_value_heads", std::int64_t{2}}};
     const std::string layer = "model.layers.0.";
     std::vector<Tensor> tensors{{"model.embed_tokens.weight", DType::f32, {10, 8}},
                                 {"model.norm.weight", DType::f32, {8}},
