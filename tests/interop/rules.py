@@ -10,7 +10,7 @@ from pathlib import Path
 import survey
 
 # Types of decoders in transformers for which tpx has no rules.
-TYPES = ["trocr", "bert-generation", "rembert", "roformer", "blt"]
+TYPES = ["trocr", "bert-generation", "rembert", "roformer", "megatron-bert"]
 
 
 def run(tpx, *words):
