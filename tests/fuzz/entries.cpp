@@ -23,6 +23,7 @@
 #include "formats/files/trace/trace_file.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/state/state.hpp"
+#include "lib/cluster/speed.hpp"
 #include "lib/layout/layout.hpp"
 
 #include <stdlib.h>
@@ -30,6 +31,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -203,6 +205,7 @@ void outages_file(std::string_view bytes) {
 void events_file(std::string_view bytes) {
     std::vector<TraceJob> jobs(1);
     jobs[0].name = "late", jobs[0].gpus = jobs[0].least = jobs[0].most = 2;
+    jobs[0].speed = std::make_shared<PowerSpeed>(2, 1);
     formats::parse_events(bytes, "events.csv", formats::read_cluster("1x4"), jobs);
 }
 
