@@ -191,7 +191,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     const bool exports = !options.export_to.empty();
     if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
     if (!exports && !asks_for_change(options)) {
-        // An earlier state can be the last one that is intact.
+        // --prune must not remove an earlier state that is intact if the current one is damaged.
         const StoreCheck check = options.prune && !options.dry_run ? check_current(run) : check_sizes(run);
         require_intact(run, check);
         if (!options.prune) require_on_hosts(run, check);

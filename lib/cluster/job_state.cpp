@@ -35,8 +35,8 @@ void Simulation::count_unsaved(int id) {
     state.unsaved = state.rate * static_cast<double>(state.unsaved_time);
 }
 
-// A job that trains, under `plan`, is about to stop training: its state is in the memory of the hosts that it trains
-// on, not of those that it was told to have.
+// Records where the state of a job is that is about to stop training under `plan`: on the GPUs that it trains on, even
+// if the policy has already granted others.
 void Simulation::keep_state(int id, int plan) {
     State& state = states_[id];
     if (state.trains.empty()) return;

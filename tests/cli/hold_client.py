@@ -72,7 +72,7 @@ def take(name, rank, end=True):
 
 
 def on_gpu(gpu, size):
-    """The bytes of a GPU's memory that CUDA's runtime, or what stands in for it in $CUDART, opens, and what closes it."""
+    """Opens memory of a GPU with CUDA's runtime, or with the fake runtime $CUDART. Returns its bytes and a function that closes it."""
 
     class Handle(ctypes.Structure):
         _fields_ = [("reserved", ctypes.c_char * 64)]

@@ -106,7 +106,7 @@ def main(tpx, cudart):
         same(found)
         assert subprocess.run([tpx, "hold", "--list"], check=True, capture_output=True).stdout == b"nothing is held\n"
         assert mappings() == unopened
-        # Memory that cannot be closed: all was copied, and the keeper need not wait.
+        # If the memory cannot be closed, everything was copied already, and the keeper is told so.
         hold()
         os.environ["FAKE_FAULT"] = "cudaIpcCloseMemHandle"
         with warnings.catch_warnings(record=True) as said:

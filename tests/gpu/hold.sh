@@ -1,6 +1,6 @@
 #!/bin/bash
-# hold.sh TPX TESTDATA CUDART: state that tpx hold keeps in memory of GPUs, for which memory of the host stands in: it has the bits
-# of the disk path, goes to one process each, and every failure is told and leaves nothing. CUDART stands in for CUDA's runtime.
+# hold.sh TPX TESTDATA CUDART: tests tpx hold --device cuda with a fake CUDA runtime (CUDART), whose GPU memory is host memory: the held
+# state equals the checkpoint on disk, each rank goes to one process, and every failure is reported and leaves nothing behind.
 set -u
 tpx=$1 testdata=$2 CUDART=$3
 # shellcheck source=tests/gpu/holding.sh

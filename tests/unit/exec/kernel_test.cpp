@@ -2,6 +2,7 @@
 #include "lib/exec/kernel.hpp"
 
 #include "lib/core/error.hpp"
+#include "tests/support/random_strides.hpp"
 
 #include <doctest/doctest.h>
 
@@ -15,25 +16,6 @@
 using namespace tpx;
 
 namespace {
-
-using Random = std::mt19937_64;
-
-Index pick(Random& random, Index below) { return Index(random() % std::uint64_t(below)); }
-
-// Strides in bytes of an array whose axes lie in memory in a random order, some with gaps; `bytes` is its extent.
-Strides random_strides(Random& random, const Shape& sizes, int itemsize, Index& bytes) {
-    std::vector<int> order(std::size_t(sizes.size()));
-    for (int k = 0; k < sizes.size(); ++k) order[std::size_t(k)] = k;
-    if (random() % 2) std::shuffle(order.begin(), order.end(), random);
-    Strides strides(sizes.size());
-    bytes = itemsize;
-    for (auto k = order.rbegin(); k != order.rend(); ++k) {
-        if (random() % 3 == 0) bytes += pick(random, 5) * itemsize;
-        strides[*k] = bytes;
-        bytes *= sizes[*k];
-    }
-    return strides;
-}
 
 void copy_naively(const Shape& sizes, const std::byte* source, const Strides& source_strides, std::byte* target,
                   const Strides& target_strides, int itemsize) {

@@ -3,6 +3,7 @@
 
 #include "lib/exec/kernel.hpp"
 #include "lib/exec/quantize.hpp"
+#include "tests/support/random_strides.hpp"
 
 #include <doctest/doctest.h>
 
@@ -20,33 +21,14 @@ using namespace tpx;
 
 namespace {
 
-using Bits = std::mt19937_64;
-
-Index below(Bits& random, Index limit) { return Index(random() % std::uint64_t(limit)); }
-
-// Strides in bytes of an array whose axes are in memory in any order, some with gaps; `bytes` is its extent.
-Strides any_strides(Bits& random, const Shape& sizes, int itemsize, Index& bytes) {
-    std::vector<int> order(std::size_t(sizes.size()));
-    for (int k = 0; k < sizes.size(); ++k) order[std::size_t(k)] = k;
-    if (random() % 2) std::shuffle(order.begin(), order.end(), random);
-    Strides strides(sizes.size());
-    bytes = itemsize;
-    for (auto k = order.rbegin(); k != order.rend(); ++k) {
-        if (random() % 3 == 0) bytes += below(random, 5) * itemsize;
-        strides[*k] = bytes;
-        bytes *= sizes[*k];
-    }
-    return strides;
-}
-
-Shape any_sizes(Bits& random) {
+Shape any_sizes(Random& random) {
     Shape sizes;
-    for (std::uint64_t k = random() % 6; k > 0; --k) sizes.push_back(below(random, 9));
-    if (random() % 4 == 0) sizes = {below(random, 100), below(random, 100)};
+    for (std::uint64_t k = random() % 6; k > 0; --k) sizes.push_back(pick(random, 9));
+    if (random() % 4 == 0) sizes = {pick(random, 100), pick(random, 100)};
     return sizes;
 }
 
-std::vector<std::byte> any_bytes(Bits& random, Index count) {
+std::vector<std::byte> any_bytes(Random& random, Index count) {
     std::vector<std::byte> bytes(std::size_t(count) + 64);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     return bytes;
@@ -78,7 +60,7 @@ std::vector<std::uint16_t> all_halves() {
 
 // Each upper half of a float with the lower halves at which roundings change, and random ones.
 std::vector<std::uint32_t> many_floats() {
-    Bits random{5};
+    Random random{5};
     std::vector<std::uint32_t> bits;
     for (std::uint32_t upper = 0; upper < 65536; ++upper)
         for (const std::uint32_t lower :
@@ -98,7 +80,7 @@ float value_of_code(unsigned code) {
 }  // namespace
 
 TEST_CASE("strided copies of a device agree with those of the engine") {
-    Bits random{1};
+    Random random{1};
     for (int round = 0; round < 3000; ++round) {
         const DType dtype = std::array{DType::u8, DType::bf16, DType::f32, DType::i64, DType::c128}[random() % 5];
         const int itemsize = tpx::itemsize(dtype);
@@ -107,10 +89,10 @@ TEST_CASE("strided copies of a device agree with those of the engine") {
         for (std::uint64_t k = 1 + random() % 4; k > 0; --k) {
             const Shape sizes = any_sizes(random);
             Index read = 0, written = 0;
-            const Strides from = any_strides(random, sizes, itemsize, read);
-            const Strides to = any_strides(random, sizes, itemsize, written);
+            const Strides from = random_strides(random, sizes, itemsize, read);
+            const Strides to = random_strides(random, sizes, itemsize, written);
             // Memory of vectors is aligned to 16 bytes; not all state is.
-            const Index skipped = below(random, 16 / itemsize) * itemsize;
+            const Index skipped = pick(random, 16 / itemsize) * itemsize;
             sources.push_back(any_bytes(random, read));
             expected.push_back(any_bytes(random, written));
             targets.push_back(expected.back());
@@ -123,14 +105,14 @@ TEST_CASE("strided copies of a device agree with those of the engine") {
 }
 
 TEST_CASE("strided casts of a device agree with those of the engine") {
-    Bits random{2};
+    Random random{2};
     const std::array types{DType::f32, DType::bf16, DType::f16};
     for (int round = 0; round < 3000; ++round) {
         const DType from = types[random() % 3], to = types[random() % 3];
         const Shape sizes = any_sizes(random);
         Index read = 0, written = 0;
-        const Strides source_strides = any_strides(random, sizes, itemsize(from), read);
-        const Strides target_strides = any_strides(random, sizes, itemsize(to), written);
+        const Strides source_strides = random_strides(random, sizes, itemsize(from), read);
+        const Strides target_strides = random_strides(random, sizes, itemsize(to), written);
         const std::vector<std::byte> source = any_bytes(random, read);
         std::vector<std::byte> expected = any_bytes(random, written), target = expected;
         cast_elements(sizes, source.data(), source_strides, from, expected.data(), target_strides, to);
@@ -210,14 +192,14 @@ TEST_CASE("items are as wide as alignment and strides allow") {
 }
 
 TEST_CASE("division by multiplication is exact") {
-    Bits random{3};
+    Random random{3};
     for (int round = 0; round < 20000; ++round) {
-        const Index by = 1 + below(random, Index{1} << (1 + random() % 30));
+        const Index by = 1 + pick(random, Index{1} << (1 + random() % 30));
         CopyBatch batch;
         batch.add({by, 2}, nullptr, {3 * by, 2}, DType::u8, nullptr, {3 * by, 1}, DType::u8);
         const Divisor divisor = by == 1 ? Divisor{} : batch.plain().copies.at(0).axis[0].count;
         const auto limit = std::int64_t{StridedCopy::most_items};
-        for (const std::int64_t near : {std::int64_t{0}, std::int64_t(below(random, limit)), limit / by * by, limit})
+        for (const std::int64_t near : {std::int64_t{0}, std::int64_t(pick(random, limit)), limit / by * by, limit})
             for (std::int64_t value = std::max<std::int64_t>(0, near - 1); value <= std::min(limit, near + 1); ++value)
                 REQUIRE(std::int64_t(divisor.quotient(std::uint32_t(value))) == value / by);
     }

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/box.hpp"
+#include "lib/exec/kernel.hpp"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace tpx {
+
+using Random = std::mt19937_64;
+
+/// A number from 0 up to, and without, `below`.
+inline Index pick(Random& random, Index below) { return Index(random() % std::uint64_t(below)); }
+
+/// Strides in bytes of an array whose axes are in memory in a random order, some with gaps; `bytes` is its extent.
+inline Strides random_strides(Random& random, const Shape& sizes, int itemsize, Index& bytes) {
+    std::vector<int> order(std::size_t(sizes.size()));
+    for (int k = 0; k < sizes.size(); ++k) order[std::size_t(k)] = k;
+    if (random() % 2) std::shuffle(order.begin(), order.end(), random);
+    Strides strides(sizes.size());
+    bytes = itemsize;
+    for (auto k = order.rbegin(); k != order.rend(); ++k) {
+        if (random() % 3 == 0) bytes += pick(random, 5) * itemsize;
+        strides[*k] = bytes;
+        bytes *= sizes[*k];
+    }
+    return strides;
+}
+
+}  // namespace tpx
