@@ -3,30 +3,10 @@
 # however the keeper ends; whoever asks for what is not there is told why.
 set -u
 tpx=$1 testdata=$2
-here=$(cd "$(dirname "$0")" && pwd)
-python3 -c 'import os, socket; os.memfd_create; socket.send_fds' 2>/dev/null || { echo "skipped: no Python 3.9 here"; exit 77; }
-# shellcheck source=scripts/mpi-env.sh
-. "$here/../../scripts/mpi-env.sh"
-unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_JOB_ID
-scratch=$(mktemp -d) || exit 1
-export XDG_RUNTIME_DIR=$scratch/run
-mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
-cd "$scratch" || exit 1
-cp -R "$testdata/dcp/fsdp2-tp2" ckpt && cp -R "$testdata/training/dcp" training || exit 1
+# shellcheck source=tests/cli/holding.sh
+. "$(dirname "$0")/holding.sh"
+cp -R "$testdata/training/dcp" training || exit 1
 
-end() {
-    for pid in $(pids); do kill "$pid" 2>/dev/null; done
-    rm -rf "$scratch"
-}
-trap end EXIT
-fail() {
-    echo "hold: $*" >&2
-    cat out err >&2
-    exit 1
-}
-client() { python3 "$here/hold_client.py" "$@"; }
-# The keepers, by what they listen on.
-pids() { "$tpx" hold --list --json 2>/dev/null | grep -o '"process":[0-9]*' | cut -d : -f 2; }
 # The processes of this test that have state in memory.
 holders() {
     local process
@@ -46,13 +26,6 @@ ends() {
     done
     fail "process $1 still runs"
 }
-# goes SOCKET: the keeper removes it within 5 s.
-goes() {
-    for _ in $(seq 100); do [ -e "$1" ] || return 0; sleep 0.05; done
-    fail "$1 still exists"
-}
-# runs COMMAND...: it succeeds.
-runs() { "$@" >out 2>err || fail "$*: exit $?"; }
 # refuses EXIT TEXT COMMAND...: it fails with that status and TEXT in its one line.
 refuses() {
     local want=$1 text=$2

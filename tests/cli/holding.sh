@@ -1,0 +1,34 @@
+# shellcheck shell=bash disable=SC2154
+# Sourced by tests of state that tpx ($tpx) holds in memory: makes an empty folder the working directory, which is removed at the end
+# with all keepers, with a checkpoint of $testdata in ckpt.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+python3 -c 'import os, socket; os.memfd_create; socket.send_fds' 2>/dev/null || { echo "skipped: no Python 3.9 here"; exit 77; }
+# shellcheck source=scripts/mpi-env.sh
+. "$here/../../scripts/mpi-env.sh"
+unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_JOB_ID
+scratch=$(mktemp -d) || exit 1
+export XDG_RUNTIME_DIR=$scratch/run
+mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
+cd "$scratch" || exit 1
+cp -R "$testdata/dcp/fsdp2-tp2" ckpt || exit 1
+
+# The keepers, by what they listen on.
+pids() { "$tpx" hold --list --json 2>/dev/null | grep -o '"process":[0-9]*' | cut -d : -f 2; }
+end() {
+    for pid in $(pids); do kill "$pid" 2>/dev/null; done
+    rm -rf "$scratch"
+}
+trap end EXIT
+fail() {
+    echo "$(basename "$0" .sh): $*" >&2
+    cat out err >&2
+    exit 1
+}
+client() { python3 "$here/hold_client.py" "$@"; }
+# runs COMMAND...: it succeeds.
+runs() { "$@" >out 2>err || fail "$*: exit $?"; }
+# goes PATH: it is removed within 5 s.
+goes() {
+    for _ in $(seq 100); do [ -e "$1" ] || return 0; sleep 0.05; done
+    fail "$1 still exists"
+}
