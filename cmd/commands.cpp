@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/commands.hpp"
 
-#include "cmd/hold.hpp"
-#include "cmd/profile.hpp"
-#include "cmd/rules.hpp"
-#include "cmd/simulate.hpp"
+#include "cmd/hold/hold.hpp"
+#include "cmd/inspect/inspect.hpp"
+#include "cmd/migrate/migrate.hpp"
+#include "cmd/plan/plan.hpp"
+#include "cmd/profile/profile.hpp"
+#include "cmd/reshard/reshard.hpp"
+#include "cmd/rules/rules.hpp"
+#include "cmd/simulate/simulate.hpp"
+#include "cmd/verify/verify.hpp"
 
 namespace tpx::cli {
 void add_commands(Cli& cli) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/cli/cli.hpp"
+#include "cmd/cli/complete.hpp"
+#include "cmd/cli/help.hpp"
+#include "cmd/cli/help_topics.hpp"
 #include "cmd/commands.hpp"
-#include "cmd/complete.hpp"
-#include "cmd/help.hpp"
-#include "cmd/help_topics.hpp"
-#include "cmd/keeper_client.hpp"
-#include "cmd/output.hpp"
-#include "cmd/ranks.hpp"
+#include "cmd/jobs/keeper_client.hpp"
+#include "cmd/jobs/ranks.hpp"
+#include "cmd/output/output.hpp"
 #include "lib/core/unexpected.hpp"
 
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // render_man TEMPLATE PAGE: writes a manual page, with the words of the command it is about filled in.
+#include "cmd/cli/cli.hpp"
+#include "cmd/cli/help.hpp"
 #include "cmd/commands.hpp"
-#include "cmd/help.hpp"
 #include "formats/format_map.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"

@@ -3,13 +3,18 @@
 # -> core, change -> solve, exec -> change and check -> core, or names a library that its folder may not know. Inside
 # formats, encodings and settings include no other subfolder; state and files include only those two, and values also
 # state. In the order quantized, adapters, convert, rules, a folder may include only earlier ones. The folder of a checkpoint
-# format includes no other one, and is included by registry.cpp and the files in `format_users` alone. Also fails when a
-# folder of formats has no line here.
+# format includes no other one, and is included by registry.cpp and the files in `format_users` alone. In cmd, the folder of
+# a command includes cli, output, jobs and the folders in its line. Also fails when a folder of formats or cmd has no line
+# here.
 cmake_minimum_required(VERSION 3.25)
 
 # What the folder of every checkpoint format may include besides itself.
 string(CONCAT of_format "formats/checkpoint.hpp formats/companions.hpp formats/driver.hpp formats/folder_files.hpp "
   "formats/recognise.hpp formats/source.hpp formats/encodings formats/settings formats/state lib/core lib/state lib/layout")
+
+# What all of cmd may include, and what the folder of every command may include besides itself.
+set(below_cmd "formats lib/core lib/state lib/layout lib/change lib/check lib/exec lib/model lib/cluster")
+set(of_command "cmd/cli cmd/output ${below_cmd}")
 
 # Folder, then the folders that it may include besides itself. A subfolder that may include less than its parent has its
 # own line, before the parent's.
@@ -46,12 +51,26 @@ set(arrows
   "formats/safetensors|${of_format}"
   "formats/torch|${of_format}"
   "formats|lib/core lib/state lib/layout lib/change lib/check lib/model lib/cluster"
-  "cmd|formats lib/core lib/state lib/layout lib/change lib/check lib/exec lib/model lib/cluster")
+  "cmd/cli|cmd/version.hpp ${below_cmd}"
+  "cmd/output|cmd/version.hpp ${below_cmd}"
+  "cmd/jobs|${of_command}"
+  "cmd/plan|cmd/jobs cmd/report ${of_command}"
+  "cmd/hold|cmd/jobs ${of_command}"
+  "cmd/hosts|cmd/hold cmd/plan cmd/jobs ${of_command}"
+  "cmd/stores|cmd/hosts cmd/plan cmd/jobs ${of_command}"
+  "cmd/migrate|cmd/stores cmd/hosts cmd/jobs ${of_command}"
+  "cmd/inspect|cmd/stores cmd/hosts cmd/plan cmd/jobs ${of_command}"
+  "cmd/reshard|cmd/hold cmd/jobs cmd/version.hpp ${of_command}"
+  "cmd/verify|cmd/jobs ${of_command}"
+  "cmd/rules|cmd/jobs ${of_command}"
+  "cmd/profile|cmd/jobs ${of_command}"
+  "cmd/simulate|cmd/profile ${of_command}"
+  "cmd|${below_cmd}")
 
 # Folders of checkpoint formats, and files outside them that may include their headers: held state is always DCP, and a
 # checkpoint in HDF5 may take its model from a file that an option names.
 set(format_folders "^formats/(dcp|deepspeed|gguf|hdf5|megatron|safetensors|torch)/")
-set(format_users formats/registry.cpp cmd/hold_state.cpp cmd/reading.cpp)
+set(format_users formats/registry.cpp cmd/hold/hold_state.cpp cmd/jobs/reading.cpp)
 
 # Header of a library, as a regular expression, then the folders that may include it.
 set(libraries
@@ -73,7 +92,7 @@ set(faults "")
 # The fault, if any, of the line `#include` of `header` in `file`, which lies in `folder`; `angled` for <header>.
 function(check_include file folder allowed header angled)
   if(angled)
-    string(REGEX REPLACE "^formats/.*" "formats" outer ${folder})
+    string(REGEX REPLACE "^(formats|cmd)/.*" "\\1" outer ${folder})
     foreach(rule ${libraries})
       string(REGEX MATCH "^(.*)\\|(.*)$" _ "${rule}")
       set(who "${CMAKE_MATCH_2}")
@@ -130,7 +149,8 @@ foreach(arrow ${arrows})
   endforeach()
 endforeach()
 
-file(GLOB folders RELATIVE ${ROOT} ${ROOT}/formats/*)
+file(GLOB folders RELATIVE ${ROOT} ${ROOT}/formats/* ${ROOT}/cmd/*)
+list(REMOVE_ITEM folders cmd/python cmd/report)  # not C++, but for a list of files
 foreach(folder ${folders})
   set(lines ${arrows})
   list(FILTER lines INCLUDE REGEX "^${folder}[|]")

@@ -2,8 +2,8 @@
 // sparse_stores CKPT PATTERN HOSTS LAYOUT REPLICAS ITERATION: puts CKPT into managed stores of emulated hosts, as
 // `tpx migrate --import` does, except that all tensor data is zero: files have holes in place of it. So the stores of a
 // model that is larger than any disk here have their real metadata, and take little room.
-#include "cmd/managed_target.hpp"
-#include "cmd/plan_hosts.hpp"
+#include "cmd/plan/plan_hosts.hpp"
+#include "cmd/stores/managed_target.hpp"
 #include "formats/files/stores.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"

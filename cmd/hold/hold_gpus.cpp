@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/hold_gpus.hpp"
+
+#include "formats/encodings/held/document.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/memory_file.hpp"
+#include "lib/core/units.hpp"
+#include "lib/exec/gpu_memory.hpp"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <utility>
+
+namespace tpx::cli {
+namespace {
+
+/// What `body` returns in a process of its own, so that this one can still start others that use CUDA.
+std::string in_child(std::string (*body)()) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failure("pipe: {}", std::strerror(errno));
+    const Fd from{ends[0]};
+    Fd into{ends[1]};
+    const pid_t child = ::fork();
+    if (child < 0) throw failure("fork: {}", std::strerror(errno));
+    if (child == 0) {
+        const std::string text = body();
+        const bool whole = ::write(into.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+        std::_Exit(whole ? 0 : 1);
+    }
+    into = Fd{};
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (;;) {
+        const ssize_t got = ::read(from.get(), buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        text.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status != 0) throw failure("CUDA: the process that looked for GPUs ended with status {}", status);
+    return text;
+}
+
+/// A line "FREE TOTAL BUS NAME" for each GPU, or "!REASON".
+std::string rooms_as_text() {
+    std::string text;
+    try {
+        for (const GpuRoom& room : gpu_rooms())
+            text += fmt::format("{} {} {} {}\n", room.free, room.total, room.bus, room.name);
+    } catch (const std::exception& error) {
+        return fmt::format("!{}", error.what());
+    }
+    return text;
+}
+
+std::vector<GpuRoom> survey_gpus() {
+    const std::string text = in_child(rooms_as_text);
+    if (text.starts_with('!')) throw failure("{}", text.substr(1));
+    std::vector<GpuRoom> rooms;
+    std::istringstream lines{text};
+    for (GpuRoom room; lines >> room.free >> room.total >> room.bus && std::getline(lines >> std::ws, room.name);)
+        rooms.push_back(room);
+    return rooms;
+}
+
+/// The numbers in "0,0,1".
+std::vector<int> given_gpus(const std::string& text) {
+    std::vector<int> gpus;
+    std::istringstream parts{text + ","};
+    for (std::string part; std::getline(parts, part, ',');) {
+        int gpu = -1;
+        const auto parsed = std::from_chars(part.data(), part.data() + part.size(), gpu);
+        if (parsed.ec != std::errc{} || parsed.ptr != part.data() + part.size() || gpu < 0)
+            throw usage_error("--rank-gpus: '{}' is not a list of GPUs, such as 0,0,1,1", text);
+        gpus.push_back(gpu);
+    }
+    return gpus;
+}
+
+/// The GPU of each rank: as given, or one for each.
+std::vector<int> assign(const std::string& given, const std::vector<int>& ranks, std::size_t gpus) {
+    std::vector<int> chosen;
+    if (given.empty()) {
+        if (ranks.size() > gpus)
+            throw failure("{} but only {}; assign GPUs with --rank-gpus, such as 0,0,1,1",
+                          counted(ranks.size(), "rank"), counted(gpus, "GPU"));
+        for (std::size_t k = 0; k < ranks.size(); ++k) chosen.push_back(static_cast<int>(k));
+        return chosen;
+    }
+    chosen = given_gpus(given);
+    if (chosen.size() == 1) chosen.resize(ranks.size(), chosen[0]);
+    if (chosen.size() != ranks.size())
+        throw usage_error("--rank-gpus: {} for {}; give one, or one for each rank", counted(chosen.size(), "GPU"),
+                          counted(ranks.size(), "rank"));
+    for (const int gpu : chosen)
+        if (static_cast<std::size_t>(gpu) >= gpus)
+            throw failure("--rank-gpus: there is no GPU {}; CUDA finds {}", gpu, counted(gpus, "GPU"));
+    return chosen;
+}
+
+/// The bytes of the segment of a rank.
+std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank) {
+    const auto found = std::ranges::find(files, std::filesystem::path{segment_name(rank)}, &FileEntry::path);
+    if (found == files.end()) throw failure("rank {}: no segment is planned", rank);
+    return found->size;
+}
+
+/// Throws Error unless each GPU has room for its ranks.
+void check_gpu_room(const HoldPlace& place, const std::vector<FileEntry>& files, const std::vector<int>& ranks) {
+    std::map<int, std::uint64_t> bytes;
+    std::map<int, std::vector<int>> ranks_of;
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+        bytes[place.gpus[k]] += segment_size(files, ranks[k]);
+        ranks_of[place.gpus[k]].push_back(ranks[k]);
+    }
+    for (const auto& [gpu, size] : bytes) {
+        const GpuRoom& room = place.rooms[static_cast<std::size_t>(gpu)];
+        if (size > room.free)
+            throw failure("GPU {} ({}): {} {} {} {}, but {} of {} are free", gpu, room.name,
+                          ranks_of[gpu].size() == 1 ? "rank" : "ranks", fmt::join(ranks_of[gpu], ", "),
+                          ranks_of[gpu].size() == 1 ? "needs" : "need", format_size(size), format_size(room.free),
+                          format_size(room.total));
+    }
+}
+
+HoldPlace on_gpus(const HoldOptions& options, const HoldJob& hold) {
+    const std::vector<int>& ranks = *hold.job.target.held;
+    HoldPlace place;
+    place.rooms = survey_gpus();
+    place.gpus = assign(options.rank_gpus, ranks, place.rooms.size());
+    place.is_auto = options.device == "auto";
+    check_gpu_room(place, hold.job.conversion.draft.files, ranks);
+    return place;
+}
+
+/// Frees the host memory that the tensors of a segment take.
+void free_tensors(const Fd& segment, const formats::held::Document& document) {
+    constexpr std::uint64_t page = 4096;
+    std::uint64_t begin = document.size, end = 0;
+    for (const formats::held::HeldTensor& tensor : document.tensors) {
+        begin = std::min(begin, tensor.offset);
+        end = std::max(end, tensor.offset + payload(tensor));
+    }
+    for (const formats::held::HeldObject& object : document.objects)
+        if (object.length != 0 && object.offset >= begin) end = std::min(end, object.offset);
+    begin = (begin + page - 1) / page * page;
+    end = end / page * page;
+    if (begin < end && ::fallocate(segment.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                                   static_cast<off_t>(end - begin)) != 0)
+        throw failure("cannot free host memory: fallocate: {}", std::strerror(errno));
+}
+
+std::string hexadecimal(const GpuHandle& handle) {
+    std::string text;
+    for (const std::byte byte : handle) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+    return text;
+}
+
+std::string document_text(const Fd& file) {
+    std::string text(static_cast<std::size_t>(::lseek(file.get(), 0, SEEK_END)), '\0');
+    read_at(file, 0, std::as_writable_bytes(std::span{text}), "document");
+    return text;
+}
+
+/// A part whose tensors are also on a GPU.
+struct Uploaded {
+    std::shared_ptr<GpuMemory> memory;
+    Fd document;
+};
+
+Uploaded upload(const HeldPart& part, int gpu, const std::string& bus) {
+    formats::held::Document document = formats::held::parse_document(document_text(part.document));
+    auto memory = std::make_shared<GpuMemory>(gpu, document.size);
+    GpuCopier{gpu}.upload(part.segment, *memory);
+    document.gpu = formats::held::GpuPlace{bus, hexadecimal(memory->handle())};
+    const std::string text = write_document(document);
+    Fd written = make_memory_file(fmt::format("tpx-rank-{:05}.json", part.rank), text.size());
+    write_at(written, 0, std::as_bytes(std::span{text}), "document");
+    return {std::move(memory), std::move(written)};
+}
+
+template <class Body>
+void for_each_rank(std::vector<HeldPart>& parts, Body&& body) {
+    for (std::size_t k = 0; k < parts.size(); ++k)
+        in_context([&] { return fmt::format("rank {}", parts[k].rank); }, [&] { body(k); });
+}
+
+std::vector<Uploaded> upload_all(std::vector<HeldPart>& parts, const HoldPlace& place) {
+    std::vector<Uploaded> uploaded;
+    for_each_rank(parts, [&](std::size_t k) {
+        const int gpu = place.gpus[k];
+        uploaded.push_back(upload(parts[k], gpu, place.rooms[static_cast<std::size_t>(gpu)].bus));
+    });
+    return uploaded;
+}
+
+}  // namespace
+
+void check_rank_gpus(const HoldOptions& options) {
+    if (options.rank_gpus.empty()) return;
+    if (options.device != "cuda" && options.device != "auto") throw usage_error("--rank-gpus: requires --device cuda");
+    given_gpus(options.rank_gpus);
+}
+
+HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold) {
+    const bool is_auto = options.device == "auto";
+    if (!is_auto && options.device != "cuda") return {};
+    try {
+        return on_gpus(options, hold);
+    } catch (const Error& error) {
+        if (!is_auto || error.exit() == Exit::usage) throw;
+        return {.gpus = {}, .rooms = {}, .is_auto = true, .reason = error.what()};
+    }
+}
+
+std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place) {
+    if (place.gpus.empty()) return "";
+    std::vector<Uploaded> uploaded;
+    try {
+        uploaded = upload_all(parts, place);
+    } catch (const Error& error) {
+        if (!place.is_auto) throw;
+        for (const int gpu : place.gpus) leave_gpu(gpu);  // trainers need the memory
+        return error.what();
+    }
+    for_each_rank(parts, [&](std::size_t k) {
+        free_tensors(parts[k].segment, formats::held::parse_document(document_text(parts[k].document)));
+        parts[k].host_document = std::exchange(parts[k].document, std::move(uploaded[k].document));
+        parts[k].gpu = std::move(uploaded[k].memory);
+    });
+    return "";
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/hold/hold_state.hpp"
+#include "lib/exec/gpu_memory.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// Where the tensors of the held ranks are stored.
+struct HoldPlace {
+    std::vector<int> gpus;       ///< of each rank, in their order; empty: host memory
+    std::vector<GpuRoom> rooms;  ///< of all GPUs; empty: host memory
+    bool is_auto = false;        ///< whether host memory takes what GPUs cannot
+    std::string reason;          ///< with --device auto: why host memory was chosen
+};
+
+/// Throws Error (usage) unless --rank-gpus is a list of GPUs and goes with --device.
+void check_rank_gpus(const HoldOptions& options);
+
+/// Chooses the memory that --device and --rank-gpus ask for. Throws Error if there are fewer GPUs than ranks and none
+/// are assigned, if the state does not fit into the memory of a GPU, or if CUDA finds no GPU. Uses CUDA only in a child
+/// process; this process must not have used it.
+HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold);
+
+/// Copies the tensors of each part into memory of its GPU, and frees their host memory once all are there. Uses CUDA in
+/// this process. If that fails, all tensors stay in host memory: with --device auto, returns why, which is empty
+/// otherwise; else throws Error.
+std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place);
+
+}  // namespace tpx::cli

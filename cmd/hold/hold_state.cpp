@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/hold_state.hpp"
+
+#include "cmd/cli/positive.hpp"
+#include "cmd/jobs/check_copies.hpp"
+#include "cmd/jobs/reading.hpp"
+#include "cmd/output/output.hpp"
+#include "cmd/output/progress.hpp"
+#include "formats/dcp/driver.hpp"
+#include "formats/files/store/manifest.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/in_path.hpp"
+#include "lib/core/memory_file.hpp"
+#include "lib/core/path.hpp"
+#include "lib/core/units.hpp"
+#include "lib/exec/execute.hpp"
+#include "lib/exec/open_files.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace tpx::cli {
+namespace {
+
+std::uint64_t pages(std::uint64_t bytes) {
+    constexpr std::uint64_t page = 4096;
+    return (bytes + page - 1) / page * page;
+}
+
+/// What tells the save in `folder` from others: the change that made a state of a managed store, or what the writer of
+/// the checkpoint chose. Empty if neither is known.
+std::string save_of(const std::filesystem::path& folder, const formats::Checkpoint& checkpoint) {
+    const std::filesystem::path manifest = folder / formats::manifest_name;
+    try {
+        if (path_is_file(manifest)) {
+            const formats::Manifest state = formats::parse_manifest(read_file(manifest), manifest);
+            return fmt::format("{} {}", state_name(state), state.change);
+        }
+    } catch (const Error&) {  // a file of somebody else
+    }
+    return checkpoint.save_id;
+}
+
+}  // namespace
+
+std::string segment_name(int rank) { return fmt::format("rank-{:05}.bin", rank); }
+std::string document_name(int rank) { return fmt::format("rank-{:05}.json", rank); }
+
+HoldJob prepare_hold(const HoldOptions& options) {
+    ReshardOptions wanted;
+    static_cast<ReadOptions&>(wanted) = options;
+    wanted.allows_missing_files = !options.ranks.empty();
+    wanted.checkpoint = options.checkpoint;
+    wanted.to = options.to;
+    wanted.format = formats::dcp_driver.name;
+    wanted.dialect = options.dialect.empty() ? "keep" : options.dialect;
+    wanted.dtype = options.dtype;
+    wanted.drop = options.drop;
+    wanted.masters = options.masters;
+    wanted.held = options.ranks.empty() ? "all" : options.ranks;
+    HoldJob hold{.job = prepare(wanted)};
+    for (const FileEntry& file : hold.job.conversion.draft.files) hold.bytes += pages(file.size);
+    const MemoryRoom room = memory_room();
+    hold.room = room.bytes;
+    hold.limit = room.limit;
+    return hold;
+}
+
+void check_fits(const HoldJob& hold, const std::string& checkpoint) {
+    const std::uint64_t buffers = ExecOptions{}.memory;
+    if (hold.bytes + buffers > hold.room)
+        throw failure(
+            "{}: {} of state and {} of buffers do not fit: {} of memory are free ({}); use --ranks or --drop optimizer",
+            checkpoint, format_size(hold.bytes), format_size(buffers), format_size(hold.room), hold.limit);
+}
+
+HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record,
+                           const StopSignals& signals, Output& out) {
+    const formats::Conversion& conversion = hold.job.conversion;
+    const Draft& draft = conversion.draft;
+    allowed_open_files(1);  // raises the limit
+    std::vector<Fd> files;
+    for (const FileEntry& file : draft.files)
+        files.push_back(make_memory_file("tpx-" + file.path.filename().string(), file.size));
+    std::optional<Progress> progress;
+    ExecOptions exec;
+    exec.threads = positive(options.threads, "--threads", exec.threads, max_threads);
+    exec.memory_files = &files;
+    exec.cancelled = &signals.signal();
+    exec.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view slowest) {
+        if (!progress) progress.emplace(out, "hold", total);
+        progress->update(done, slowest);
+    };
+    HeldFiles held;
+    in_path(options.checkpoint, [&] {
+        const mpi::Comm alone;
+        const Catalogue& source = hold.job.opened.source.checkpoint.catalogue;
+        check_copies(alone, conversion, source, {});
+        held.seconds = execute(alone, hold.job.moves, conversion.source_side(), formats::paths(source),
+                               conversion.target_side(), draft, "/proc/self/fd", exec)
+                           .seconds;
+    });
+    held.save = save_of(path_without_links(options.checkpoint), hold.job.opened.source.checkpoint);
+    for (const auto& [path, file] : record.files()) record.check(path);
+    const auto take = [&](const std::string& name) {
+        const auto found = std::ranges::find(draft.files, std::filesystem::path{name}, &FileEntry::path);
+        return found == draft.files.end() ? Fd{}
+                                          : std::move(files[static_cast<std::size_t>(found - draft.files.begin())]);
+    };
+    for (const int rank : *hold.job.target.held)
+        held.parts.push_back(make_part(take(document_name(rank)), take(segment_name(rank))));
+    held.config = take("config.json");  // the only other file that is kept
+    return held;
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/hold/hold.hpp"
+#include "cmd/hold/keeper.hpp"
+#include "cmd/jobs/reshard_job.hpp"
+#include "lib/core/read_record.hpp"
+#include "lib/exec/signals.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// The state of some ranks, about to be read into memory.
+struct HoldJob {
+    ReshardJob job;
+    std::uint64_t bytes = 0;  ///< of memory that it will take
+    std::uint64_t room = 0;   ///< of memory that processes can still take
+    std::string limit;        ///< what limits it
+};
+
+/// Opens the checkpoint and plans what each rank gets. Throws Error as prepare().
+HoldJob prepare_hold(const HoldOptions& options);
+
+/// Throws Error if the state does not fit into memory.
+void check_fits(const HoldJob& hold, const std::string& checkpoint);
+
+/// The names of the files of a rank in the draft of what is held.
+std::string segment_name(int rank);
+std::string document_name(int rank);
+
+/// What was read into memory.
+struct HeldFiles {
+    std::vector<HeldPart> parts;
+    Fd config;         ///< a config.json; null: none
+    std::string save;  ///< tells different saves apart; empty: unknown
+    double seconds = 0;
+};
+
+/// Reads the state. Throws Error if a file that was read, as `record` has it, has changed since, and after a signal.
+HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record,
+                           const StopSignals& signals, Output& out);
+
+}  // namespace tpx::cli

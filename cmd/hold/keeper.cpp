@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/keeper.hpp"
+
+#include "cmd/hold/held_snapshot.hpp"
+#include "formats/encodings/held/document.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/memory_file.hpp"
+#include "lib/exec/gpu_memory.hpp"
+#include "lib/exec/local_socket.hpp"
+#include "lib/exec/open_files.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace tpx::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t most_clients = 512;
+constexpr std::uint64_t longest_document = std::uint64_t{1} << 30;
+
+/// A refusal that may be over when the client tries again.
+struct Busy : Error {
+    using Error::Error;
+};
+
+template <class... Args>
+Busy busy(fmt::format_string<Args...> format, Args&&... args) {
+    return Busy{Exit::failure, format, std::forward<Args>(args)...};
+}
+
+std::uint64_t size_of(const Fd& fd) {
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) throw failure("not a file");
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
+Fd stop_signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, signal);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    return Fd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
+}
+
+int rank_in(const Json& json) {
+    if (!json.contains("rank") || !json["rank"].is_number_unsigned() || json["rank"].get<std::uint64_t>() > 1u << 30)
+        throw failure("'rank' is missing or not a whole number from 0 to {}", 1u << 30);
+    return json["rank"].get<int>();
+}
+
+}  // namespace
+
+HeldPart make_part(Fd document, Fd segment) {
+    if (!is_memory_file(document) || !is_memory_file(segment))
+        throw failure(
+            "the state is not in memory files of fixed size (memfd_create with F_SEAL_SHRINK and F_SEAL_GROW)");
+    const std::uint64_t length = size_of(document), size = size_of(segment);
+    if (length > longest_document)
+        throw failure("a document of {} bytes, at most {} are allowed", length, longest_document);
+    std::string text(length, '\0');
+    read_at(document, 0, std::as_writable_bytes(std::span{text}), "document");
+    const auto parsed = in_context([] { return "document"; }, [&] { return formats::held::parse_document(text); });
+    if (parsed.gpu) throw failure("state in the memory of a GPU cannot be exported; copy it to memory of the host");
+    if (parsed.size > size) throw failure("the segment is too short (expected {} bytes, found {})", parsed.size, size);
+    return {parsed.rank,         parsed.ranks,       parsed.iteration, size + length,
+            std::move(document), std::move(segment), nullptr,          Fd{}};
+}
+
+Keeper::Keeper(std::string name, std::filesystem::path socket, Fd listener, std::optional<Clock::time_point> deadline)
+    : name_{std::move(name)}, socket_{std::move(socket)}, listener_{std::move(listener)}, deadline_{deadline} {}
+
+Keeper::~Keeper() { ::unlink(socket_.c_str()); }
+
+void Keeper::hold(std::vector<HeldPart> parts, Fd config, std::string save) {
+    config_ = std::move(config);
+    save_ = std::move(save);
+    for (HeldPart& part : parts) {
+        const int rank = part.rank;
+        slots_[rank].part = std::make_shared<const HeldPart>(std::move(part));
+    }
+    ends_when_taken_ = true;
+}
+
+void Keeper::run() {
+    allowed_open_files(1);  // raises the limit
+    const Fd signals = stop_signals();
+    while (!ends_) poll_once(signals.get());
+}
+
+bool Keeper::is_in_use() const {
+    return std::ranges::any_of(clients_, [](const Client& client) { return client.reads || client.lent; });
+}
+
+bool Keeper::is_past_deadline() const { return deadline_ && Clock::now() >= *deadline_; }
+
+/// Milliseconds until there is something to do without a message; -1: there is nothing, or clients are to end first.
+int Keeper::wait_time() const {
+    constexpr std::int64_t longest = 3'600'000;
+    if (copies_for_readers()) return 0;
+    if (!deadline_) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now()).count();
+    if (left <= 0 && is_in_use()) return -1;
+    return static_cast<int>(std::clamp<std::int64_t>(left, 0, longest));
+}
+
+void Keeper::poll_once(int signals) {
+    std::vector<struct pollfd> waiting{{signals, POLLIN, 0},
+                                       {accepts_ && clients_.size() < most_clients ? listener_.get() : -1, POLLIN, 0}};
+    for (const Client& client : clients_) waiting.push_back({client.connection.get(), POLLIN, 0});
+    if (::poll(waiting.data(), waiting.size(), wait_time()) < 0 && errno != EINTR)
+        throw failure("poll: {}", std::strerror(errno));
+    if ((waiting[0].revents & POLLIN) != 0) ends_ = true;
+    std::size_t k = 2;
+    for (auto client = clients_.begin(); client != clients_.end(); ++k) {
+        const bool stays = waiting[k].revents == 0 || serve(*client);
+        if (!stays) close(*client);
+        client = stays ? std::next(client) : clients_.erase(client);
+    }
+    if ((waiting[1].revents & POLLIN) != 0) accept();
+    if (copies_for_readers()) complete_snapshot();
+    const bool all_taken =
+        std::ranges::all_of(slots_, [](const auto& slot) { return slot.second.state == State::taken; });
+    if (ends_when_taken_ && all_taken) ends_ = true;
+    if (is_past_deadline() && !is_in_use()) ends_ = true;
+}
+
+void Keeper::accept() {
+    auto connection = accept_at(listener_);
+    if (!connection) {
+        // Without descriptors, others must leave first.
+        if ((errno == EMFILE || errno == ENFILE) && !clients_.empty()) accepts_ = false;
+        return;
+    }
+    const Peer peer = peer_of(*connection);
+    clients_.push_back({std::move(*connection), peer.pid, peer.user != ::geteuid(), {}, {}});
+}
+
+/// Answers what the client sends. Returns whether it is still there.
+bool Keeper::serve(Client& client) {
+    try {
+        auto message = receive_message(client.connection);
+        if (!message) return false;
+        Json reply;
+        std::vector<int> files;
+        try {
+            reply = answer(client, *message, files);
+        } catch (const Busy& error) {
+            reply = {{"error", error.what()}, {"busy", true}};
+        } catch (const Error& error) {
+            reply = {{"error", error.what()}};
+        }
+        send_message(client.connection, reply.dump(-1, ' ', false, Json::error_handler_t::replace), files);
+        return true;
+    } catch (const std::exception&) {  // it breaks the rules, or does not read
+        return false;
+    }
+}
+
+void Keeper::close(Client& client) {
+    accepts_ = true;
+    client.reads = nullptr;
+    const bool is_unused = snapshot_ && snapshot_.use_count() == 1;
+    if (is_unused && (snapshot_->has_copies() || !snapshot_->is_complete())) snapshot_ = nullptr;
+    if (!client.lent) return;
+    Slot& lent = slots_.at(*client.lent);
+    lent.state = State::held;
+    lent.by = 0;
+}
+
+Json Keeper::answer(Client& client, LocalMessage& message, std::vector<int>& files) {
+    if (client.is_other_user) throw failure("the state belongs to user {}", ::geteuid());
+    const Json json = Json::parse(message.text, nullptr, false);
+    if (!json.is_object() || !json.contains("op") || !json["op"].is_string()) throw failure("the request has no op");
+    const std::string op = json["op"].get<std::string>();
+    if (op == "list") return list();
+    const bool continues = op == "done" || op == "release" || (op == "read" && client.reads);
+    if (!continues && is_past_deadline()) throw failure("the timeout has passed");
+    if (op == "put") {
+        put(message);
+    } else if (op == "take") {
+        take(client, rank_in(json), files);
+    } else if (op == "done") {
+        end_take(client);
+    } else if (op == "read") {
+        return read(client);
+    } else if (op == "release") {
+        ends_ = true;
+    } else {
+        throw failure("unknown op '{}'", op);
+    }
+    return {{"ok", true}};
+}
+
+Json Keeper::list() const {
+    constexpr std::array states{"held", "being taken", "taken"};
+    Json json{{"name", name_}, {"process", ::getpid()}, {"seconds_left", nullptr}, {"ranks", Json::array()}};
+    if (deadline_)
+        json["seconds_left"] = std::max(0.0, std::chrono::duration<double>(*deadline_ - Clock::now()).count());
+    for (const auto& [rank, slot] : slots_) {
+        Json one{{"rank", rank}, {"state", states[static_cast<std::size_t>(slot.state)]}};
+        if (slot.part) one["bytes"] = slot.part->bytes;
+        if (slot.part && slot.part->gpu) one["gpu"] = slot.part->gpu->gpu();
+        if (slot.part && slot.part->iteration) one["iteration"] = *slot.part->iteration;
+        if (slot.by != 0) one["by"] = slot.by;
+        json["ranks"].push_back(std::move(one));
+    }
+    return json;
+}
+
+void Keeper::put(LocalMessage& message) {
+    if (ends_when_taken_) throw failure("the keeper holds a checkpoint; export to one started with --empty");
+    if (message.files.size() != 2) throw failure("{} files instead of a document and a segment", message.files.size());
+    HeldPart part = make_part(std::move(message.files[0]), std::move(message.files[1]));
+    const int rank = part.rank;
+    if (const auto known = slots_.find(rank); known != slots_.end() && known->second.state == State::lent)
+        throw busy("rank {} is being taken by process {}", rank, known->second.by);
+    if (part.ranks > 1 && !part.iteration)
+        throw failure("rank {}: 'iteration' is missing, without which steps cannot be told apart", rank);
+    // Ranks of a former job with another number of ranks would never fit to the new ones.
+    std::erase_if(slots_, [&](const auto& slot) {
+        return slot.second.state != State::lent && (!slot.second.part || slot.second.part->ranks != part.ranks);
+    });
+    slots_[rank] = {std::make_shared<const HeldPart>(std::move(part))};
+    snapshot_ = nullptr;
+}
+
+Keeper::Slot& Keeper::slot(int rank) {
+    const auto found = slots_.find(rank);
+    if (found != slots_.end()) return found->second;
+    constexpr std::size_t shown = 5;
+    std::vector<int> ranks;
+    for (const auto& [other, slot] : slots_)
+        if (ranks.size() < shown) ranks.push_back(other);
+    throw failure("rank {} is not held here ({})", rank,
+                  ranks.empty() ? "nothing is"
+                                : fmt::format("ranks {}{} are", fmt::join(ranks, ", "),
+                                              slots_.size() > shown ? " and others" : ""));
+}
+
+void Keeper::take(Client& client, int rank, std::vector<int>& files) {
+    Slot& wanted = slot(rank);
+    if (client.lent) throw failure("rank {} must be taken first", *client.lent);
+    if (wanted.state == State::taken) throw failure("rank {} was taken by process {}", rank, wanted.by);
+    if (wanted.state == State::lent) throw busy("rank {} is being taken by process {}", rank, wanted.by);
+    for (const Client& other : clients_)
+        if (other.reads && other.reads->has(wanted.part))
+            throw busy("rank {} is being read by process {}", rank, other.process);
+    files = {wanted.part->document.get(), wanted.part->segment.get()};
+    wanted.state = State::lent;
+    wanted.by = client.process;
+    client.lent = rank;
+}
+
+void Keeper::end_take(Client& client) {
+    if (!client.lent) throw failure("no rank is being taken");
+    Slot& lent = slots_.at(*client.lent);
+    lent.state = State::taken;
+    lent.part = nullptr;
+    client.lent = {};
+    snapshot_ = nullptr;
+}
+
+/// What is held, for readers.
+std::shared_ptr<HeldSnapshot> Keeper::take_snapshot() const {
+    std::vector<std::shared_ptr<const HeldPart>> parts;
+    for (const auto& [rank, slot] : slots_)
+        if (slot.part) parts.push_back(slot.part);
+    return std::make_shared<HeldSnapshot>(std::move(parts), save_, config_ ? std::to_string(config_.get()) : "");
+}
+
+bool Keeper::copies_for_readers() const { return snapshot_ && !snapshot_->is_complete(); }
+
+/// Continues the copy for readers, who are told when they ask again why it failed.
+void Keeper::complete_snapshot() {
+    try {
+        snapshot_->step();
+    } catch (const Error& error) {
+        no_snapshot_ = error.what();
+        snapshot_ = nullptr;
+    }
+}
+
+/// The path of a manifest of all that is held, which other processes of this user can open; or that it is being copied.
+Json Keeper::read(Client& client) {
+    for (const auto& [rank, slot] : slots_)
+        if (slot.state == State::lent) throw busy("rank {} is being taken by process {}", rank, slot.by);
+    if (!snapshot_ && client.reads && !client.reads->is_complete() && !no_snapshot_.empty()) {
+        client.reads = nullptr;
+        throw failure("{}", no_snapshot_);
+    }
+    if (!snapshot_) {
+        snapshot_ = take_snapshot();
+        no_snapshot_.clear();
+    }
+    client.reads = snapshot_;
+    const bool is_on_gpu =
+        std::ranges::any_of(slots_, [](const auto& slot) { return slot.second.part && slot.second.part->gpu; });
+    if (!is_on_gpu && copies_for_readers()) snapshot_->step();
+    if (copies_for_readers()) return {{"copying", true}};
+    return {{"manifest", fmt::format("/proc/{}/fd/{}", ::getpid(), snapshot_->manifest().get())}};
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/keeper_start.hpp"
+
+#include "cmd/hold/keeper.hpp"
+#include "cmd/jobs/keeper_client.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
+#include "lib/exec/local_socket.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <utility>
+
+namespace tpx::cli {
+namespace {
+
+/// The open files that a keeper needs.
+std::set<int> files_of(const NewSocket& socket, const HeldFiles& held) {
+    std::set<int> files{socket.number()};
+    if (held.config) files.insert(held.config.get());
+    for (const HeldPart& part : held.parts) files.insert({part.document.get(), part.segment.get()});
+    return files;
+}
+
+/// All open files but `kept` and the standard streams.
+std::vector<int> files_but(const std::set<int>& kept) {
+    std::vector<int> files;
+    for (const std::string& name : list_directory("/proc/self/fd")) {
+        const int number = std::atoi(name.c_str());
+        if (number > 2 && !kept.contains(number)) files.push_back(number);
+    }
+    return files;
+}
+
+/// Closes files for which nobody is to wait.
+void close_all(const std::vector<int>& files) {
+    for (const int number : files) ::close(number);
+}
+
+/// Brings the state where `place` says, or changes `place` to host memory.
+void bring_to(std::vector<HeldPart>& parts, HoldPlace& place) {
+    const std::string reason = move_to_gpus(parts, place);
+    if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
+}
+
+/// Leaves the terminal, the folder and the session of the process that started this one.
+void become_background(const std::set<int>& kept) {
+    ::setsid();
+    if (::chdir("/") != 0) std::_Exit(int(Exit::failure));
+    const int nothing = ::open("/dev/null", O_RDWR);
+    for (int number = 0; number <= 2; ++number) ::dup2(nothing, number);
+    close_all(files_but(kept));
+}
+
+/// Keeps the state in this process once it is where `place` says; tells `starter` "+" when it is there, "+" and the
+/// reason if it is in host memory instead, or why it failed.
+[[noreturn]] void keep_in_place(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace place,
+                                Fd starter) {
+    ::signal(SIGPIPE, SIG_IGN);
+    std::string said;
+    try {
+        const bool was_on_gpu = !place.gpus.empty();
+        bring_to(held.parts, place);
+        said = "+" + (was_on_gpu ? place.reason : "");
+    } catch (const std::exception& error) {
+        said = error.what();
+    }
+    const bool heard = ::write(starter.get(), said.data(), said.size()) == static_cast<ssize_t>(said.size());
+    if (!said.starts_with('+') || !heard) {
+        if (!heard) ::unlink(socket.path().c_str());
+        std::_Exit(int(Exit::failure));
+    }
+    starter = Fd{};  // it waits for the end of what is said
+    keep(terms, socket, std::move(held));
+}
+
+/// Waits until a keeper has its state in place. Returns why it is in host memory instead, if it is. Throws Error with
+/// the keeper's reason if it fails.
+std::string await_keeper(const Fd& keeper) {
+    std::string said;
+    std::array<char, 1024> buffer{};
+    for (;;) {
+        const ssize_t got = ::read(keeper.get(), buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        said.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    if (said.empty()) throw failure("the keeper ended before it had the state");
+    if (!said.starts_with('+')) throw failure("{}", said);
+    return said.substr(1);
+}
+
+}  // namespace
+
+NewSocket::NewSocket(const std::string& name) : path_{keeper_socket(name)} {
+    auto listener = listen_at(path_);
+    if (!listener) throw name_is_taken(name);
+    listener_ = std::move(*listener);
+}
+
+NewSocket::~NewSocket() {
+    if (listener_) ::unlink(path_.c_str());
+}
+
+int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failure("pipe: {}", std::strerror(errno));
+    const Fd from{ends[0]};
+    Fd into{ends[1]};
+    std::set<int> kept = files_of(socket, held);
+    kept.insert(into.get());
+    const pid_t process = ::fork();
+    if (process < 0) throw failure("cannot start a keeper: {}", std::strerror(errno));
+    if (process == 0) {
+        become_background(kept);
+        keep_in_place(terms, socket, std::move(held), place, std::move(into));
+    }
+    into = Fd{};
+    try {
+        const std::string reason = await_keeper(from);
+        if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
+    } catch (const Error&) {
+        end_keeper(process, socket.path());
+        throw;
+    }
+    return process;
+}
+
+void end_keeper(int process, const std::filesystem::path& socket) {
+    // It may not have got as far as removing its socket.
+    ::kill(process, SIGTERM);
+    while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    ::unlink(socket.c_str());
+}
+
+std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place) {
+    std::vector<int> unneeded = files_but(files_of(socket, held));  // before CUDA opens its own
+    bring_to(held.parts, place);
+    return unneeded;
+}
+
+void keep(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, const std::vector<int>& unneeded) {
+    close_all(unneeded);  // also connections to other keepers, which wait for their readers
+    std::optional<Keeper::Clock::time_point> deadline;
+    if (terms.timeout) deadline = Keeper::Clock::now() + std::chrono::seconds{*terms.timeout};
+    Exit exit = Exit::success;
+    try {
+        Keeper keeper{terms.name, socket.path(), socket.take(), deadline};
+        if (!terms.is_empty) keeper.hold(std::move(held.parts), std::move(held.config), std::move(held.save));
+        keeper.run();
+    } catch (const std::exception& error) {
+        // A process in the background has no standard error.
+        fmt::print(stderr, "tpx: {}{}: {}\n", held_prefix, terms.name, printable(error.what()));
+        exit = Exit::failure;
+    }
+    std::fflush(stderr);
+    std::_Exit(int(exit));
+}
+
+}  // namespace tpx::cli

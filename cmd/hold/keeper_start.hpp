@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/hold/hold_gpus.hpp"
+#include "cmd/hold/hold_state.hpp"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// The socket of a new keeper, which is removed unless a keeper takes it over.
+class NewSocket {
+public:
+    /// Throws Error if a keeper has this name.
+    explicit NewSocket(const std::string& name);
+    ~NewSocket();
+    NewSocket(const NewSocket&) = delete;
+    NewSocket& operator=(const NewSocket&) = delete;
+
+    const std::filesystem::path& path() const { return path_; }
+    int number() const { return listener_.get(); }
+    Fd take() { return std::move(listener_); }
+
+private:
+    std::filesystem::path path_;
+    Fd listener_;
+};
+
+/// What a keeper is told.
+struct KeeperTerms {
+    std::string name;
+    std::optional<int> timeout;  ///< in seconds; unset: none
+    bool is_empty = false;       ///< waits for exports
+};
+
+/// Starts a keeper in a background process, and returns the process when it has the state in `place`, which becomes
+/// host memory if move_to_gpus() leaves it there. Throws Error if it cannot bring it there.
+int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place);
+
+/// Ends a keeper that start_in_background() has started.
+void end_keeper(int process, const std::filesystem::path& socket);
+
+/// Brings the state to `place` in this process, as start_in_background() does. Returns the open files that keep() does
+/// not need: only it may close them, for then nothing that still owns one closes another file of this number.
+std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place);
+
+/// Keeps the state in this process until a keeper ends; closes the files `unneeded`.
+[[noreturn]] void keep(const KeeperTerms& terms, NewSocket& socket, HeldFiles held,
+                       const std::vector<int>& unneeded = {});
+
+}  // namespace tpx::cli

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/hosts/migration.hpp"
+#include "formats/files/profile/assignment_file.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+// With --assignment: which virtual nodes run on devices of which type.
+namespace tpx::cli {
+
+/// The number of virtual nodes for which each device of `assignment` runs whole ones of its own size.
+int virtual_nodes_for(const formats::Assignment& assignment);
+
+/// Throws Error (usage) unless each device of `assignment` can run whole virtual nodes of the layout and batch of
+/// `job`, and the layout has as many dp coordinates as the assignment has devices.
+void check_assignment(const Migration& job, const formats::Assignment& assignment);
+
+/// `hosts` without devices that `assignment` does not use: of each type, devices of hosts that hold the fewest bytes of
+/// the state, by `held`, are left out first. Throws Error (usage) if there are too few devices of a type.
+std::vector<Host> assigned_hosts(const formats::Assignment& assignment, const Layout& layout, std::vector<Host> hosts,
+                                 std::span<const std::uint64_t> held);
+
+/// Sets how many virtual nodes each dp coordinate of `job`, whose ranks are placed on `hosts`, runs. Throws Error
+/// (usage) if the ranks of one coordinate are on devices of several types.
+void assign_virtual_nodes(Migration& job, const formats::Assignment& assignment, const std::vector<Host>& hosts);
+
+}  // namespace tpx::cli

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/hosts/migration.hpp"
+
+#include <set>
+#include <vector>
+
+// Which host gets which files of a migration.
+namespace tpx::cli {
+
+/// The files of the draft that each new rank reads: those that contain pieces that the rank needs. A file that no rank
+/// needs belongs to the rank that writes it.
+std::vector<std::set<std::uint32_t>> files_of_ranks(const Migration& job);
+
+/// The pieces in the files that each new rank reads; `files` is the result of files_of_ranks().
+std::vector<Piece> pieces_of_ranks(const Migration& job, const std::vector<std::set<std::uint32_t>>& files);
+
+/// By host and file: each host gets the files that its ranks read. Files without tensor data go to all hosts with ranks
+/// (Purpose::folders) or to all hosts that remain (Purpose::stores).
+std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<const Host> hosts,
+                                              const std::vector<std::set<std::uint32_t>>& files_of_ranks);
+
+/// Throws Error (usage) if `hosts` hosts cannot keep `copies` copies of each file.
+void require_hosts(int copies, int hosts);
+
+/// Assigns each file to at least `copies` hosts. All files that only one host has get their other copies on the same
+/// hosts, which are of other switch groups if possible, and chosen so that all hosts keep about as many bytes. With two
+/// or more copies, each file is in two switch groups, if there are as many. Throws Error (usage) if fewer than `copies`
+/// hosts can keep files.
+void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies);
+
+/// By host and file: each file is written by the host that already has most of its bytes; if several have as many, by
+/// the one with the least to write.
+std::vector<std::vector<bool>> files_to_export(const Migration& job, std::span<const Host> hosts,
+                                               std::span<const Piece> held);
+
+/// By host and file: each file is kept by the hosts that remain and have all of it. A file that none of them has whole
+/// goes to the one that has most of its bytes; if several have as many, to the one with the least to write. Files
+/// without tensor data go to all hosts that remain.
+std::vector<std::vector<bool>> files_to_save(const Migration& job, std::span<const Host> hosts,
+                                             std::span<const Piece> held);
+
+/// Whether a host can get files: neither the host nor all of its devices are lost.
+bool remains(const Host& host);
+
+}  // namespace tpx::cli

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hosts/migrate_hold.hpp"
+
+#include "cmd/hold/hold_output.hpp"
+#include "cmd/jobs/keeper_client.hpp"
+#include "cmd/jobs/reading.hpp"
+#include "formats/driver.hpp"
+#include "formats/files/stores.hpp"
+#include "lib/core/host_name.hpp"
+#include "lib/exec/publish.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+namespace tpx::cli {
+namespace {
+
+const std::string& pattern_of(const MigrateRequest& options) {
+    return options.store.empty() ? options.output : options.store;
+}
+
+/// The name of held state in which "{host}" is replaced by the name of each host.
+std::string name_pattern(const MigrateRequest& options) {
+    if (!options.hold_name.empty()) return options.hold_name;
+    return std::filesystem::path{without_slashes(pattern_of(options))}.filename().string();
+}
+
+std::string name_on(const Host& host, const MigrateRequest& options) {
+    const std::string pattern = name_pattern(options);
+    const std::string name =
+        pattern.find("{host}") == std::string::npos ? pattern : formats::store_of(pattern, host).string();
+    return options.hold_name.empty() ? hold_name_of(name) : name;
+}
+
+void release(const std::string& name) {
+    constexpr std::chrono::seconds patience{10};
+    try {
+        KeeperClient{name}.request({{"op", "release"}}, patience);
+    } catch (const Error&) {  // it has ended
+    }
+}
+
+}  // namespace
+
+void check_hold_names(const mpi::Comm& comm, const MigrateRequest& options, const Team& team) {
+    std::string name;
+    mpi::all_or_none(comm, [&] {
+        if (!options.hold_name.empty() && options.hold.empty())
+            throw usage_error("--hold-name: requires --hold SECONDS");
+        if (!options.hold_device.empty() && options.hold.empty())
+            throw usage_error("--hold-device: requires --hold SECONDS");
+        for (const std::string& written : {options.store, options.output, options.export_to})
+            check_is_no_held_name(written);
+        if (options.hold.empty()) return;
+        if (!options.export_to.empty()) throw usage_error("--hold cannot be used with --export");
+        if (!team.is_first(comm.rank())) return;
+        name = name_on(team.hosts[team.host], options);
+        check_hold(name, options.hold);
+    });
+    if (options.hold.empty()) return;
+    std::set<std::string> used;
+    const std::vector<std::string> all = mpi::all_gather(comm, name.empty() ? "" : host_name() + '\n' + name);
+    for (const std::string& one : all)
+        if (!one.empty() && !used.insert(one).second)
+            throw mpi::AgreedError{usage_error("--hold-name: {} of this machine have the name '{}'; use {{host}} in it",
+                                               std::ranges::count(all, one) == 2 ? "two hosts" : "several hosts",
+                                               one.substr(one.find('\n') + 1))};
+}
+
+void check_hold_of_parts(const MigrateRequest& options, const Migration& job) {
+    const formats::Format format = job.target.format;
+    if (options.hold.empty() || format->splits_by_holders) return;
+    for (const std::uint32_t host : hosts_of_ranks(job))
+        if (std::ranges::count(job.files_of_hosts[host], false) > 0)
+            throw usage_error(
+                "--hold: a host gets only a part of the files, which cannot be held of {}; use --format "
+                "dcp or torch_dist",
+                formats::name(format));
+}
+
+void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team& team,
+                const std::filesystem::path& folder, const RankPlaces& places, HeldState state, Output& out) {
+    if (options.hold.empty()) return;
+    HeldOutput held{folder.string(), "", options.hold, options.hold_device, to_string(places.layout), {}, {}};
+    for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank)
+        if (places.host_of_rank[rank] == team.host) {
+            held.ranks.push_back(static_cast<int>(rank));
+            held.rank_gpus.push_back(places.device_of_rank[rank]);
+        }
+    bool is_held = false;
+    const StopSignals signals;
+    signals.shield();  // the state is in place
+    try {
+        mpi::all_or_none(comm, [&] {
+            if (held.ranks.empty() || !team.is_first(comm.rank())) return;
+            held.name = name_on(team.hosts[team.host], options);
+            start_hold(held, options.plan, signals);
+            is_held = true;
+        });
+    } catch (const mpi::AgreedError& error) {
+        if (is_held) release(held.name);
+        if (state == HeldState::unchanged) throw;
+        throw mpi::AgreedError{Error{exit_after_commit, "{}; {} is complete and in place, and not held", error.what(),
+                                     pattern_of(options)}};
+    }
+    out.note("the state of each host's ranks is also held in memory, as {}{}", held_prefix, name_pattern(options));
+}
+
+}  // namespace tpx::cli

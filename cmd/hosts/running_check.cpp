@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hosts/running_check.hpp"
+
+#include "lib/exec/signals.hpp"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace tpx::cli {
+namespace {
+
+/// Lets all other threads that want the processors have them before this one and those that it starts.
+void lower_priority() { ::setpriority(PRIO_PROCESS, 0, 19); }  // of Linux's threads, only the calling one
+
+}  // namespace
+
+RunningCheck::RunningCheck(ContentCheck check)
+    : check_{std::move(check)},
+      done_{std::async(std::launch::async | std::launch::deferred, [this, caller = std::this_thread::get_id()] {
+          if (std::this_thread::get_id() != caller) lower_priority();
+          check_(&cancelled_);
+      })} {}
+
+void RunningCheck::wait(const std::atomic<int>* signal) {
+    while (done_.wait_for(std::chrono::milliseconds{10}) == std::future_status::timeout) check_not_stopped(signal);
+}
+
+}  // namespace tpx::cli

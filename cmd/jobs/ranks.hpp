@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/cli/options.hpp"
+#include "lib/exec/mpi.hpp"
+#include "lib/exec/options.hpp"
+#include "lib/exec/stall_guard.hpp"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tpx::cli {
+
+/// Thrown to end the process with `exit` when everything has been said.
+struct Finished {
+    Exit exit;
+};
+
+/// Sets the name of the command that this process runs, "profile hardware", for in_ranks().
+void set_command(std::string_view name);
+
+/// Runs `body` on all ranks that were started together, which must run the same command. Its failures are reported
+/// once, and end the process with their exit code; so does a result other than Exit::success.
+void in_ranks(const std::function<Exit(const mpi::Comm&)>& body);
+
+/// Ends the job when a rank, or the work of this rank, makes no progress for the time that --patience sets. Collective.
+class Patience {
+public:
+    /// Throws Error (usage) on all ranks when `option` is no number of seconds.
+    Patience(const mpi::Comm& comm, const std::string& option);
+
+    /// From then on only the end of with_ranks() is limited, see mpi::limit_end.
+    ~Patience();
+    Patience(const Patience&) = delete;
+    Patience& operator=(const Patience&) = delete;
+
+    /// Ends the message with `text`, such as "; out.partial is kept", and the job with `exit`.
+    void set_end(std::string text, Exit exit = Exit::failure) {
+        text_ = std::move(text);
+        exit_ = exit;
+    }
+
+private:
+    [[noreturn]] void end_job(const std::string& what) const;
+
+    const mpi::Comm& comm_;
+    std::chrono::seconds limit_{0};
+    std::string text_;
+    Exit exit_ = Exit::failure;
+    std::optional<StallGuard> guard_;
+};
+
+/// Runs `body` with the patience that `option` sets, and then waits for all ranks no longer than that. Collective;
+/// `body` fails with mpi::AgreedErrors.
+Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::function<Exit(Patience&)>& body);
+
+/// The number of --threads. Without it, a single process uses all cores, at most 32; several processes share them.
+/// Throws Error (usage).
+int threads_of(const mpi::Comm& comm, const LimitOptions& options);
+
+/// Sets how many threads of this rank move tensor data, and whether any do, as --threads and --io-ranks say. Throws an
+/// mpi::AgreedError for what is no number. Collective.
+void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec);
+
+}  // namespace tpx::cli

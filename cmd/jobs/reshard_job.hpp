@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/cli/options.hpp"
+#include "cmd/jobs/reading.hpp"
+#include "formats/convert/conversion.hpp"
+#include "formats/files/digests_file.hpp"
+#include "lib/change/hosts.hpp"
+#include "lib/change/moves.hpp"
+#include "lib/core/file.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace tpx::cli {
+
+struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
+    ReshardOptions() { usual_threads = 4; }  // while some wait for the disk, others copy
+
+    std::string checkpoint;
+    std::string output;
+    std::string plan;
+    std::string hardware;
+    std::string drop;
+    bool masters = false;
+    std::string dtype;
+    std::optional<std::uint64_t> shard_size;
+    bool dry_run = false;
+    bool force = false;
+    bool verify = false;
+    bool allow_missing = false;
+    std::string merge_adapter;
+    bool restart = false;
+    bool clean = false;
+    bool stages = false;
+    std::string trace;
+    std::string hold;  ///< seconds for which OUT is also held in memory
+    std::string hold_name;
+    std::string hold_device;
+    std::string held;  ///< ranks to hold in memory, "all" or "0-3,8", as tpx hold does; empty: OUT is written
+};
+
+/// What `tpx reshard` is about to do: the source, the target and the moves between their files.
+struct ReshardJob {
+    Opened opened;
+    formats::Target target;
+    formats::Conversion conversion;
+    Moves moves;
+    std::uint64_t request = 0;                         ///< digest of the source, the output and the moves
+    Fd zeros;                                          ///< what stands in for missing pieces, if that was asked for
+    std::vector<Host> rates;                           ///< of hosts, as --hardware says
+    std::optional<formats::RecordedDigests> recorded;  ///< of the source, if verify --write recorded any
+    std::optional<Opened> whole;                       ///< with --drop and digests: the source with what is dropped
+    Catalogue recorded_files;                          ///< the source's files that these digests are of
+};
+
+/// The job that `options` ask for, or that their plan file describes. Nothing is written. Throws Error "CKPT: cause"
+/// for a source that cannot be read or converted, and with exit status 2 for options that cannot be.
+ReshardJob prepare(const ReshardOptions& options);
+
+}  // namespace tpx::cli

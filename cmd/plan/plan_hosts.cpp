@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/plan/plan_hosts.hpp"
+
+#include "cmd/cli/cli.hpp"
+#include "formats/files/plan/host_names.hpp"
+#include "formats/files/plan/hosts_file.hpp"
+#include "formats/files/plan/rank_map.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/units.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string_view>
+
+namespace tpx::cli {
+namespace {
+
+Host& host_called(std::vector<Host>& hosts, std::string_view name, const char* option) {
+    const auto host = std::ranges::find(hosts, name, &Host::name);
+    if (host != hosts.end()) return *host;
+    std::vector<std::string> known;
+    for (const Host& each : hosts) known.push_back(each.name);
+    throw Error{Exit::usage, "{}: no host is called '{}'{}", option, name, did_you_mean(std::string{name}, known)};
+}
+
+void lose_device(Host& host, std::string_view text) {
+    int device = -1;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), device);
+    if (code != std::errc{} || end != text.data() + text.size() || device < 0 || device >= host.gpus)
+        throw Error{Exit::usage, "--lost: '{}:{}' is not a device; host '{}' has devices 0 to {}",
+                    host.name,   text,
+                    host.name,   host.gpus - 1};
+    if (host.lost) throw usage_error("--lost: names host '{}' and its device {}; name one of them", host.name, device);
+    const auto at = std::ranges::lower_bound(host.lost_devices, device);
+    if (at == host.lost_devices.end() || *at != device) host.lost_devices.insert(at, device);
+}
+
+void lose_host(Host& host) {
+    if (!host.lost_devices.empty())
+        throw usage_error("--lost: names host '{}' and its device {}; name one of them", host.name,
+                          host.lost_devices.front());
+    host.lost = true;
+}
+
+// "n3" loses a host, "n3:2" its device 2.
+void mark_lost(std::vector<Host>& hosts, const std::string& names) {
+    for (const std::string& name : distinct_names(names, "--lost")) {
+        const std::size_t colon = name.rfind(':');
+        if (colon == name.npos || std::ranges::find(hosts, name, &Host::name) != hosts.end())
+            lose_host(host_called(hosts, name, "--lost"));
+        else
+            lose_device(host_called(hosts, name.substr(0, colon), "--lost"), std::string_view{name}.substr(colon + 1));
+    }
+}
+
+void mark_spare(std::vector<Host>& hosts, const std::string& names) {
+    for (const std::string& name : distinct_names(names, "--spare")) host_called(hosts, name, "--spare").spare = true;
+}
+
+double given_rate(const std::string& text, const char* option) {
+    try {
+        return parse_rate(text);
+    } catch (const Error& error) {
+        throw Error{Exit::usage, "{}: {}", option, error.what()};
+    }
+}
+
+void set_iterations(std::vector<Host>& hosts, const PlanOptions& options) {
+    const std::optional<std::uint64_t> iteration = given_iteration(options.iteration, "--iteration");
+    for (Host& host : hosts) {
+        if (!host.iteration) host.iteration = iteration;
+    }
+}
+
+void set_rates(std::vector<Host>& hosts, const PlanOptions& options) {
+    const std::size_t comma = options.disk.find(',');
+    const std::string read = options.disk.substr(0, comma);
+    const std::string write = comma == options.disk.npos ? "" : options.disk.substr(comma + 1);
+    for (Host& host : hosts) {
+        if (!options.nic.empty()) host.nic = given_rate(options.nic, "--nic");
+        if (!options.disk.empty()) host.disk_read = host.disk_write = given_rate(read, "--disk");
+        if (!write.empty()) host.disk_write = given_rate(write, "--disk");
+        if (options.gpu_memory) host.device_memory = static_cast<double>(*options.gpu_memory);
+    }
+}
+
+// State in memory goes with its device; what is in the store of the host stays.
+void leave_lost_devices(std::vector<Seat>& seats, const std::vector<Host>& hosts, StateIn state) {
+    const std::vector<std::int32_t> firsts = first_devices(hosts);
+    for (Seat& seat : seats) {
+        if (seat.host < 0 || seat.device < 0 || !is_lost(hosts[seat.host], seat.device - firsts[seat.host])) continue;
+        seat = state == StateIn::stores ? Seat{seat.host, -1} : Seat{};
+    }
+}
+
+}  // namespace
+
+std::vector<std::string> distinct_names(const std::string& list, const char* option) {
+    std::vector<std::string> names = formats::expand_host_names(list);
+    std::set<std::string_view> seen;
+    for (const std::string& name : names)
+        if (!seen.insert(name).second) throw usage_error("{}: names '{}' twice", option, name);
+    return names;
+}
+
+std::optional<std::uint64_t> given_iteration(const std::string& text, const char* option) {
+    if (text.empty()) return std::nullopt;
+    std::int64_t number = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (code != std::errc{} || end != text.data() + text.size() || number < 0)
+        throw Error{Exit::usage, "{}: '{}' is not a whole number", option, text};
+    return static_cast<std::uint64_t>(number);
+}
+
+std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {
+    std::vector<Host> known;
+    if (!options.hardware.empty()) known = formats::read_hosts(options.hardware);
+    std::vector<Host> hosts = !options.hosts.empty() ? formats::read_hosts(options.hosts)
+                              : !known.empty()       ? known
+                                                     : uniform_hosts(1, ranks);
+    fill_rates(hosts, known);
+    return changed_hosts(std::move(hosts), options);
+}
+
+std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& options) {
+    set_rates(hosts, options);
+    set_iterations(hosts, options);
+    mark_lost(hosts, options.lost);
+    mark_spare(hosts, options.spare);
+    for (const Host& host : hosts) {
+        if (host.lost && host.spare)
+            throw Error{Exit::usage, "host '{}' cannot be lost and spare at the same time", host.name};
+    }
+    if (std::ranges::all_of(hosts, &Host::lost))
+        throw Error{Exit::usage, "{}",
+                    hosts.size() == 1 ? "the only host is lost" : fmt::format("all {} hosts are lost", hosts.size())};
+    return hosts;
+}
+
+std::vector<Seat> given_seats(const PlanOptions& options, const std::vector<Host>& hosts, int ranks, StateIn state) {
+    constexpr std::uint64_t longest_map = std::uint64_t{64} << 20;
+    std::vector<Seat> seats =
+        options.ranks_on.empty()
+            ? formats::seats_in_order(hosts, ranks)
+            : formats::parse_rank_map(read_file(options.ranks_on, longest_map), options.ranks_on, hosts, ranks);
+    leave_lost_devices(seats, hosts, state);
+    return seats;
+}
+
+void check_device_memory(const std::vector<Host>& hosts, const Placement& placement,
+                         const std::vector<std::uint64_t>& needed) {
+    for (const Block& block : placement.blocks) {
+        const Host& host = hosts[block.host];
+        if (!host.device_memory) continue;
+        for (std::int32_t rank = block.begin; rank < block.end; ++rank) {
+            const auto bytes = static_cast<double>(needed[rank]);
+            if (bytes > *host.device_memory)
+                throw MemoryError{needed[rank], "rank {} needs {}, but a device of host '{}' has {}",
+                                  rank,         format_bytes(bytes),
+                                  host.name,    format_bytes(*host.device_memory)};
+        }
+    }
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/plan/planning.hpp"
+
+#include "cmd/cli/cli.hpp"
+#include "cmd/jobs/keeper_client.hpp"
+#include "cmd/plan/group_notes.hpp"
+#include "cmd/plan/plan_hosts.hpp"
+#include "formats/convert/stored_model.hpp"
+#include "formats/driver.hpp"
+#include "formats/files/model_file.hpp"
+#include "formats/registry.hpp"
+#include "formats/rules/rules.hpp"
+#include "formats/state/roles.hpp"
+#include "lib/change/spread.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
+
+#include <algorithm>
+
+namespace tpx::cli {
+namespace {
+
+void note_peak(PlanReport& report) {
+    const PeakMemory& peak = *report.change.peak;
+    const Host& host = report.change.hosts[peak.host];
+    if (!host.device_memory || static_cast<double>(peak.peak()) <= *host.device_memory) return;
+    report.notes.push_back(fmt::format(
+        "device {} of host '{}' needs {} for old and new state together, but has {}; go through storage, or change in "
+        "steps (--via)",
+        peak.device, host.name, format_bytes(static_cast<double>(peak.peak())), format_bytes(*host.device_memory)));
+}
+
+Families given_families(const PlanOptions& options) {
+    return formats::load_families(std::vector<std::filesystem::path>{options.rules.begin(), options.rules.end()});
+}
+
+formats::ModelDescription given_description(const PlanOptions& options, const Families& families) {
+    ReadOptions file;
+    file.config = options.config;
+    check_settings(options, families, given_config(file));
+    return formats::read_model_description(options.model, families, given_config(options),
+                                           options.roles.empty() ? "train" : options.roles);
+}
+
+// Without a format that splits optimizer state in a way of its own, tensors are split evenly.
+Parcels parcels_of_model(PlanReport& report, const Layout& from, const Layout& to, const PlanOptions& options) {
+    Parcels even = spread(*report.model, from, to);  // rejects impossible layouts, too
+    if (options.format.empty()) return even;
+    const Families families = given_families(options);
+    formats::StoredModelChange change = formats::stored_model_change(
+        given_description(options, families), *formats::format_by_name(options.format), from, to);
+    if (!change.note.empty()) report.notes.push_back(std::move(change.note));
+    return std::move(change.parcels);
+}
+
+// Weights are the masters rounded, so a rank that gets the masters of its weights needs no weights sent.
+ModelState without_weights(PlanReport& report, ModelState model, const Layout& to) {
+    const auto role = [&](Role wanted) { return std::ranges::find(model.roles, wanted, &StateRole::role); };
+    const auto weight = role(Role::weight);
+    if (weight == model.roles.end() || role(Role::master) == model.roles.end())
+        throw Error{Exit::usage, "--derive-weights: the state has no weights with masters (see --roles)"};
+    if (sharing_of(to, false) != sharing_of(to, true))
+        throw Error{Exit::usage, "--derive-weights: under zero={} a rank has the masters of a part of its weights only",
+                    to.zero};
+    const auto bytes = static_cast<double>(parameters(model) * itemsize(weight->dtype));
+    report.notes.push_back(
+        fmt::format("weights ({} per copy of the model) are not moved; ranks derive them from master weights",
+                    format_bytes(bytes)));
+    model.roles.erase(weight);
+    return model;
+}
+
+PlanReport plan_given_model(const PlanOptions& options) {
+    check_model_request(options);
+    const Layout from = given_layout(options.from);
+    const Layout to = given_layout(options.to);
+    PlanReport report;
+    std::vector<Host> hosts = given_hosts(options, std::max(from.ranks(), to.ranks()));
+    std::vector<Seat> seats = seats_of_old_ranks(options, hosts, from.ranks(), report.notes);
+    plan_model(report, given_model(options), from, to, std::move(hosts), std::move(seats), options);
+    return report;
+}
+
+}  // namespace
+
+void check_model_request(const PlanOptions& options) {
+    if (!options.checkpoint.empty()) throw Error{Exit::usage, "CKPT and --model exclude each other"};
+    if (!options.stores.empty()) throw Error{Exit::usage, "--stores and --model exclude each other"};
+    if (options.from.empty()) throw Error{Exit::usage, "--model needs --from LAYOUT"};
+    if (!options.dialect.empty()) throw Error{Exit::usage, "--dialect is for checkpoints, not for --model"};
+    if (options.format.empty()) return;
+    const auto format = formats::format_by_name(options.format);
+    if (!format || (*format)->check_model_layout == nullptr) {
+        std::vector<std::string> names;
+        for (const formats::Format known : formats::drivers())
+            if (known->check_model_layout != nullptr) names.emplace_back(known->name);
+        throw Error{Exit::usage,
+                    "--format {}: with --model, use {}; without --format, each tensor is split along its first axis, "
+                    "as FSDP does",
+                    options.format, one_of(names)};
+    }
+    if (options.to == "auto" || !options.via.empty())
+        throw Error{Exit::usage, "--format with --model is for a single change, without --via and --to auto"};
+    if (!options.output.empty() || options.list)
+        throw Error{Exit::usage,
+                    "--format with --model counts bytes only; plan from a checkpoint to list or to write them"};
+    if (options.derive_weights) throw Error{Exit::usage, "--format and --derive-weights exclude each other"};
+}
+
+StateIn given_state(const PlanOptions& options) {
+    if (options.state == "memory") return StateIn::memory;
+    if (options.state == "shared") return StateIn::shared;
+    if (options.state == "stores" || !options.stores.empty()) return StateIn::stores;
+    return options.model.empty() && !is_held(options.checkpoint) ? StateIn::shared : StateIn::memory;
+}
+
+ModelState given_model(const PlanOptions& options) {
+    const Families families = given_families(options);
+    ModelState model = given_description(options, families).model;
+    if (!options.from.empty()) add_virtual_nodes(model, given_layout(options.from).vn);
+    return model;
+}
+
+ChangeOptions change_options(const PlanOptions& options) {
+    return {.state = given_state(options),
+            .pinned = options.pin,
+            .objective = options.objective == "time" ? Objective::time : Objective::bytes,
+            .placement_class = options.placement == "groups" ? PlacementClass::groups : PlacementClass::blocks,
+            .window = options.window.value_or(default_window),
+            .storage_iteration = given_iteration(options.storage_iteration, "--storage-iteration")};
+}
+
+std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
+                                     std::vector<std::string>& notes) {
+    int devices = 0;
+    for (const Host& host : hosts) devices += host.spare ? 0 : host.gpus;
+    if (given_state(options) != StateIn::shared || !options.ranks_on.empty() || ranks <= devices)
+        return given_seats(options, hosts, ranks, given_state(options));
+    notes.push_back(fmt::format(
+        "the {} old ranks do not fit on the {} devices of these hosts: all state is read from shared storage", ranks,
+        devices));
+    return std::vector<Seat>(static_cast<std::size_t>(ranks));
+}
+
+void complete(PlanReport& report, const PlanOptions& options, Parcels parcels, std::vector<Host> hosts,
+              std::vector<Seat> seats, ChangeOptions change) {
+    change.group = tp_span(report.to);
+    report.change = make_change(std::move(parcels), std::move(hosts), std::move(seats), std::move(change));
+    check_device_memory(report.change.hosts, report.change.placement, report.change.held_after);
+    if (report.change.peak) note_peak(report);
+    note_groups(report);
+    if (options.survive)
+        report.survival = survival_of(report.change.parcels, report.change.hosts, report.change.placement);
+}
+
+void plan_model(PlanReport& report, const ModelState& model, const Layout& from, const Layout& to,
+                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds,
+                std::optional<Placement> placement) {
+    report.model = options.derive_weights ? without_weights(report, model, to) : model;
+    report.from = from;
+    report.to = to;
+    report.format = options.format;
+    ChangeOptions change = change_options(options);
+    change.may_read = change.state == StateIn::shared;
+    change.in_rounds = in_rounds;
+    change.placement = std::move(placement);
+    if (options.derive_weights) change.held_before = held_bytes(model, from);
+    if (options.derive_weights) change.held_after = held_bytes(model, to);
+    complete(report, options, parcels_of_model(report, from, to, options), std::move(hosts), std::move(seats),
+             std::move(change));
+    const bool are_known =
+        std::ranges::all_of(report.change.sources, [](const StateSource& s) { return s.iteration.has_value(); });
+    if (!report.change.is_mixed() || are_known) return;
+    report.notes.push_back(fmt::format(
+        "{} exist on no host and are read from shared storage; the rest comes from the memory of hosts. Both must be "
+        "of the same training iteration; --iteration and --storage-iteration check this",
+        format_bytes(static_cast<double>(report.change.relocation.total.storage))));
+}
+
+// The choices of a placement that exclude each other.
+void check_placement_options(const PlanOptions& options) {
+    const bool for_time = options.objective == "time";
+    const bool in_groups = options.placement == "groups";
+    const char* option = in_groups ? "--placement groups" : "--objective time";
+    if (for_time && in_groups)
+        throw Error{Exit::usage, "--placement groups looks for the fewest bytes, so it excludes --objective time"};
+    if ((for_time || in_groups) && options.pin)
+        throw Error{Exit::usage, "--pin places ranks in order, so it excludes {}", option};
+    if ((for_time || in_groups) && (!options.via.empty() || options.to == "auto"))
+        throw Error{Exit::usage, "{} is for a single change, without --via and --to auto", option};
+}
+
+PlanReport make_plan_report(const PlanOptions& options) {
+    if (!options.model.empty()) return plan_given_model(options);
+    if (!options.roles.empty()) throw Error{Exit::usage, "--roles: a checkpoint says itself what it keeps"};
+    if (options.derive_weights) throw Error{Exit::usage, "--derive-weights needs --model"};
+    return plan_checkpoint(options);
+}
+
+}  // namespace tpx::cli

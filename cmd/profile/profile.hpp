@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/cli/cli.hpp"
+#include "cmd/cli/options.hpp"
+#include "formats/files/profile/throughput_file.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+struct ProfileFitOptions {
+    std::string runs, model, columns, like, output;
+    std::string suggest, hold_out;
+    bool drop_outliers = false;
+};
+
+struct ProfileReadOptions {
+    std::vector<std::string> logs;
+    std::string model, gpu, gpus, plan, placement, per_host, batch, sequence, output;
+};
+
+struct ProfilePredictOptions : TechniqueOptions {
+    std::string model, like, plan, placement, batch, cpus, best, curve, per_host, html, svg;
+};
+
+struct ProfileHeteroOptions {
+    std::vector<std::string> profiles, gpus, shares;
+    std::string batch, communication, output;
+};
+
+struct ProfileHardwareOptions {
+    std::string output, compare, seconds, folder, hosts, html, show;
+    std::vector<std::string> skip;
+};
+
+void run_profile_read(const ProfileReadOptions& options, Output& out);
+void run_profile_fit(const ProfileFitOptions& options, Output& out);
+void run_profile_predict(const ProfilePredictOptions& options, Output& out);
+void run_profile_hetero(const ProfileHeteroOptions& options, Output& out);
+void run_profile_hardware(const ProfileHardwareOptions& options, Output& out);
+
+/// The model in the file at `path`; if `like` names a file, as the model there lets expect it. Throws Error (usage) if
+/// the former was fitted or the latter was not.
+formats::ThroughputModel read_model_like(const std::string& path, const std::string& like);
+
+/// Describes `tpx profile` and its commands.
+void add_profile(Cli& cli);
+
+/// A whole number from `least` to `most`, or `standard` when `text` is empty. Throws Error (usage) that names `option`.
+int whole_number(std::string_view text, std::string_view option, int standard, int least, int most);
+
+}  // namespace tpx::cli

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/cli/shared_options.hpp"
+#include "cmd/output/curve_chart.hpp"
+#include "cmd/output/output.hpp"
+#include "cmd/output/output_file.hpp"
+#include "cmd/profile/profile.hpp"
+#include "formats/files/profile/runs_file.hpp"
+#include "formats/files/profile/throughput_file.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/units.hpp"
+#include "lib/core/write_file.hpp"
+#include "lib/model/choice.hpp"
+#include "lib/model/techniques.hpp"
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+namespace tpx::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct StepPart {
+    std::string_view name;
+    double StepTime::*seconds;
+};
+constexpr std::array<StepPart, 9> step_parts{{{"forward", &StepTime::forward},
+                                              {"recompute", &StepTime::recompute},
+                                              {"backward", &StepTime::backward},
+                                              {"gradients", &StepTime::gradients},
+                                              {"tensor", &StepTime::tensor},
+                                              {"pipeline", &StepTime::pipeline},
+                                              {"optimizer", &StepTime::optimizer},
+                                              {"offload", &StepTime::offload},
+                                              {"constant", &StepTime::constant}}};
+
+struct MemoryPart {
+    std::string_view name;
+    double MemoryUse::*bytes;
+};
+constexpr std::array<MemoryPart, 6> memory_parts{{{"weights", &MemoryUse::weights},
+                                                  {"gradients", &MemoryUse::gradients},
+                                                  {"optimizer", &MemoryUse::optimizer},
+                                                  {"activations", &MemoryUse::activations},
+                                                  {"logits", &MemoryUse::logits},
+                                                  {"overhead", &MemoryUse::overhead}}};
+
+// The job whose plans are predicted, and how sure predictions are.
+struct Subject {
+    Job job;
+    Uncertainty uncertainty;
+
+    SecondsRange range(const Judged& judged, const Allocation& allocation) const {
+        return likely_seconds(uncertainty, job.model, {judged.plan, allocation, job.batch, 0, {}, {}});
+    }
+};
+
+Subject subject_of(const ProfilePredictOptions& options, const formats::ThroughputModel& model, Output& out) {
+    Job job = formats::job_of(model);
+    if (!model.parameters) out.note("{}: has no [parameters]; they are assumed, not fitted", options.model);
+    if (!options.batch.empty()) job.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
+    if (!options.cpus.empty()) job.cpus = whole_number(options.cpus, "--cpus", 0, 1, 4096);
+    if (job.batch == 0) throw Error{Exit::usage, "--batch is missing: {} has no batch", options.model};
+    return {job, uncertainty_of(model)};
+}
+
+ordered_json prediction_json(const Subject& subject, const Judged& judged, const Allocation& allocation) {
+    const auto [low, high] = subject.range(judged, allocation);
+    ordered_json json{{"plan", to_string(judged.plan)},
+                      {"seconds", judged.time.total()},
+                      {"seconds_90", {low, high}},
+                      {"throughput", judged.throughput(subject.job.batch)},
+                      {"fits", judged.fits}};
+    for (const StepPart& part : step_parts) json["parts"][std::string{part.name}] = judged.time.*part.seconds;
+    for (const MemoryPart& part : memory_parts) json["memory"][std::string{part.name}] = judged.memory.*part.bytes;
+    json["memory"]["gpu"] = judged.memory.total();
+    json["memory"]["margin"] = judged.memory.margin;
+    json["memory"]["host"] = judged.memory.host;
+    return json;
+}
+
+std::string range_text(const SecondsRange& range) {
+    return fmt::format("{} to {}", format_seconds(range.low), format_seconds(range.high));
+}
+
+void predict_plan(const Subject& subject, const Judged& judged, const Allocation& allocation, Output& out) {
+    const Job& job = subject.job;
+    const std::string obstacle = tpx::obstacle(job, judged.plan);
+    if (judged.plan.dp > job.batch) throw Error{Exit::usage, "{}: {}", to_string(judged.plan), obstacle};
+    if (out.json()) {
+        ordered_json json = prediction_json(subject, judged, allocation);
+        json["placement"] = allocation.gpus;
+        json["batch"] = job.batch;
+        if (!obstacle.empty()) json["obstacle"] = obstacle;
+        return out.object("tpx.profile.predict/1", json);
+    }
+    if (!obstacle.empty()) out.note("{}: {}, which few trainers support", to_string(judged.plan), obstacle);
+    out.result("plan     {} on {}, {:g} samples a step\n", to_string(judged.plan),
+               formats::placement_text(allocation.gpus), job.batch);
+    out.result("time     {} a step, {:.4g} samples/s\n", format_seconds(judged.time.total()),
+               judged.throughput(job.batch));
+    out.result("90 %     {} a step\n", range_text(subject.range(judged, allocation)));
+    for (const StepPart& part : step_parts)
+        if (judged.time.*part.seconds > 0)
+            out.result("  {:<12} {:>10} {:>5.1f} %\n", part.name, format_seconds(judged.time.*part.seconds),
+                       100 * judged.time.*part.seconds / judged.time.total());
+    const std::string limit = job.gpu_memory ? " of " + format_bytes(*job.gpu_memory) : "";
+    out.result("memory   {} a GPU{}, {} a host{}\n", format_bytes(judged.memory.total()), limit,
+               format_bytes(judged.memory.host), judged.fits ? "" : ": does not fit");
+    for (const MemoryPart& part : memory_parts)
+        if (judged.memory.*part.bytes > 0)
+            out.result("  {:<12} {:>10}\n", part.name, format_bytes(judged.memory.*part.bytes));
+    if (judged.memory.margin > 0)
+        out.result("margin   {} a GPU, because no run has measured memory\n", format_bytes(judged.memory.margin));
+}
+
+// Removes plans that use any of `excluded`. Returns their numbers by technique: "2 with tp, 3 with zero".
+std::string exclude_techniques(std::vector<Judged>& plans, std::span<const std::string_view> excluded) {
+    std::vector<std::string> reasons;
+    for (const std::string_view technique : excluded) {
+        const auto users =
+            std::ranges::count_if(plans, [&](const Judged& judged) { return uses(judged.plan, technique); });
+        if (users > 0) reasons.push_back(fmt::format("{} with {}", users, technique));
+    }
+    std::erase_if(plans, [&](const Judged& judged) { return uses_any(judged.plan, excluded); });
+    return fmt::format("{}", fmt::join(reasons, ", "));
+}
+
+void predict_best(const Subject& subject, const Allocation& allocation, const ProfilePredictOptions& options,
+                  Output& out) {
+    const Job& job = subject.job;
+    const int count = whole_number(options.best, "--best", 5, 1, 100000);
+    std::vector<Judged> ranked = best_plans(job, allocation);
+    if (ranked.empty())
+        throw Error{Exit::no,
+                    "no plan for {} fits into the memory of its GPUs and divides {} and {:g} sample{}",
+                    formats::placement_text(allocation.gpus),
+                    counted(std::uint64_t(job.model.layers), "layer"),
+                    job.batch,
+                    job.batch == 1 ? "" : "s"};
+    const std::size_t all = ranked.size();
+    const std::string reasons = exclude_techniques(ranked, excluded_techniques(options, techniques));
+    if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded: {}", reasons};
+    if (!reasons.empty()) out.note("{} excluded: {}", counted(all - ranked.size(), "plan"), reasons);
+    const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(count)));
+    if (out.json()) {
+        ordered_json plans = ordered_json::array();
+        for (const Judged& judged : shown) plans.push_back(prediction_json(subject, judged, allocation));
+        return out.object(
+            "tpx.profile.best/1",
+            {{"placement", allocation.gpus}, {"batch", job.batch}, {"feasible", ranked.size()}, {"plans", plans}});
+    }
+    out.result("{:>10} {:>20} {:>12} {:>10}  {}\n", "a step", "90 % interval", "samples/s", "a GPU", "plan");
+    for (const Judged& judged : shown)
+        out.result("{:>10} {:>20} {:>12.4g} {:>10}  {}\n", format_seconds(judged.time.total()),
+                   range_text(subject.range(judged, allocation)), judged.throughput(job.batch),
+                   format_bytes(judged.memory.total()), to_string(judged.plan));
+    out.note("{} fit{}", counted(ranked.size(), "plan"), ranked.size() == 1 ? "s" : "");
+}
+
+void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
+    std::string_view range = options.curve;
+    if (range.starts_with("gpus=")) range.remove_prefix(5);
+    const std::size_t dots = range.find("..");
+    if (dots == range.npos) throw Error{Exit::usage, "--curve: '{}' is not a range such as gpus=1..64", options.curve};
+    const int first = whole_number(range.substr(0, dots), "--curve", 0, 1, 4096);
+    const int last = whole_number(range.substr(dots + 2), "--curve", 0, 1, 4096);
+    const int per_host = whole_number(options.per_host, "--per-host", 8, 1, 1024);
+    job.excluded = excluded_techniques(options, techniques);
+    if (!job.excluded.empty())
+        out.note("plans with {} are excluded", one_of({job.excluded.begin(), job.excluded.end()}));
+    const std::vector<CurvePoint> curve = sensitivity_curve(job, first, last, per_host);
+    if (!options.svg.empty()) write_file(options.svg, curve_svg(job, curve));
+    if (!options.html.empty()) write_file(options.html, curve_html(job, curve));
+    if (out.json()) {
+        ordered_json points = ordered_json::array();
+        for (const CurvePoint& point : curve) {
+            points.push_back({{"gpus", point.gpus},
+                              {"plan", point.fastest ? ordered_json(to_string(point.fastest->plan)) : nullptr},
+                              {"used", point.used},
+                              {"throughput", point.throughput},
+                              {"slope", point.slope}});
+            if (!point.fastest) points.back()["reason"] = plan_or_reason(point);
+        }
+        return out.object(
+            "tpx.profile.curve/1",
+            {{"batch", job.batch}, {"per_host", per_host}, {"excluded", job.excluded}, {"points", points}});
+    }
+    out.result("{:>5} {:>12} {:>12}  {}\n", "GPUs", "samples/s", "one more", "plan");
+    for (const CurvePoint& point : curve)
+        out.result("{:>5} {:>12.4g} {:>12.4g}  {}\n", point.gpus, point.throughput, point.slope, plan_or_reason(point));
+}
+
+}  // namespace
+
+formats::ThroughputModel read_model_like(const std::string& path, const std::string& like) {
+    formats::ThroughputModel model = formats::read_throughput_model(path);
+    if (like.empty()) return model;
+    const formats::ThroughputModel other = formats::read_throughput_model(like);
+    if (model.parameters) throw Error{Exit::usage, "--like: {} is fitted already", path};
+    if (!other.parameters) throw Error{Exit::usage, "--like: {} has no [parameters]; it is not fitted", like};
+    return formats::like(std::move(model), other);
+}
+
+void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
+    if (!is_first_rank()) return;
+    const ReadRecord record;
+    const formats::ThroughputModel model = read_model_like(options.model, options.like);
+    check_outputs_apart({{"--svg", options.svg}, {"--html", options.html}}, record);
+    const Subject subject = subject_of(options, model, out);
+    const Job& job = subject.job;
+    for (const auto& [option, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})
+        if (!list->empty() && options.best.empty() && options.curve.empty())
+            throw Error{Exit::usage, "{} requires --best or --curve", option};
+    if (!options.curve.empty()) return predict_curve(options, job, out);
+    for (const auto& [option, value] :
+         {std::pair{"--svg", &options.svg}, {"--html", &options.html}, {"--per-host", &options.per_host}})
+        if (!value->empty()) throw Error{Exit::usage, "{} requires --curve", option};
+    Allocation allocation{{}, job.gpus_per_nic, job.cpus};
+    if (!options.placement.empty()) allocation.gpus = formats::parse_placement(options.placement);
+    if (!options.best.empty()) {
+        if (allocation.gpus.empty()) throw Error{Exit::usage, "--on is missing: the GPUs of each host, such as 2x8"};
+        return predict_best(subject, allocation, options, out);
+    }
+    if (options.plan.empty()) throw Error{Exit::usage, "nothing to predict; pass --with, --best or --curve"};
+    const ExecutionPlan plan = parse_execution_plan(options.plan);
+    if (allocation.gpus.empty()) allocation.gpus = {plan.gpus()};
+    predict_plan(subject, judge(job, plan, allocation), allocation, out);
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/output/output.hpp"
+#include "cmd/output/output_file.hpp"
+#include "cmd/profile/profile.hpp"
+#include "formats/files/profile/logs/training_log.hpp"
+#include "formats/files/profile/placement.hpp"
+#include "formats/files/profile/runs_file.hpp"
+#include "formats/files/profile/runs_table.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/read_record.hpp"
+#include "lib/core/write_file.hpp"
+#include "lib/model/execution_plan.hpp"
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
+namespace tpx::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Throws Error (usage) if --on contradicts --gpus or --with.
+void check_gpus(const ProfileReadOptions& options, int gpus) {
+    const bool has_plan = !options.plan.empty();
+    if (has_plan) gpus = parse_execution_plan(options.plan).gpus();
+    if (options.placement.empty()) return;
+    const std::vector<int> hosts = formats::parse_placement(options.placement);
+    const int placed = std::reduce(hosts.begin(), hosts.end());
+    if (gpus != 0 && gpus != placed)
+        throw Error{
+            Exit::usage, "--on {} has {}, but {}", options.placement, counted(placed, "GPU"),
+            has_plan ? fmt::format("--with {} uses {}", options.plan, gpus) : fmt::format("--gpus is {}", gpus)};
+}
+
+formats::RunOverrides run_overrides(const ProfileReadOptions& options) {
+    formats::RunOverrides overrides{options.model, options.gpu, options.plan, options.placement};
+    overrides.gpus = whole_number(options.gpus, "--gpus", 0, 1, 1 << 17);
+    check_gpus(options, overrides.gpus);
+    overrides.per_host = whole_number(options.per_host, "--per-host", 0, 1, 1024);
+    overrides.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
+    overrides.sequence_length = whole_number(options.sequence, "--sequence", 0, 1, 1 << 30);
+    return overrides;
+}
+
+ordered_json runs_json(const formats::RunsTable& runs) {
+    constexpr std::array<std::string_view, 5> words{"label", "model", "gpu", "plan", "placement"};
+    ordered_json rows = ordered_json::array();
+    for (const formats::Table::Row& row : runs.table.rows) {
+        ordered_json object;
+        for (std::size_t i = 0; i < row.cells.size(); ++i) {
+            const std::string& column = runs.table.columns[i];
+            const bool is_number = std::ranges::count(words, column) == 0 && ordered_json::accept(row.cells[i]);
+            if (!row.cells[i].empty())
+                object[column] = is_number ? ordered_json::parse(row.cells[i]) : ordered_json(row.cells[i]);
+        }
+        rows.push_back(std::move(object));
+    }
+    ordered_json missing = ordered_json::array();
+    for (const formats::MissingSetting& each : runs.missing)
+        missing.push_back({{"setting", each.name}, {"option", each.option}, {"runs", each.rows}});
+    return {{"runs", rows}, {"missing", missing}, {"left_out", runs.short_runs}};
+}
+
+void print_notes(const formats::RunsTable& runs, Output& out) {
+    const std::size_t rows = runs.table.rows.size();
+    out.note("{}: {} used, {} dropped", counted(rows, "run"), counted(runs.used, "step"),
+             counted(runs.dropped, "warm-up step"));
+    if (!runs.short_runs.empty())
+        out.note("skipped, no step times after warm-up: {}", fmt::join(runs.short_runs, "; "));
+    if (!runs.also_out_of_memory.empty())
+        out.note("also ran out of memory, after the steps used or in another attempt: {}",
+                 fmt::join(runs.also_out_of_memory, "; "));
+    if (runs.missing.empty()) return;
+    std::vector<std::string> names, options;
+    for (const formats::MissingSetting& each : runs.missing) {
+        names.push_back(each.rows == rows ? each.name
+                                          : fmt::format("{} ({} of {})", each.name, each.rows, counted(rows, "run")));
+        options.push_back(each.option);
+    }
+    out.note("missing from the log{}: {}; pass {}", rows == 1 ? "" : "s", fmt::join(names, ", "),
+             fmt::join(options, ", "));
+}
+
+}  // namespace
+
+void run_profile_read(const ProfileReadOptions& options, Output& out) {
+    if (!is_first_rank()) return;
+    const formats::RunOverrides overrides = run_overrides(options);
+    const ReadRecord record;
+    std::vector<formats::TrainingLog> logs;
+    for (const std::string& path : options.logs) logs.push_back(formats::read_training_log(path));
+    check_outputs_apart({{"--output", options.output}}, record);
+    const formats::RunsTable runs = formats::runs_table(logs, overrides);
+    print_notes(runs, out);
+    const std::string csv = formats::csv_text(runs.table);
+    if (!options.output.empty()) write_file(options.output, csv);
+    if (out.json()) return out.object("tpx.profile.runs/1", runs_json(runs));
+    if (options.output.empty()) out.data("{}", csv);
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/jobs/reshard_job.hpp"
+#include "cmd/output/output.hpp"
+#include "cmd/reshard/check_written.hpp"
+#include "lib/change/cost.hpp"
+#include "lib/exec/execute.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// What was done, and the least time that it takes where the rates of the hosts are known.
+struct ReshardDone {
+    Report report;
+    double seconds = 0;
+    std::optional<Prediction> least;  ///< the least times of resources
+    bool durable = true;
+    std::vector<std::string> said;  ///< notes that were printed before report()
+    std::optional<Verified> verified;
+};
+
+/// Adds what will be done to the log of the job.
+void log_plan(const ReshardJob& job, const ReshardOptions& options);
+
+/// Prints what was done, or, without `done`, what would be.
+void report(const ReshardJob& job, const ReshardOptions& options, const std::optional<ReshardDone>& done, Output& out);
+
+}  // namespace tpx::cli

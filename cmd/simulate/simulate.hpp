@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/cli/cli.hpp"
+#include "cmd/cli/options.hpp"
+#include "formats/files/trace/trace_file.hpp"
+#include "lib/cluster/filter.hpp"
+#include "lib/cluster/generate.hpp"
+#include "lib/cluster/metrics.hpp"
+#include "lib/cluster/policies.hpp"
+#include "lib/cluster/rules.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+struct SimulateOptions : TechniqueOptions {
+    std::string trace, generate, cluster, policies, speeds;
+    std::string quantum, reconfig, models, hardware, restart, delays;
+    std::string window, load, sample, seed, elastic;
+    std::string mtbf, repair, checkpoint, outages, events, recover, model_error, refit;
+    std::string jobs, timeline, report, write_trace, sweep;
+    bool skip_bad = false;
+};
+
+/// One policy's run.
+struct Played {
+    std::string policy;
+    Results results;
+    Summary summary;
+};
+
+/// What is played, whatever the policy.
+struct Setup {
+    Cluster cluster;
+    formats::SpeedBook speeds;
+    formats::Trace trace;
+    Rules rules;
+    double model_error = 0;  ///< see with_model_error()
+    std::uint64_t seed = 1;
+};
+
+/// Reads all that `options` name; rows that are left out are said on `out`.
+Setup setup_of(const SimulateOptions& options, Output& out);
+
+/// Plays it once; `progress` is called with the number of jobs that have finished.
+Played play(const PolicyInfo& info, const Setup& setup, const std::function<void(int)>& progress);
+
+/// The trace, or the recipe of a random one.
+std::string trace_name(const SimulateOptions& options);
+
+/// Plays the trace for each value of --sweep, several at a time, and compares.
+void run_sweep(const SimulateOptions& options, std::span<const PolicyInfo* const> chosen, Output& out);
+
+void run_simulate(const SimulateOptions& options, Output& out);
+
+/// Describes `tpx simulate`.
+void add_simulate(Cli& cli);
+
+/// How the options say that a trace is played.
+Rules rules_of(const SimulateOptions& options);
+
+/// The random trace that the options ask for.
+TraceRecipe recipe_of(const SimulateOptions& options);
+
+/// The limits of jobs without limits that the options ask for.
+std::optional<Elasticity> elasticity_of(const SimulateOptions& options);
+
+/// Which part of the trace the options ask for.
+TraceFilter filter_of(const SimulateOptions& options);
+
+/// Adds the outages that the options ask for, until well after the last of `jobs` should be done.
+void add_outages(const SimulateOptions& options, const Cluster& cluster, const std::vector<TraceJob>& jobs,
+                 Rules& rules);
+
+/// Adds how jobs recover from failures, and what policies believe of models.
+void add_script(const SimulateOptions& options, Setup& setup);
+
+/// Gives each job its model and has changes cost what the options ask for, if they are to be report. Throws Error
+/// where a job has no model.
+void add_costs(const SimulateOptions& options, const Cluster& cluster, std::vector<TraceJob>& jobs, Rules& rules);
+
+/// What jobs held when, in the format that Perfetto and chrome://tracing read.
+std::string timeline_json(const std::vector<Played>& played, const std::vector<TraceJob>& jobs, const Cluster& cluster);
+
+/// A page for browsers that needs no other file: `summary`, which --json prints, distributions, GPUs over time, and
+/// jobs on hosts where they are few enough to be seen.
+std::string simulation_report(const nlohmann::ordered_json& summary, const SimulateOptions& options,
+                              const std::vector<Played>& played, const std::vector<TraceJob>& jobs,
+                              const Cluster& cluster);
+
+/// The options that were given and have an effect on results, as pairs of name and value.
+nlohmann::ordered_json given_options(const SimulateOptions& options);
+
+/// The numbers of one policy.
+nlohmann::ordered_json summary_json(const Played& played);
+
+/// A time that is measured on finished jobs, as text: "1.50 s", or "-" if no job finished.
+std::string time_text(const Summary& summary, double time);
+
+/// A row for each policy, for people.
+std::string summary_table(const std::vector<Played>& played, const std::vector<TraceJob>& jobs);
+
+/// The jobs as a trace of tpx: see tpx-trace(5). Durations are those with the GPUs that are asked for.
+std::string trace_csv(const std::vector<TraceJob>& jobs, const Cluster& cluster);
+
+/// A row for each policy and job, CSV.
+std::string jobs_csv(const std::vector<Played>& played, const std::vector<TraceJob>& jobs);
+
+}  // namespace tpx::cli

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/output/html_page.hpp"
+#include "cmd/output/output.hpp"
+#include "cmd/output/output_file.hpp"
+#include "cmd/output/progress.hpp"
+#include "cmd/profile/profile.hpp"
+#include "cmd/simulate/simulate.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
+#include "lib/core/write_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace tpx::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Key {
+    std::string_view name;
+    std::string SimulateOptions::*option;
+};
+
+constexpr std::array keys{Key{"load", &SimulateOptions::load},         Key{"sample", &SimulateOptions::sample},
+                          Key{"seed", &SimulateOptions::seed},         Key{"quantum", &SimulateOptions::quantum},
+                          Key{"reconfig", &SimulateOptions::reconfig}, Key{"restart", &SimulateOptions::restart},
+                          Key{"mtbf", &SimulateOptions::mtbf},         Key{"repair", &SimulateOptions::repair},
+                          Key{"cluster", &SimulateOptions::cluster},   Key{"checkpoint", &SimulateOptions::checkpoint}};
+
+struct Point {
+    std::string value;
+    SimulateOptions options;
+    Setup setup;
+    std::vector<Played> played;  // without what became of each job
+};
+
+// One point for each value, with all that it needs read.
+std::vector<Point> points_of(const SimulateOptions& options, Output& out) {
+    const std::size_t equals = std::min(options.sweep.find('='), options.sweep.size());
+    const std::string_view name = std::string_view{options.sweep}.substr(0, equals);
+    const auto key = std::ranges::find(keys, name, &Key::name);
+    if (key == keys.end()) {
+        std::vector<std::string> names;
+        for (const Key& known : keys) names.emplace_back(known.name);
+        throw Error{Exit::usage, "--sweep: unknown option '{}'; use {}", name, one_of(names)};
+    }
+    std::vector<Point> points;
+    std::string_view rest = std::string_view{options.sweep}.substr(std::min(equals + 1, options.sweep.size()));
+    while (!rest.empty()) {
+        const std::size_t end = std::min(rest.find(','), rest.size());
+        Point point{std::string{rest.substr(0, end)}, options, {}, {}};
+        point.options.*(key->option) = point.value;
+        point.options.report.clear();  // what it takes is not kept
+        point.setup = setup_of(point.options, out);
+        points.push_back(std::move(point));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    if (points.empty()) throw Error{Exit::usage, "--sweep: '{}' has no values, as in load=1,2,4", options.sweep};
+    return points;
+}
+
+// Jobs that have finished, of all points together.
+class Together {
+public:
+    explicit Together(Progress& progress) : progress_{progress} {}
+
+    void add(int more) {
+        const std::lock_guard lock{mutex_};
+        progress_.update(done_ += static_cast<unsigned>(more));
+    }
+
+private:
+    std::mutex mutex_;
+    Progress& progress_;
+    std::uint64_t done_ = 0;
+};
+
+void play(Point& point, std::span<const PolicyInfo* const> chosen, Together& together) {
+    for (const PolicyInfo* info : chosen) {
+        int last = 0;
+        const auto progress = [&](int finished) {
+            constexpr int often = 100;
+            if (finished - last >= often) together.add(finished - std::exchange(last, finished));
+        };
+        Played played = cli::play(*info, point.setup, progress);
+        together.add(static_cast<int>(point.setup.trace.jobs.size()) - last);
+        played.results = {};
+        point.played.push_back(std::move(played));
+    }
+}
+
+// Each point is played by one thread: what jobs share, such as step times, belongs to a point.
+void play_all(std::vector<Point>& points, std::span<const PolicyInfo* const> chosen, Output& out) {
+    std::size_t jobs = 0;
+    for (const Point& point : points) jobs += point.setup.trace.jobs.size() * chosen.size();
+    Progress progress{out, "sweep", jobs, Counted::jobs};
+    Together together{progress};
+    std::vector<std::exception_ptr> failed(points.size());
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+        for (std::size_t i = next++; i < points.size(); i = next++) {
+            try {
+                play(points[i], chosen, together);
+            } catch (...) {
+                failed[i] = std::current_exception();
+            }
+        }
+    };
+    std::vector<std::jthread> threads;
+    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    for (std::size_t i = 1; i < std::min(cores, points.size()); ++i) threads.emplace_back(work);
+    work();
+    threads.clear();
+    for (const std::exception_ptr& failure : failed)
+        if (failure) std::rethrow_exception(failure);
+}
+
+ordered_json sweep_json(const SimulateOptions& options, const std::vector<Point>& points) {
+    ordered_json json{{"trace", trace_name(options)}, {"key", options.sweep.substr(0, options.sweep.find('='))}};
+    for (const Point& point : points) {
+        ordered_json one{{"value", point.value}, {"jobs", point.setup.trace.jobs.size()}};
+        for (const Played& played : point.played) one["policies"].push_back(summary_json(played));
+        json["points"].push_back(std::move(one));
+    }
+    return json;
+}
+
+std::string table(const SimulateOptions& options, const std::vector<Point>& points) {
+    std::string text = fmt::format("{:<12} {:<14} {:>12} {:>12} {:>12} {:>12} {:>8} {:>8} {:>12}\n",
+                                   options.sweep.substr(0, options.sweep.find('=')), "policy", "mean JCT", "median",
+                                   "P99", "makespan", "training", "resizes", "lost GPU-h");
+    for (const Point& point : points) {
+        for (const Played& one : point.played) {
+            const Summary& is = one.summary;
+            text += fmt::format("{:<12} {:<14} {:>12} {:>12} {:>12} {:>12} {:>6.2f} % {:>8} {:>12.4g}\n", point.value,
+                                one.policy, time_text(is, is.mean_jct), time_text(is, is.median_jct),
+                                time_text(is, is.p99_jct), format_seconds(is.makespan), 100 * is.trained, is.changes,
+                                is.lost);
+        }
+    }
+    for (const Point& point : points)
+        for (const Played& one : point.played)
+            if (one.summary.unfinished > 0)
+                text += fmt::format("\n{:<12} {:<14} leaves {} of {} unfinished; times are those of the other jobs",
+                                    point.value, one.policy, one.summary.unfinished, counted(one.summary.jobs, "job"));
+    return text;
+}
+
+}  // namespace
+
+void run_sweep(const SimulateOptions& options, std::span<const PolicyInfo* const> chosen, Output& out) {
+    for (const auto& [value, name] : {std::pair{&options.jobs, "--jobs"},
+                                      {&options.timeline, "--timeline"},
+                                      {&options.write_trace, "--write-trace"}})
+        if (!value->empty()) throw Error{Exit::usage, "{} and --sweep exclude each other", name};
+    const ReadRecord record;
+    std::vector<Point> points = points_of(options, out);
+    check_outputs_apart({{"--report", options.report}}, record);
+    play_all(points, chosen, out);
+    const ordered_json json = sweep_json(options, points);
+    if (!options.report.empty()) {
+        const HtmlPage page{.title = "tpx simulate",
+                            .body = "sweep.html",
+                            .styles = {"base.css", "simulate.css"},
+                            .scripts = {"base.js", "table.js", "figure.js", "sweep.js"}};
+        write_file(options.report, html_page(page, json));
+    }
+    if (out.json()) return out.object("tpx.simulate-sweep/1", json);
+    out.result("{}", table(options, points));
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/hosts/migrate_report.hpp"
+#include "cmd/output/output.hpp"
+#include "cmd/stores/managed_source.hpp"
+#include "formats/files/store/manifest.hpp"
+
+namespace tpx::cli {
+
+/// Reports on rank 0, which has planned, what a run without --dry-run would do and take. `manifest` is that of the new
+/// state, or null. Collective.
+void report_dry_run(const Managed& run, ManagedJob& job, const MigratePlaces& places, const formats::Manifest* manifest,
+                    Output& out);
+
+}  // namespace tpx::cli

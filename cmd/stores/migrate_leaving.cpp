@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/stores/migrate_leaving.hpp"
+
+#include "cmd/cli/positive.hpp"
+#include "cmd/hosts/migrate_report.hpp"
+#include "cmd/output/job_log.hpp"
+#include "cmd/stores/managed_request.hpp"
+#include "cmd/stores/managed_target.hpp"
+#include "formats/files/plan/host_names.hpp"
+#include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/fingerprint.hpp"
+#include "lib/core/units.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+namespace tpx::cli {
+namespace {
+
+std::vector<bool> leaving_hosts(const Managed& run) {
+    std::vector<bool> leaving(run.team.hosts.size());
+    for (const std::string& name : formats::expand_host_names(run.options.leaving))
+        for (std::size_t h = 0; h < leaving.size(); ++h) leaving[h] = leaving[h] || run.team.hosts[h].name == name;
+    return leaving;
+}
+
+bool is_only_on(const StoredFile& file, const std::vector<bool>& hosts) {
+    return std::ranges::all_of(file.hosts, [&](int host) { return hosts[static_cast<std::size_t>(host)]; });
+}
+
+/// The options of the change that saves: the current layout and format, without replicas.
+MigrateRequest options_to_save(const MigrateRequest& options, const formats::Manifest& current) {
+    MigrateRequest save = options;
+    save.plan.to = current.layout;
+    for (std::string* text : {&save.plan.format, &save.plan.dialect, &save.plan.batch, &save.replicas, &save.data})
+        text->clear();
+    save.position.reset();
+    save.assigned.reset();
+    return save;
+}
+
+/// The files of the current state with the hosts that the manifest names, for a state that was written just now.
+StoreCheck check_by_manifest(const Managed& run) {
+    const formats::Manifest& manifest = *run.survey.manifest;
+    StoreCheck check;
+    for (const formats::ManifestFile& file : manifest.files) {
+        StoredFile stored{file.path, file.size, {}};
+        for (std::uint32_t k : file.hosts) {
+            const auto host = std::ranges::find(run.team.hosts, manifest.hosts[k].name, &Host::name);
+            stored.hosts.push_back(static_cast<int>(host - run.team.hosts.begin()));
+        }
+        std::ranges::sort(stored.hosts);
+        check.files.push_back(std::move(stored));
+    }
+    return check;
+}
+
+/// Leaving hosts send nothing that other hosts have.
+void spare_leaving_hosts(StoreCheck& check, const std::vector<bool>& leaving) {
+    for (StoredFile& file : check.files)
+        if (!is_only_on(file, leaving))
+            std::erase_if(file.hosts, [&](int host) { return leaving[static_cast<std::size_t>(host)]; });
+}
+
+/// Files that only leaving hosts have count as lost; the state is then read from --fallback.
+void give_up(StoreCheck& check, const formats::Manifest& manifest, const std::vector<bool>& leaving) {
+    std::set<std::uint32_t> named;
+    for (const formats::ManifestFile& file : manifest.files) {
+        const auto stored = std::ranges::find(check.files, file.path, &StoredFile::path);
+        if (stored == check.files.end() || !is_only_on(*stored, leaving)) continue;
+        check.files.erase(stored);
+        for (std::uint32_t tensor : file.tensors)
+            if (named.insert(tensor).second)
+                check.lost_tensors.emplace_back(manifest.tensors[tensor], file.path.string());
+        if (file.tensors.empty()) check.lost_tensors.emplace_back("", file.path.string());
+    }
+}
+
+[[noreturn]] void refuse_late(const Managed& run, const LeavingPlan& plan, Output& out) {
+    if (out.json()) {
+        out.object("tpx.migrate/1",
+                   {{"stores", run.options.store}, {"written", false}, {"leaving", leaving_json(plan)}});
+        set_json_errors(false);  // standard output contains one document
+    }
+    throw mpi::AgreedError{Error{
+        Exit::no,
+        "{}: {}; pass --fallback CKPT with a checkpoint of iteration {} on shared storage, or omit --within to change "
+        "the state whatever time is left",
+        run.options.store, in_words(plan), run.survey.manifest->iteration}};
+}
+
+MigrateDone save(Managed& run, const MigrateRequest& options, const ManagedJob& job, const ReadRecord& record,
+                 Patience& patience, Output& out) {
+    Fingerprint request;
+    request.add("save what only leaving hosts have");
+    request.add(options.leaving);
+    request.add(run.survey.manifest->request);
+    const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey, nullptr, run.stop};
+    formats::Manifest manifest = manifest_to_be(saving, job, fmt::format("{:016x}", request.value()));
+    manifest.requested_replicas = positive(run.options.replicas, "--replicas", 1);  // should this run end here
+    const ManagedDone done = write_to_stores(saving, job, manifest, record, patience, out);
+    run.survey = survey_stores(run.comm, run.team, run.store, rejoining_hosts(run.options, run.team));
+    out.note("saved: {} has all files on hosts that remain", state_name(done.manifest));
+    return done.done;
+}
+
+/// The files that `job` would write, with the hosts that would have them.
+std::vector<StoredFile> files_to_be(const Migration& job) {
+    std::vector<StoredFile> files;
+    for (std::size_t f = 0; f < job.conversion.draft.files.size(); ++f) {
+        files.push_back({job.conversion.draft.files[f].path, job.conversion.draft.files[f].size, {}});
+        for (std::size_t h = 0; h < job.files_of_hosts.size(); ++h)
+            if (job.files_of_hosts[h][f]) files.back().hosts.push_back(static_cast<int>(h));
+    }
+    return files;
+}
+
+/// The seconds since `start` on rank 0, the same on all ranks.
+double agreed_seconds(const mpi::Comm& comm, std::chrono::steady_clock::time_point start) {
+    const double own = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::string text = std::to_string(own);
+    mpi::broadcast(comm, text);
+    return std::stod(text);
+}
+
+}  // namespace
+
+std::optional<double> seconds_within(const MigrateRequest& options) {
+    const std::string& text = options.within;
+    if (text.empty()) return std::nullopt;
+    if (options.leaving.empty()) throw usage_error("--within requires --leaving");
+    if (!options.import_from.empty() || !options.export_to.empty())
+        throw usage_error("--within excludes --import and --export");
+    double number = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    std::string_view unit{end, static_cast<std::size_t>(text.data() + text.size() - end)};
+    while (unit.starts_with(' ')) unit.remove_prefix(1);
+    const double scale = unit.empty() || unit == "s" ? 1 : unit == "min" || unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+    if (code != std::errc{} || scale == 0 || !(number > 0) || !std::isfinite(number * scale))
+        throw usage_error("--within: '{}' is not a time such as 90s, 2min or 1h", text);
+    return number * scale;
+}
+
+std::optional<SavedFromLeaving> save_from_leaving_hosts(Managed& run, StoreCheck& check, Patience& patience,
+                                                        Output& out, std::chrono::steady_clock::time_point start) {
+    const std::optional<double> within = seconds_within(run.options);
+    if (!within || !check.lost_tensors.empty()) return std::nullopt;
+    const std::vector<bool> leaving = leaving_hosts(run);
+    SavedFromLeaving saved{.plan = {.within = *within}, .done = {}, .files = {}};
+    LeavingPlan& plan = saved.plan;
+    for (const StoredFile& file : check.files) {
+        if (!is_only_on(file, leaving)) continue;
+        ++plan.files;
+        plan.bytes += file.size;
+    }
+    spare_leaving_hosts(check, leaving);
+    ReadRecord record;
+    std::optional<ManagedJob> job;
+    const MigrateRequest options = options_to_save(run.options, *run.survey.manifest);
+    if (plan.files > 0) {
+        const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey};
+        job = plan_from_stores(saving, check, Purpose::saving, record, out);
+        add_times(plan, job->migration.change, leaving);
+    }
+    plan.passed = agreed_seconds(run.comm, start);
+    log_event("leaving", {{"plan", leaving_json(plan)}});
+    if (!plan.is_in_time() && !run.options.fallback.empty()) {
+        out.note("{}", in_words(plan));
+        give_up(check, *run.survey.manifest, leaving);
+        return saved;
+    }
+    if (!plan.is_in_time() && plan.assumed.empty()) refuse_late(run, plan, out);
+    out.note("{}", in_words(plan));
+    if (!job) return saved;
+    add_transfers(plan, job->migration.change);
+    if (run.options.dry_run) {
+        saved.files = files_to_be(job->migration);
+    } else {
+        saved.done = save(run, options, *job, record, patience, out);
+        check = check_by_manifest(run);
+    }
+    return saved;
+}
+
+}  // namespace tpx::cli

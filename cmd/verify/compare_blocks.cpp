@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/verify/compare_blocks.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace tpx::cli {
+namespace {
+
+using formats::Quantised;
+
+/// The quantized tensors of a checkpoint by name.
+std::map<std::string, std::size_t> numbers_of(const Member& member) {
+    std::map<std::string, std::size_t> numbers;
+    for (std::size_t q = 0; q < member.digested.quantised.size(); ++q)
+        numbers.emplace(member.digested.quantised[q].name, q);
+    return numbers;
+}
+
+OneTensor bytes_of(const Member& member, std::size_t number) {
+    const Catalogue blocks = blocks_as_tensors(member.source->checkpoint);
+    OneTensor one{{blocks.tensors[number]}, {blocks.pieces[number]}, formats::paths(blocks)};
+    one.pieces[0].tensor = 0;
+    return one;
+}
+
+/// The dtype of the canonical tensor that is stored as `name` without blocks; empty when there is none.
+std::string plain_dtype(const Member& member, const std::string& stored) {
+    const formats::Canonical& canonical = member.digested.canonical;
+    for (std::size_t t = 0; t < canonical.tensors.size(); ++t)
+        if (canonical.stored_name(t) == stored) return std::string{name(canonical.tensors[t].dtype)};
+    return "";
+}
+
+void differ(const std::string& tensor, std::string cause, char lacking, Comparison& result) {
+    result.differences.push_back({.role = "weight",
+                                  .name = tensor,
+                                  .canonical = "",
+                                  .a = lacking == 'A' ? "" : tensor,
+                                  .b = lacking == 'B' ? "" : tensor,
+                                  .cause = std::move(cause),
+                                  .value = false,
+                                  .lacking = lacking});
+}
+
+/// Reports a tensor that is quantized on the side other than `lacking` only.
+void one_sided(const Quantised& tensor, const Member& other, char lacking, Comparison& result) {
+    const std::string plain = plain_dtype(other, tensor.name);
+    if (plain.empty()) return differ(tensor.name, fmt::format("{} lacks it", lacking), lacking, result);
+    const bool first = lacking == 'B';
+    differ(tensor.name, fmt::format("type {} against {}", first ? tensor.type : plain, first ? plain : tensor.type), 0,
+           result);
+}
+
+}  // namespace
+
+bool has_blocks(const Member& member, const std::string& name) {
+    return std::ranges::find(member.digested.quantised, name, &Quantised::name) != member.digested.quantised.end();
+}
+
+void compare_blocks(const mpi::Comm& comm, const Member& a, const Member& b, const ExecOptions& options,
+                    Comparison& result) {
+    const auto of_b = numbers_of(b);
+    for (const auto& [name, number] : numbers_of(a)) {
+        const Quantised& first = a.digested.quantised[number];
+        const auto other = of_b.find(name);
+        if (other == of_b.end()) {
+            one_sided(first, b, 'B', result);
+            continue;
+        }
+        const Quantised& second = b.digested.quantised[other->second];
+        ++result.compared;
+        result.bytes += first.bytes;
+        if (first.type != second.type) {
+            differ(name, fmt::format("type {} against {}", first.type, second.type), 0, result);
+        } else if (first.shape != second.shape) {
+            differ(name, fmt::format("shape {} against {}", to_string(first.shape), to_string(second.shape)), 0,
+                   result);
+        } else if (a.digested.blocks[number] != b.digested.blocks[other->second]) {
+            const OneTensor one = bytes_of(a, number);
+            const OneTensor two = bytes_of(b, other->second);
+            if (const auto where = first_difference(comm, 0, one.stored(), two.stored(), options))
+                differ(name,
+                       fmt::format("its {} blocks differ first at byte {}: {} against {}", first.type, where->index[0],
+                                   where->first, where->second),
+                       0, result);
+        }
+    }
+    for (const auto& [name, number] : of_b)
+        if (!has_blocks(a, name)) one_sided(b.digested.quantised[number], a, 'A', result);
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/jobs/digesting.hpp"
+#include "formats/state/adam.hpp"
+#include "lib/exec/difference.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// One of two checkpoints that are compared.
+struct Member {
+    formats::Source* source;
+    Digested digested;
+    std::map<std::string, std::size_t> numbers;  ///< canonical tensors by what they are compared by
+    std::set<Role> roles;
+    std::vector<std::string> damaged;
+    std::optional<formats::Adam>
+        adam;  ///< the settings of the optimizer, on rank 0; nothing where they are not compared
+    std::map<std::string, std::uint64_t> left_out;  ///< by role, how many tensors were not read
+};
+
+/// Reads all of `source` but tensors of roles for which `left_out` holds. Its tensors are compared by their canonical
+/// names; where sizes to take them apart are not known, or no rules know the model, by role and parameter. Collective.
+Member read_member(const mpi::Comm& comm, formats::Source& source,
+                   const std::function<bool(const std::string&)>& left_out, const ExecOptions& options);
+
+/// One tensor of a checkpoint as a side of its own.
+struct OneTensor {
+    std::vector<Tensor> tensors;
+    std::vector<Piece> pieces;
+    std::vector<SourceFile> files;
+
+    Stored stored() const { return {{tensors, pieces}, files}; }
+};
+
+/// Canonical tensor number `tensor` of `member`.
+OneTensor one_tensor(const Member& member, std::size_t tensor);
+
+}  // namespace tpx::cli

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/verify/compare_names.hpp"
+
+#include "formats/convert/missing_weights.hpp"
+#include "lib/core/error.hpp"
+#include "lib/exec/mpi.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace tpx::cli {
+namespace {
+
+/// The tensors of `member` that `other` has no tensor of the same name for, by the name under which they are stored
+/// whole; nothing for a name of several.
+std::map<std::string, std::string> unmatched(const Member& member, const Member& other) {
+    std::map<std::string, std::string> found;
+    for (const auto& [name, number] : member.numbers) {
+        const auto [at, is_new] = found.emplace(member.digested.canonical.stored_name(number), name);
+        if (!is_new) at->second.clear();
+    }
+    std::erase_if(found,
+                  [&](const auto& entry) { return entry.second.empty() || other.numbers.contains(entry.second); });
+    return found;
+}
+
+Role role_of(const Member& member, const std::string& name) {
+    return member.digested.canonical.roles[member.numbers.at(name)];
+}
+
+/// Whether a tensor of `role` is Adam's state of a known parameter. Every other tensor may have its role only because
+/// nothing says what it is.
+bool is_known(Role role) { return role != Role::state && role != Role::extra && role != Role::weight; }
+
+/// Whether tensors of these roles may be one. State that both sides understand is told apart by its parameters: in
+/// files, numbers may stand for these.
+bool may_be_one(Role a, Role b) { return !is_known(a) || !is_known(b); }
+
+/// From then on tensors are nothing but their names.
+void forget_meanings(formats::Source& source) {
+    source.reading = {.meanings = std::vector<Meaning>(source.reading.meanings.size())};
+    source.checkpoint.roles.clear();
+    source.checkpoint.parameters.clear();
+}
+
+std::set<std::string_view> names_of(const formats::Source& source) {
+    std::set<std::string_view> names;
+    for (const Tensor& tensor : source.checkpoint.catalogue.tensors) names.insert(tensor.name);
+    return names;
+}
+
+}  // namespace
+
+void make_names_comparable(formats::Source& a, formats::Source& b) {
+    if (!a.reading.complete) adopt_dims(a, b);
+    if (!b.reading.complete) adopt_dims(b, a);
+    // Names of different frameworks can be told apart only part by part, and that takes all sizes.
+    if (a.reading.complete != b.reading.complete || !a.reading.complete) {
+        const bool same_names = (a.reading.dialect == nullptr) == (b.reading.dialect == nullptr) &&
+                                (!a.reading.dialect || a.reading.dialect->name == b.reading.dialect->name);
+        if (!same_names && names_of(a) != names_of(b))
+            throw mpi::AgreedError{failure(
+                "A and B use different names, and neither tells the model's dimensions; give them with --config")};
+        for (formats::Source* source : {&a, &b}) {
+            source->reading.complete = false;
+            if (!same_names) forget_meanings(*source);
+        }
+    }
+}
+
+std::vector<std::string> weights_of_master(const std::string& name) {
+    if (name.starts_with("master.")) return {name.substr(std::string_view{"master."}.size())};
+    if (name.starts_with("master ")) return {"weight " + name.substr(std::string_view{"master "}.size())};
+    return {};
+}
+
+std::string master_of(const std::string& name, const Member& member) {
+    constexpr std::string_view untaken = "weight ";  // how Names calls tensors that are not taken apart
+    std::string master = "master." + name;
+    if (name.starts_with(untaken)) {
+        const std::string parameter = name.substr(untaken.size());
+        const auto& shared = member.source->checkpoint.shared;
+        const auto kept = shared.find(parameter);
+        master = fmt::format("master {}", kept == shared.end() ? parameter : kept->second);
+    }
+    return member.numbers.contains(master) ? master : "";
+}
+
+std::vector<std::string> masters_without_weight(const Member& member, const Member& other) {
+    if (formats::stores_masters_only(member.source->checkpoint) || !member.roles.contains(Role::weight)) return {};
+    std::vector<std::string> masters;
+    for (const auto& [name, number] : member.numbers) {
+        if (member.digested.canonical.roles[number] != Role::master || !other.numbers.contains(name)) continue;
+        const auto stored = [&](const std::string& weight) {
+            return member.numbers.contains(weight) || other.numbers.contains(weight);
+        };
+        if (std::ranges::none_of(weights_of_master(name), stored)) masters.push_back(name);
+    }
+    return masters;
+}
+
+bool is_rounded(const std::string& name, const Member& half, const Member& full) {
+    const DType dtype = half.digested.canonical.tensors[half.numbers.at(name)].dtype;
+    const DType other = full.digested.canonical.tensors[full.numbers.at(name)].dtype;
+    return (dtype == DType::f16 || dtype == DType::bf16) && other == DType::f32 && !full.roles.contains(Role::master);
+}
+
+std::map<std::string, std::string> pairs_by_stored_name(const Member& a, const Member& b) {
+    const std::map<std::string, std::string> of_a = unmatched(a, b), of_b = unmatched(b, a);
+    std::map<std::string, std::string> pairs;
+    for (const auto& [stored, name] : of_a) {
+        const auto other = of_b.find(stored);
+        if (other != of_b.end() && may_be_one(role_of(a, name), role_of(b, other->second)))
+            pairs.emplace(name, other->second);
+    }
+    return pairs;
+}
+
+}  // namespace tpx::cli

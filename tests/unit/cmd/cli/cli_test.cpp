@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/cli/cli.hpp"
+
+#include "lib/core/error.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace tpx;
+using namespace tpx::cli;
+
+namespace {
+
+// A command with one option of each kind.
+struct Sample {
+    Command command{"sample", "Show every kind of option"};
+    std::string from, to, way;
+    std::vector<std::string> rules;
+    std::optional<std::uint64_t> size;
+    bool list = false, brief = false;
+
+    Sample() {
+        command.positional("FROM", &from, "Where from").required();
+        command.positional("VIA", &way, "On the way").choices({"road", "rail"});
+        command.option("--to", &to, "PLACE", "Where to").required({"--list"});
+        command.option("--rules", &rules, "FILE", "Rules").file();
+        command.option("--size", &size, "SIZE", "How large");
+        command.flag("-l,--list", &list, "List all");
+        command.flag("--brief", &brief, "Say little");
+        command.exclusive({"--list", "--brief"});
+        command.common_options();
+    }
+
+    std::string parse(const std::vector<std::string>& words) {
+        try {
+            command.parse(words);
+            return "";
+        } catch (const Error& error) {
+            CHECK(error.exit() == Exit::usage);
+            return error.what();
+        }
+    }
+};
+
+}  // namespace
+
+TEST_CASE("every kind of value arrives where its description says, in any order of words") {
+    const std::vector<std::vector<std::string>> spellings{
+        {"a", "rail", "--to", "b", "--rules", "x", "--rules", "y", "--size", "2KiB", "-l", "-q"},
+        {"-lq", "--rules=x", "a", "--size=2KiB", "--to=b", "--rules=y", "rail"},
+        {"--to", "b", "--rules", "x", "--list", "--rules", "y", "--size", "2048", "--quiet", "--", "a", "rail"}};
+    for (const auto& words : spellings) {
+        Sample sample;
+        REQUIRE(sample.parse(words) == "");
+        CHECK(sample.from == "a");
+        CHECK(sample.way == "rail");
+        CHECK(sample.to == "b");
+        CHECK(sample.rules == std::vector<std::string>{"x", "y"});
+        CHECK(sample.size == 2048);
+        CHECK(sample.list);
+        CHECK(!sample.brief);
+        CHECK(sample.command.quiet());
+        CHECK(!sample.command.json());
+        CHECK(!sample.command.help());
+    }
+}
+
+TEST_CASE("each mistake is named, with the nearest right name") {
+    const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes{
+        {{}, "FROM is missing"},
+        {{"a"}, "--to PLACE (or --list) is missing"},
+        {{"a", "--to"}, "--to: the value PLACE is missing"},
+        {{"a", "--to", "--list"}, "--to: the value PLACE is missing"},
+        {{"a", "--to", ""}, "--to: the value is empty"},
+        {{"", "--to", "b"}, "FROM: the value is empty"},
+        {{"a", "--to", "b", "--to", "c"}, "--to: given more than once"},
+        {{"a", "--list=yes"}, "--list: takes no value"},
+        {{"a", "--lits"}, "unknown option '--lits'; did you mean '--list'?"},
+        {{"a", "--sizes=3"}, "unknown option '--sizes'; did you mean '--size'?"},
+        {{"a", "--colour"}, "unknown option '--colour'"},
+        {{"a", "-x"}, "unknown option '-x'"},
+        {{"a", "-lx"}, "unknown option '-x'"},
+        {{"a", "raill", "-l"}, "VIA: unknown value 'raill'; use road or rail; did you mean 'rail'?"},
+        {{"a", "rail", "c", "-l"}, "unexpected argument 'c'"},
+        {{"a", "--list", "--brief"}, "--list and --brief exclude each other"},
+        {{"a", "-l", "--size", "much"}, "--size: 'much' is not a size such as 4096, 64MiB or 1.5GB"},
+    };
+    for (const auto& [words, message] : mistakes) CHECK(Sample{}.parse(words) == message);
+}
+
+TEST_CASE("help is given whatever else is wrong") {
+    Sample sample;
+    CHECK(sample.parse({"--nonsense", "-h"}) == "");
+    CHECK(sample.command.help());
+}
+
+TEST_CASE("values may look like anything, even like a negative number or standard input") {
+    Sample sample;
+    CHECK(sample.parse({"-", "--to", "-1"}) == "");
+    CHECK(sample.from == "-");
+    CHECK(sample.to == "-1");
+}
+
+TEST_CASE("near names are suggested, far ones are not") {
+    const std::vector<std::string> names{"--format", "--force", "--to", "--tensors"};
+    CHECK(nearest("--form", names) == std::vector<std::string>{"--format"});
+    CHECK(nearest("--fromat", names).front() == "--format");
+    CHECK(nearest("--FORCE", names).front() == "--force");
+    CHECK(nearest("--ot", names) == std::vector<std::string>{"--to"});
+    CHECK(nearest("--nonsense", names).empty());
+    CHECK(nearest("--", names).empty());
+    CHECK(nearest("", names).empty());
+    CHECK(nearest(std::string(100'000, 'f'), names).empty());
+}
+
+TEST_CASE("a positional argument whose target is a list takes all arguments") {
+    Command command{"sample", "Read logs"};
+    std::vector<std::string> logs;
+    std::string to;
+    command.positional("LOG", &logs, "Logs").required();
+    command.option("--to", &to, "PLACE", "Where to");
+    command.parse(std::vector<std::string>{"a", "--to", "b", "c", "-", "--", "--d"});
+    CHECK(logs == std::vector<std::string>{"a", "c", "-", "--d"});
+    CHECK(to == "b");
+    CHECK_THROWS_AS(command.parse(std::vector<std::string>{"--to", "b"}), Error);
+    CHECK_THROWS_AS(command.parse(std::vector<std::string>{"a", "--wrong"}), Error);
+}
