@@ -139,6 +139,7 @@ std::vector<Claim> claims_of_options(const ReshardOptions& options, const Reshar
             {"--patience", text(options.patience), {}},
             {"--hold", text(options.hold), {}},
             {"--hold-name", text(options.hold_name), {}},
+            {"--hold-device", text(options.hold_device), {}},
             {"--restart", flag(options.restart), {}},
             {"--force", flag(options.force), {}},
             {"--verify", flag(options.verify), {}},

@@ -261,8 +261,10 @@ void compare_values(const mpi::Comm& comm, const Member& a, const Member& b,
                                              .value = true});
         }
         const auto texts = [](const Values& side) {
-            const auto step = side.values.find({"step", "step"});
-            return step == side.values.end() ? std::string{} : step->second.begin()->second;
+            std::set<std::string> steps;
+            if (const auto step = side.values.find({"step", "step"}); step != side.values.end())
+                for (const auto& [place, text] : step->second) steps.insert(text);
+            return fmt::format("{}", fmt::join(steps, ", "));
         };
         steps = nlohmann::json{texts(side_a), texts(side_b)}.dump();
         found = encode(mine);

@@ -95,7 +95,7 @@ private:
         }
         const bool master = job.role == Role::master;
         ++(!master ? report_.moments : job.check.weight ? report_.masters : alone_);
-        if (master) report_.elements += facts.elements;
+        if (job.check.weight) report_.elements += facts.elements;
         if (facts.not_finite > 0)
             return fault(job, facts, fmt::format("{} of {} elements are not finite", facts.not_finite, facts.elements));
         if (facts.negative > 0)
