@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t largest_companion = std::uint64_t{256} << 20;
 
-/// Whether `name` is that of weights, of an index of weights or of tpx's own files.
+/// Whether `name` is the name of weights, of an index of weights or of one of tpx's own files.
 bool no_companion(const std::string& name) {
     constexpr std::array endings{".safetensors", ".weights.json", ".index.json", ".bin",  ".pt",   ".pth",   ".ckpt",
                                  ".distcp",      ".h5",           ".msgpack",    ".onnx", ".gguf", ".keras", ".npz"};
@@ -44,13 +44,14 @@ bool stays_inside(const fs::path& path, const fs::path& directory) {
 
 namespace {
 
-/// Whether tensors of the checkpoint lie below its folder `name`, or, in DCP's "sharded", the same ones once more.
+/// Whether the folder `name` contains tensors of the checkpoint, or, as DCP's "sharded" does, another copy of them.
 bool holds_weights(const std::string& name, const Checkpoint& checkpoint) {
     return name == "sharded" || std::ranges::any_of(checkpoint.catalogue.files,
                                                     [&](const FileEntry& file) { return *file.path.begin() == name; });
 }
 
-/// Not size_of_file(), which says that the checkpoint is made of the file (ReadRecord): any file may lie beside it.
+/// Does not use size_of_file(), which would record the file as part of the checkpoint (ReadRecord): any file may lie
+/// beside it.
 std::uint64_t length_of(const fs::path& path) {
     return answered(FileAnswers::Question::length, path, [&] {
         struct stat status {};

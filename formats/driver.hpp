@@ -78,7 +78,7 @@ struct Driver {
     bool is_resharded = false;     ///< the output can be split over ranks
 
     // What its files are.
-    bool is_one_file = false;         ///< a checkpoint is one file, not a folder
+    bool is_one_file = false;         ///< each checkpoint is one file, not a folder
     std::string_view file_name = {};  ///< name of that file in the draft
     bool allows_other_files = true;   ///< its folder may contain tpx's files, and hosts may each store a part of it
     bool is_hugging_face = false;     ///< transformers loads it: config.json must be complete and fit the names

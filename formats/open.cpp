@@ -53,7 +53,7 @@ Draft draft(Format format, const Content& content) {
 }
 
 Draft draft(Format format, const Content& content, std::vector<std::string>& notes) {
-    if (format->draft == nullptr) throw failure("{} is read, not written; choose another format", name(format));
+    if (format->draft == nullptr) throw failure("{} can be read but not written; choose another format", name(format));
     return format->draft(content, notes);
 }
 
