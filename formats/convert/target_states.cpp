@@ -209,8 +209,8 @@ void drop_unplaceable(const Source& source, const Target& target, Expressed& exp
 }
 
 void check_states(const Source& source, const Target& target, const Dialect* dialect) {
-    const bool told = !source.checkpoint.roles.empty();
-    const bool any_fits = dialect ? !dialect->roles.empty() : !told || !target.format->weights_only;
+    const bool has_roles = !source.checkpoint.roles.empty();
+    const bool any_fits = dialect ? !dialect->roles.empty() : !has_roles || !target.format->weights_only;
     std::vector<std::string_view> states;
     const auto& tensors = source.checkpoint.catalogue.tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -228,7 +228,7 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
     const std::string place =
         dialect ? fmt::format("{} names", dialect->name) : "safetensors, which contains weights only";
     const auto open = [](Role role) { return role == Role::state; };
-    const bool unclear = dialect && told && std::ranges::any_of(source.checkpoint.roles, open);
+    const bool unclear = dialect && has_roles && std::ranges::any_of(source.checkpoint.roles, open);
     throw Error{Exit::usage,
                 "{} tensors of optimizer state cannot be stored in {} ('{}'{}){}; pass --drop optimizer to omit them",
                 count,
