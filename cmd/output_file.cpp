@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using Id = std::pair<dev_t, ino_t>;
 
-/// Of a regular file, links followed. Open descriptors such as /dev/stdout are written to, not replaced.
+/// Identifies a regular file, after following symbolic links. Nothing for other files, and for open descriptors such as
+/// /dev/stdout, which are written to, not replaced.
 std::optional<Id> id_of(const fs::path& path) {
     const std::string text = path.string();
     if (text.empty() || text.starts_with("/dev/") || text.starts_with("/proc/") || !path_is_file(path))
@@ -32,13 +33,13 @@ std::optional<Id> id_of(const fs::path& path) {
     return Id{status.st_dev, status.st_ino};
 }
 
-bool lies_in(const fs::path& file, const fs::path& folder) {
+bool is_in_folder(const fs::path& file, const fs::path& folder) {
     if (!path_is_directory(folder)) return false;
     const fs::path real = real_path(file), above = real_path(folder);
     return std::mismatch(above.begin(), above.end(), real.begin(), real.end()).first == above.end();
 }
 
-/// Whether the file `output`, which exists, is one that is read.
+/// Whether the existing file `output` is also an input.
 bool is_read(const fs::path& output, const PlanOptions& options, const PlanReport& report) {
     std::vector<fs::path> sources{options.checkpoint, options.config,     options.model,   options.hosts,
                                   options.hardware,   options.throughput, options.ranks_on};
@@ -46,7 +47,7 @@ bool is_read(const fs::path& output, const PlanOptions& options, const PlanRepor
     if (report.checkpoint) {
         const Catalogue& catalogue = report.checkpoint->opened.source.checkpoint.catalogue;
         // A plan may be kept beside the checkpoint's own files.
-        if (lies_in(output, options.checkpoint) && !formats::is_plan_file(output)) return true;
+        if (is_in_folder(output, options.checkpoint) && !formats::is_plan_file(output)) return true;
         for (const FileEntry& file : catalogue.files) sources.push_back(catalogue.directory / file.path);
     }
     const std::optional<Id> id = id_of(output);
@@ -78,7 +79,8 @@ void check_output_files(const PlanOptions& options, const PlanReport& report) {
             throw Error{Exit::usage, "{} {}: is read, or belongs to the checkpoint; choose another name", option,
                         *file};
         if (file == &options.output && size_of_file(*file) > 0 && !formats::is_plan_file(*file))
-            throw Error{Exit::usage, "{} {}: exists and is no plan; remove it, or choose another name", option, *file};
+            throw Error{Exit::usage, "{} {}: exists and is not a plan; remove it, or choose another name", option,
+                        *file};
     }
 }
 
@@ -94,7 +96,7 @@ void check_outside(const std::string& folder, std::initializer_list<OutputFile> 
 }
 
 void check_outputs_apart(std::initializer_list<OutputFile> outputs, const ReadRecord& record) {
-    std::map<Id, std::string> used;  // what each file is
+    std::map<Id, std::string> used;  // what writing to each file would do
     for (const auto& [path, file] : record.files()) used.emplace(Id{file.device, file.inode}, "overwrite an input");
     std::map<std::string, std::string> names;
     for (const OutputFile& output : outputs) {

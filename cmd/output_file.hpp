@@ -11,18 +11,18 @@
 
 namespace tpx::cli {
 
-/// The absolute path without links of `path`, parts of which may not exist.
+/// `path` as an absolute path without symbolic links; parts of it may not exist.
 std::filesystem::path resolved(const std::filesystem::path& path);
 
-/// Throws Error (usage) for a file that `options` ask to write over something that is read: a file of the checkpoint's
-/// folder, or one that an option names; and for a plan in the place of a file that is no plan. Pipes and devices are
-/// no files. Nothing is changed.
+/// Throws Error (usage) if an output file of `options` would overwrite an input: a file in the checkpoint's folder, or
+/// one that another option names; also if --output would overwrite a file that is not a plan. Ignores pipes and
+/// devices. Changes nothing.
 void check_output_files(const PlanOptions& options, const PlanReport& report);
 
-/// Whether `path`, parts of which may not exist yet, is `folder` or inside it, links followed.
+/// Whether `path`, parts of which may not exist yet, is `folder` or inside it, after resolving symbolic links.
 bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
 
-/// An option that names a file to write, and that name; an empty one is not written.
+/// An option that names an output file, and the file's name; if the name is empty, nothing is written.
 struct OutputFile {
     const char* option;
     const std::string& file;
@@ -31,8 +31,8 @@ struct OutputFile {
 /// Throws Error (usage) if one of `outputs` is inside `folder`, which is replaced as a whole.
 void check_outside(const std::string& folder, std::initializer_list<OutputFile> outputs);
 
-/// Throws Error (usage) when one of `outputs` is a file that was read since `record` began, whatever it is called, or
-/// is the same file as another output. Pipes and devices are no files. Nothing is changed.
+/// Throws Error (usage) if one of `outputs` is a file that was read since `record` began, under whatever name, or is
+/// the same file as another output. Ignores pipes and devices. Changes nothing.
 void check_outputs_apart(std::initializer_list<OutputFile> outputs, const ReadRecord& record);
 
 }  // namespace tpx::cli

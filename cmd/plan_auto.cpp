@@ -49,7 +49,7 @@ nlohmann::ordered_json auto_json(const ComparedLayouts& found, const PlanOptions
     return json;
 }
 
-// What is copied inside hosts takes a time that is not known.
+// The time to copy bytes inside hosts is unknown.
 std::string layout_time(const ReachableLayout::Costs& costs) {
     const bool is_known = costs.seconds > 0 || costs.total.same_host + costs.total.local == 0;
     return is_known ? format_seconds(costs.seconds) : "unknown";

@@ -115,7 +115,7 @@ fails_to_prepare() {
     rmdir s/host1/prepared || exit
 }
 fails_to_prepare --to fsdp=4
-done_with 'staging of host\[0-1\] contains what an unfinished change left' 2 2x2
+done_with 'staging of host\[0-1\] contains files of an unfinished change' 2 2x2
 ready 0 2x2 2
 grep -q '^host1 .*; in staging: ' out || fail "inspect is silent about staging"
 done_with 'only the switch remained' 2 2x2 --to fsdp=4 --json
