@@ -57,7 +57,7 @@ public:
         for (const Entry& optimizer : optimizers_) mark_state(optimizer);
         if (optimizers_.size() == 1) read_optimizer();
         if (optimizers_.size() > 1)
-            training_.notes.push_back("there are several optimizers, whose state is not a role");
+            training_.notes.push_back("the roles of optimizer state are unknown, because there are several optimizers");
         const bool said = optimizers_.empty() && std::ranges::all_of(tensors_, [&](const auto& named) {
                               const std::size_t t = numbers_.at(named.name);
                               return is_state(named.name) ||
