@@ -221,7 +221,7 @@ TEST_CASE("torch's pairs of f4 are written as the f4 they are") {
 TEST_CASE("what safetensors cannot hold is refused") {
     CHECK(error_of(whole_content({{"w", DType::c128, {1}}})) == "tensor 'w': safetensors has no dtype c128");
     CHECK(error_of(whole_content({{"w", DType::f4, {3}}})) ==
-          "tensor 'w': f4 [3] has 12 bits, no whole number of bytes");
+          "tensor 'w': f4 [3] has 12 bits, not a whole number of bytes");
     Content cut = whole_content({{"w", DType::f4, {4}}});
     cut.pieces[0].box = {{0, 2}};
     CHECK(error_of(cut).find("cannot be cut") != std::string::npos);
