@@ -91,7 +91,7 @@ struct Row {
     }
 };
 
-/// The rows, and the row of each tensor.
+/// The rows, and the row number of each tensor.
 std::pair<std::vector<Row>, std::vector<std::size_t>> rows_of(const Json& tensors, const Catalogue& catalogue) {
     const bool grouped = catalogue.tensors.size() > most_rows;
     std::vector<Row> rows;

@@ -92,7 +92,7 @@ cp -a s/host0 plain
 "$tpx" inspect --store plain >out 2>err || fail "a complete store in another place"
 rm plain/current/__0_0.distcp
 "$tpx" inspect --store plain >out 2>err && fail "inspect is silent about a missing file of a store in another place"
-grep -q 'its files are not those of one host of its manifest' out || fail "inspect does not say what is wrong"
+grep -q 'its files match no host of its manifest' out || fail "inspect does not say what is wrong"
 touch file && "$tpx" inspect --store file >out 2>err
 { [ $? -eq 1 ] && grep -q 'file: is not a folder' err; } || fail "inspect of a file"
 mkdir -p q/host0 && touch q/host1
