@@ -21,7 +21,7 @@ public:
     AgreedSource(const mpi::Comm& comm, const std::string& path, const ReadOptions& options,
                  const std::function<void(AgreedSource&)>& more = {});
 
-    const std::filesystem::path& path() const { return path_; }  ///< without links
+    const std::filesystem::path& path() const { return path_; }  ///< with links and trackers resolved
     formats::Source& source() { return opened_.source; }
 
     /// Throws an mpi::AgreedError that names the file if a file has changed since it was read. Collective.

@@ -41,7 +41,7 @@ struct ComparedLayouts {
         excluded_by_technique;  ///< number of excluded layouts, by technique
     std::size_t too_large = 0;  ///< number of excluded layouts with more state per rank than a device holds
     std::uint64_t smallest_too_large =
-        0;                         ///< the fewest bytes per rank that one of these layouts needs; 0: there are none
+        0;                         ///< the fewest bytes per rank that any of these layouts needs; 0: there are none
     double device_memory = 0;      ///< of the largest device
     bool is_memory_known = false;  ///< false: the memory of some devices is unknown, and assumed to be the largest sold
     std::vector<std::string> assumed;  ///< assumptions behind the step times
@@ -51,7 +51,7 @@ struct ComparedLayouts {
 inline constexpr std::size_t most_compared = 20;
 
 /// Compares the layouts that `options` allow, by bytes between hosts or, if a fit is given, by step time. With
-/// --pareto, keeps only layouts that no other one beats in both. Throws Error (usage, no) if there is none.
+/// --pareto, keeps only layouts that are Pareto-optimal in both. Throws Error (usage, no) if there is none.
 ComparedLayouts compare_layouts(const PlanOptions& options);
 
 /// The same for a checkpoint in node-local stores. `opened` is its metadata, and `stored` names the hosts that have its

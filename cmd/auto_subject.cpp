@@ -81,7 +81,7 @@ void add_hosts(AutoSubject& subject, const PlanOptions& options) {
     if (subject.ranks > subject.from.ranks()) subject.hosts = given_hosts(options, subject.ranks);
 }
 
-// Removes layouts that use any of `excluded`; a layout counts for each of its techniques.
+// Removes layouts that use any of `excluded`; a layout counts once for each excluded technique that it uses.
 void exclude_techniques(PossibleLayouts& found, std::span<const std::string_view> excluded) {
     for (const std::string_view technique : excluded) {
         const auto users =

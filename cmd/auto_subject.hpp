@@ -19,7 +19,7 @@ namespace tpx::cli {
 
 /// The inputs from which the layouts to compare are found.
 struct AutoSubject {
-    std::optional<ModelState> model;  ///< or `opened`
+    std::optional<ModelState> model;  ///< unset: `opened` is set
     std::optional<Opened> opened;
     Layout from;
     int layers = 1;
@@ -44,7 +44,7 @@ struct PossibleLayouts {
     std::vector<Layout> layouts;
     std::size_t split = 0;     ///< number of excluded layouts with a TP group on several hosts
     std::size_t excluded = 0;  ///< number of layouts with excluded techniques
-    /// Number of excluded layouts, by technique; a layout counts for each of its techniques.
+    /// Number of excluded layouts, by technique; a layout counts once for each excluded technique that it uses.
     std::vector<std::pair<std::string_view, std::size_t>> excluded_by_technique;
 };
 

@@ -23,7 +23,7 @@ struct Member {
     std::set<Role> roles;
     std::vector<std::string> damaged;
     std::optional<formats::Adam> adam;              ///< optimizer settings, on rank 0; unset if they are not compared
-    std::map<std::string, std::uint64_t> left_out;  ///< by role, how many tensors were not read
+    std::map<std::string, std::uint64_t> left_out;  ///< number of tensors not read, by role
 };
 
 /// Reads all tensors of `source` except those of roles for which `left_out` returns true. Tensors are compared by their

@@ -58,7 +58,7 @@ public:
     void publish(const std::vector<std::size_t>& files, const std::vector<std::uint64_t>& crcs) const;
 
 private:
-    /// Where a host has a data file, and what it found out about the file.
+    /// Where a host has a data file, and what is known about the file.
     struct Found {
         bool in_store = false;
         bool as_original = false;  ///< in the folder of --data

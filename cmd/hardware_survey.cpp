@@ -32,7 +32,7 @@ public:
 private:
     struct Step {
         std::string what;
-        double share;  // of the time of a visit
+        double share;  // of the time of a visit, relative to other steps
         std::function<void(double seconds)> measure;
         bool may_fail = false;  // after a failure, the step is skipped and a note gives the cause
     };
@@ -79,7 +79,7 @@ Survey::Survey(const mpi::Comm& comm, const SurveyOptions& options, Output& out)
     if (options.gpus) cuda_ = find_cuda_gpus();
     places_ = gather_places(comm, mine);
     host_ = places_.host_of[comm.rank()];
-    if (!cuda_.gpus.empty()) {  // ranks of a host use its GPUs in turn
+    if (!cuda_.gpus.empty()) {  // GPUs are assigned to the ranks of a host in turn
         const std::vector<int>& ranks = places_.ranks_of[host_];
         const auto place = std::ranges::find(ranks, comm.rank()) - ranks.begin();
         own_gpu_ = static_cast<int>(place % std::ssize(cuda_.gpus));

@@ -37,7 +37,7 @@ struct SeenStore {
     std::string bad_files;                      ///< which files of its current state are not complete; empty: none
 };
 
-/// Which files that `state` should have on its host number `number` are missing or have another size; empty: none.
+/// Which files that `manifest` lists for its host number `number` are missing or have another size; empty: none.
 std::string bad_files_of(const NodeStore& store, const formats::Manifest& manifest, std::uint32_t number) {
     std::size_t count = 0;
     std::string first;
@@ -52,8 +52,8 @@ std::string bad_files_of(const NodeStore& store, const formats::Manifest& manife
     return count < 2 ? first : fmt::format("{} (and {} more)", first, counted(count - 1, "file"));
 }
 
-/// The host of `manifest` whose store this is: the one that has the name of a folder in the path, or else the name of
-/// this machine; empty: none.
+/// The host of `manifest` that this store belongs to: the one named like a folder in the path of the store, or else
+/// like this machine; empty: none.
 std::string host_of_store(const NodeStore& store, const formats::Manifest& manifest) {
     std::vector<std::string> names{host_name(), short_name(host_name())};
     for (const fs::path& part : fs::absolute(store.folder()).lexically_normal()) names.insert(names.begin(), part);
@@ -62,15 +62,15 @@ std::string host_of_store(const NodeStore& store, const formats::Manifest& manif
     return {};
 }
 
-/// Files of `manifest` that the state in the store contains.
+/// The number of files of `manifest` that exist in its state in the store.
 std::size_t count_files(const NodeStore& store, const formats::Manifest& manifest) {
     return static_cast<std::size_t>(std::ranges::count_if(manifest.files, [&](const formats::ManifestFile& file) {
         return path_exists(store.state(state_name(manifest)) / file.path);
     }));
 }
 
-/// Which files of the host `host` are missing or have another size; empty: none. If the name of the host is unknown,
-/// the host is the one of the manifest that has as many files as the store.
+/// Which files that `manifest` lists for `host` are missing or have another size; empty: none. If the name of the host
+/// is unknown, the host is the one of the manifest that has as many files as the store.
 std::string bad_files_of(const NodeStore& store, const formats::Manifest& manifest, const std::string& host) {
     const std::string name = host.empty() ? host_of_store(store, manifest) : host;
     const std::size_t count = name.empty() ? count_files(store, manifest) : 0;

@@ -34,7 +34,8 @@ std::string& log_path() {
 
 constexpr std::string_view first_key = "{\"time\":";
 
-/// Throws Error if `path` is a nonempty regular file but not a log, so that a mistyped path does not damage a checkpoint.
+/// Throws Error if `path` is a nonempty regular file but not a log, so that a mistyped path does not damage a
+/// checkpoint.
 void require_log(const std::string& path) {
     if (!path_is_file(path) || size_of_file(path) == 0) return;
     std::string begin(std::min<std::uint64_t>(size_of_file(path), first_key.size()), '\0');
