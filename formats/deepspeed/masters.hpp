@@ -11,7 +11,7 @@ namespace tpx::formats::deepspeed {
 /// Whether ZeRO 3 wrote the checkpoint, which then stores master weights only.
 bool stores_masters_only(const Checkpoint& checkpoint);
 
-/// Whether a universal checkpoint stores master weights only: no parameter with a master weight has a weight, too.
+/// Whether a universal checkpoint stores master weights only: no parameter has both a master weight and a weight.
 bool universal_stores_masters_only(const Checkpoint& checkpoint);
 
 /// Sets the dtypes in which modules keep the parameters in `weights`, or, if a module lacks one, the training dtype.

@@ -108,7 +108,7 @@ TEST_CASE("missing files of ranks are named") {
     models.refused("global_step2", "the model file of data rank 1");
     Copy slices{mpu};
     fs::remove(slices.file("mp_rank_01_model_states.pt"));
-    slices.refused(model, "1 model-parallel ranks cannot be of tp=2");
+    slices.refused(model, "1 model-parallel ranks cannot be split into tp=2");
     Copy all{round_robin};
     for (const auto& entry : fs::directory_iterator{all.path() / "global_step2"})
         if (entry.path().string().ends_with("optim_states.pt")) fs::remove(entry);
