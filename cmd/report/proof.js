@@ -30,7 +30,7 @@ const GIVEN_PLACEMENTS = {
 function timeClaim({minimal}) {
     return claim(minimal ? true : null, "Fast placement", "The change takes ", seconds("/certificate/by_time/seconds"),
         " instead of ", seconds("/certificate/by_time/seconds_of_fewest_bytes"), " with the fewest bytes; ",
-        minimal ? "no placement of blocks is faster." : "none of blocks is faster than ",
+        minimal ? "no placement of blocks is faster." : "no placement of blocks takes less than ",
         minimal ? "" : [seconds("/certificate/by_time/seconds_bound"), "."]);
 }
 
