@@ -30,7 +30,7 @@ struct NamedDataset {
     std::int32_t rank = -1;
     const DatasetFacts* facts = nullptr;
     std::uint32_t file = 0;
-    std::string new_path;  ///< for Keras 2: the path in Keras 3; empty if unknown
+    std::string new_path;  ///< for legacy Keras files: the path in Keras 3 files; empty if unknown
 };
 
 /// Assembles datasets into tensors. Throws Error "FILE: dataset 'PATH': ..." if one cannot be read, is a duplicate, or

@@ -9,7 +9,7 @@ namespace tpx::formats {
 bool is_hdf5(const std::filesystem::path& file);
 
 /// Opens one HDF5 file, or all files of a directory together: plain files, whose groups are modules and whose datasets
-/// are tensors; tpx's own files of several ranks; and Keras' files: weights in one or many files, archives, and Keras 2
+/// are tensors; tpx's own files of several ranks; and Keras' files: weights in one or many files, archives, and legacy
 /// whole models. Throws Error "FILE: ..." if a file is malformed or uses unsupported features, or if parts are missing.
 Checkpoint open_hdf5(const std::filesystem::path& path);
 

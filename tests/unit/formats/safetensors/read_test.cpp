@@ -150,7 +150,7 @@ TEST_CASE("an index and its files must agree") {
     }
     SUBCASE("a tensor is not in its file") {
         replace_in(copy.path() / index, "\"steps\": \"model-00001", "\"steps\": \"model-00002");
-        refused_with("tensor 'steps': is in " + first + ", the index says model-00002-of-00002.safetensors");
+        refused_with("tensor 'steps': is in " + first + ", but the index says model-00002-of-00002.safetensors");
     }
     SUBCASE("a tensor is in no file") {
         replace_in(copy.path() / index, "\"steps\"", "\"absent\": \"" + first + "\", \"steps\"");
@@ -292,7 +292,7 @@ TEST_CASE("files of ranks must fit together") {
             const std::string info = fmt::format("{{\"x\":{{\"saved_offsets\":[{}]}}}}", rank - 1);
             test::write_text(shard(rank), safetensors::write_header({{"DCP_SHARDING_INFO", info}}, entries) + "x");
         }
-        CHECK(refusal(at).find("cannot be cut") != std::string::npos);
+        CHECK(refusal(at).find("cannot be split") != std::string::npos);
     }
 }
 
@@ -308,12 +308,12 @@ TEST_CASE("ranks that overwrote each other's files are found by the index") {
     SUBCASE("the last rank won: its boxes start late") {
         write_file(file, {{"x", {3, 5}}}, true);
         index("\"x\"" + entry, 5);
-        CHECK(refusal(scratch.path()).find("counts 5 bytes of tensors, the files hold 2") != std::string::npos);
+        CHECK(refusal(scratch.path()).find("counts 5 bytes of tensors, but the files contain 2") != std::string::npos);
     }
     SUBCASE("the first rank won: its box looks whole") {
         write_file(file, {{"x", {0, 3}}}, true);
         index("\"x\"" + entry, 5);
-        CHECK(refusal(scratch.path()).find("counts 5 bytes of tensors, the files hold 3") != std::string::npos);
+        CHECK(refusal(scratch.path()).find("counts 5 bytes of tensors, but the files contain 3") != std::string::npos);
         index("\"x\"" + entry, 3);
         CHECK(refusal(scratch.path()) == "accepted");
     }
