@@ -102,7 +102,7 @@ ExecOptions limits_within(const mpi::Comm& comm, std::uint64_t memory, const Met
     std::uint64_t needed = std::max(mine.most, mine.now + metadata.bytes + least_buffers);
     mpi::all_max(comm, {&needed, 1});
     if (needed > memory && (memory >= least_promised || metadata.bytes > noticeable))
-        throw mpi::AgreedError{failure("--memory {} is too small for the metadata of {} and {}; --memory {} would do",
+        throw mpi::AgreedError{failure("--memory {} is too small for the metadata of {} and {}; use --memory {}",
                                        limit_text(memory), counted(metadata.tensors, "tensor"),
                                        counted(metadata.pieces, "piece"), limit_text(rounded_up(needed)))};
     ExecOptions limits;

@@ -127,7 +127,7 @@ printf x | dd of="$(find s/host0/staging -name '*.distcp' | head -n 1)" bs=1 see
 done_with '"bytes_kept":0' 2 2x2 --to fsdp=2 --json
 whole "$dcp" host0 host1
 fails_to_prepare --to fsdp=3
-done_with 'removed what an unfinished change to another state had left in staging' 2 2x2 --to fsdp=4
+done_with 'removed files that an unfinished change to another state had left in staging' 2 2x2 --to fsdp=4
 whole "$dcp" host0 host1
 fails_to_prepare --to fsdp=2
 done_with '"bytes_kept":0' 2 2x2 --to fsdp=2 --json --restart

@@ -112,7 +112,7 @@ mkdir shared && done_with 'epoch' 3 3x2 --to fsdp=3 --decision-dir shared && don
 # A decision is needed until all hosts have switched.
 old=$(readlink s/host0/current) && mkdir s/host1/current.new
 migrate 3 3x2 --to fsdp=3 --decision-dir shared
-{ [ "$status" -eq 4 ] && grep -q 'the change is decided: run the same command to end it' err; } || fail "status $status of a switch that is not applied"
+{ [ "$status" -eq 4 ] && grep -q 'the change is decided: run the same command to complete it' err; } || fail "status $status of a switch that is not applied"
 [ -n "$(find shared -name 'tpx-decision-*')" ] || fail "no decision was recorded in shared"
 rmdir s/host1/current.new
 done_with 'had been decided: it was completed' 3 3x2 --to fsdp=3 --decision-dir shared
