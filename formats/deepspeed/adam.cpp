@@ -76,8 +76,8 @@ std::optional<Adam> adam_of_step(const std::filesystem::path& path) {
     for (int stage = 0; stage < grid.pp; ++stage) {
         const Origin origin = read_origin(grid, stage, found.universal);
         for (const OriginGroup& group : origin.groups) {
-            const bool told = in_context([&] { return origin.path.string(); }, [&] { return reader.add(group); });
-            if (!told) return std::nullopt;
+            const bool added = in_context([&] { return origin.path.string(); }, [&] { return reader.add(group); });
+            if (!added) return std::nullopt;
         }
     }
     return reader.finish();

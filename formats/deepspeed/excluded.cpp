@@ -24,15 +24,16 @@ Occurrences parameters_of(const Source& source) {
 
 void check_excluded(const Source& source, const Target& target, std::vector<std::string>& notes) {
     if (target.format->has_param_groups) return;
-    const auto& told = source.checkpoint.notes;
-    const auto note = std::ranges::find_if(told, [](const auto& text) { return text.starts_with(excludes_frozen); });
+    const auto& source_notes = source.checkpoint.notes;
+    const auto note =
+        std::ranges::find_if(source_notes, [](const auto& text) { return text.starts_with(excludes_frozen); });
     if (source.reading.family) {
         in_context(
             [] { return "parameters are missing, as in a checkpoint saved with exclude_frozen_parameters=True"; },
             [&] { require_layers(source.reading, parameters_of(source)); });
         return;
     }
-    if (note == told.end()) return;
+    if (note == source_notes.end()) return;
     if (target.dialect != "keep")
         throw failure(
             "{}: frozen parameters are missing, and which ones is unknown ({}); save the checkpoint with them, or "

@@ -45,7 +45,7 @@ public:
             for (const auto& [name, shape] : group.parameters) add_parameter(name, shape);
         add_optimizer();
         draft_.add_text("latest_universal", folder_.string());
-        tell();
+        add_note();
         return draft_.finish();
     }
 
@@ -239,15 +239,15 @@ private:
         draft_.add(folder_ / "zero/optimizer_state.pt", dict(entries, document), nullptr, {}, small);
     }
 
-    void tell() {
-        std::vector<std::string> told;
+    void add_note() {
+        std::vector<std::string> texts;
         for (const MadeGroup& group : groups_)
-            told.push_back(fmt::format("{} with weight_decay {} and lr {}", group.parameters.size(),
-                                       group.settings.weight_decay, group.settings.lr));
+            texts.push_back(fmt::format("{} with weight_decay {} and lr {}", group.parameters.size(),
+                                        group.settings.weight_decay, group.settings.lr));
         notes_.push_back(
             fmt::format("parameter groups: {}; DeepSpeed loads these settings into the engine's groups in this order, "
                         "and none into additional groups",
-                        fmt::join(told, ", ")));
+                        fmt::join(texts, ", ")));
     }
 
     const Content& content_;

@@ -173,11 +173,12 @@ private:
     void check_padding(const Source& source, std::size_t g, const GroupLayout& layout, int k) const {
         const auto all = source.optimizer.find("group_paddings");
         if (!all || all->is_none()) return;
-        const Index said = item(*all, g).as_int();
+        const Index recorded = item(*all, g).as_int();
         const Index own = layout.part - layout.partition(k).size();
         // BF16_Optimizer records all padding of the group on its last rank, and none on the others.
         const Index last = k == layout.partitions - 1 ? layout.part * layout.partitions - layout.total : 0;
-        if (said != own && said != last) throw failure("group_paddings is {}, but the parameters imply {}", said, own);
+        if (recorded != own && recorded != last)
+            throw failure("group_paddings is {}, but the parameters imply {}", recorded, own);
     }
 
     /// The rank's param_slice_mappings must agree with the shapes, except for round-robin partitions, where DeepSpeed's
