@@ -26,8 +26,8 @@ namespace {
 
 using Words = std::span<const std::string>;
 
-// Opens /dev/null in place of closed standard streams. Otherwise, a checkpoint could be opened with the descriptor of
-// standard output, and the result would be written into the checkpoint. Uses of these streams fail because of the mode.
+// Opens /dev/null in place of closed standard streams, with a mode that makes reads and writes fail. Otherwise, a
+// checkpoint could get the descriptor of standard output, and the result would be written into the checkpoint.
 void occupy_standard_streams() {
     for (int number = 0; number <= 2; ++number)
         if (fcntl(number, F_GETFD) == -1) (void)!open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY);
@@ -160,7 +160,7 @@ int run(Words words) {
 
 int main(int argc, char** argv) {
     tpx::cli::occupy_standard_streams();
-    // Without this signal, a write beyond the file size limit fails with an error, and the message names the file.
+    // If this signal is ignored, a write beyond the file size limit fails with an error that names the file.
     std::signal(SIGXFSZ, SIG_IGN);
     std::set_terminate(tpx::cli::end_with_message);
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);

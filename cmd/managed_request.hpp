@@ -46,8 +46,8 @@ void keep_replicas(const Managed& run, MigrateRequest& options, Output& out);
 /// If --to has no number of virtual nodes, sets it to that of the current state. Collective.
 void keep_virtual_nodes(const Managed& run, MigrateRequest& options);
 
-/// Throws an mpi::AgreedError (usage) if --data has another position than the current state, whose position is
-/// `stored`: the iteration would train on other samples. Collective.
+/// Throws an mpi::AgreedError (usage) if the position in --data differs from `stored`, the position in the current
+/// state: the iteration would train on other samples. Collective.
 void check_position_stays(const Managed& run, const nlohmann::ordered_json& stored);
 
 /// Whether the current state is the requested one, and all its files are intact. `request` is the digest of the

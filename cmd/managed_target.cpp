@@ -136,8 +136,8 @@ void complete_staging(const HostRun& run, const std::vector<bool>& members, cons
     });
 }
 
-/// Adds the ranks to the hosts of `manifest`, and their devices unless these are 0, 1, 2, ... `numbers` are the
-/// positions of the hosts in `manifest`.
+/// Adds the ranks to the hosts of `manifest`, and their devices unless these are 0, 1, 2 and so on. `numbers` contains
+/// the position of each host in `manifest`.
 void add_ranks(formats::Manifest& manifest, const Migration& migration, const std::vector<std::uint32_t>& numbers) {
     const RankPlaces places = rank_places(migration);
     for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank) {

@@ -19,7 +19,7 @@ namespace {
 /// A master weight that does not round to its weight may differ from it by this fraction of the tensor's largest
 /// weight: training frameworks may update master weights without rounding them to weights at once.
 constexpr double near_fraction = 1.0 / (1 << 14);
-/// One in this many elements of a tensor may differ like this, and some more, for tensors with few elements.
+/// At most one in `elements_per_near` elements, plus `extra_near` for small tensors, may differ like this.
 constexpr std::uint64_t elements_per_near = 16;
 constexpr std::uint64_t extra_near = 4;
 

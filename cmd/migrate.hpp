@@ -49,7 +49,7 @@ struct Origin {
 enum class Purpose {
     folders,  ///< a plain folder on each host: the files of its ranks
     stores,   ///< a store on each host: the files of its ranks, and replicas
-    saving,   ///< a store on each host that remains: its files, and those that only leaving hosts have
+    saving,   ///< a store on each host that remains: its files, and some of those that only leaving hosts have
     shared    ///< shared storage: each file is written by one host
 };
 

@@ -11,8 +11,8 @@
 // tpx migrate --assignment: how many virtual nodes run on devices of each type.
 namespace tpx::cli {
 
-/// The number of virtual nodes of equal size into which the batch of `assignment` can be divided, such that the batch
-/// of each device is a whole number of them.
+/// The smallest number of virtual nodes of equal size such that each virtual node of `assignment`, whose size depends
+/// on the type of its device, is a whole number of them.
 int virtual_nodes_for(const formats::Assignment& assignment);
 
 /// Throws Error (usage) unless each device of `assignment` can run whole virtual nodes of the layout and batch of

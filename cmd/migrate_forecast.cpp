@@ -102,7 +102,7 @@ Forecast forecast_of(const Migration& job, const MigrateRequest& options, const 
         forecast.messages += job.leaving->messages;
     }
     const auto fullest = std::ranges::max_element(stored) - stored.begin();
-    (void)part_of_host(job, static_cast<std::uint32_t>(fullest), {});  // takes the memory that a run that writes takes
+    (void)part_of_host(job, static_cast<std::uint32_t>(fullest), {});  // to use as much memory as a run that writes
     forecast.plan_memory = peak_memory();
     forecast.buffer_memory = buffer_memory(options, job);
     return forecast;

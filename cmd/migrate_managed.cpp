@@ -200,7 +200,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     if (!exports) keep_virtual_nodes(run, options);
     std::optional<ReadRecord> record{std::in_place};
     const bool during_move = damaged == nullptr && !options.dry_run && checks_during_move(options);
-    // check_sizes() adds the files to `record`, so a continued change has read the same files.
+    // check_sizes() adds the files to `record`, so that it is the same when an interrupted change continues.
     StoreCheck check = during_move || damaged != nullptr ? check_sizes(run) : check_current(run);
     if (damaged != nullptr) check = *damaged;
     std::optional<CheckDuringMove> running;

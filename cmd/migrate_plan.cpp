@@ -131,8 +131,8 @@ void plan_transfers(const MigrateRequest& options, Migration& job, std::vector<H
     job.cells = cells_of(before, after, {}, {Role::state}, old_ranks, new_ranks);
 }
 
-// Reads the files that are copied unchanged into the draft. Only some hosts have them; all hosts get their bytes with
-// the metadata.
+// Reads the files that are copied unchanged, and adds their bytes to the draft: only some hosts have these files, but
+// all hosts get their bytes with the metadata.
 void take_copies(Draft& draft) {
     constexpr std::uint64_t most = std::uint64_t{1} << 30;
     std::uint64_t sum = 0;

@@ -69,8 +69,8 @@ public:
 
     /// The name of the current state; empty if there is none. Throws Error if the link cannot be used.
     std::string current() const;
-    /// The name of the state that `current` links to, even if this state is missing; empty if `current` is no such
-    /// link.
+    /// The name of the state that `current` links to, even if this state is missing; empty if `current` does not link
+    /// to a state.
     std::string linked_state() const;
     /// Makes a state current. Moves a folder that is in place of the link `current` to staging.
     void make_current(const std::string& state) const;

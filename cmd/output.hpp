@@ -16,7 +16,7 @@ namespace tpx::cli {
 /// True unless the launcher (Open MPI, PMIx, Slurm) has started this process as a rank other than 0. Does not call MPI.
 bool is_first_rank();
 
-/// Whether to write colors to `stream`: it is a terminal, NO_COLOR is not set, and TERM is not dumb.
+/// True if `stream` is a terminal, NO_COLOR is not set, and TERM is not dumb.
 bool wants_colour(std::FILE* stream);
 
 /// `text` with control characters other than `allowed` and bytes that are not UTF-8 as \xNN, and with control,

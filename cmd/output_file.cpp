@@ -76,7 +76,7 @@ void check_output_files(const PlanOptions& options, const PlanReport& report) {
     for (const auto& [option, file] : files) {
         if (!id_of(*file)) continue;
         if (is_read(*file, options, report))
-            throw Error{Exit::usage, "{} {}: is read, or belongs to the checkpoint; choose another name", option,
+            throw Error{Exit::usage, "{} {}: is an input, or a file of the checkpoint; choose another name", option,
                         *file};
         if (file == &options.output && size_of_file(*file) > 0 && !formats::is_plan_file(*file))
             throw Error{Exit::usage, "{} {}: exists and is not a plan; remove it, or choose another name", option,

@@ -193,7 +193,8 @@ void check_placement_options(const PlanOptions& options) {
 
 PlanReport make_plan_report(const PlanOptions& options) {
     if (!options.model.empty()) return plan_given_model(options);
-    if (!options.roles.empty()) throw Error{Exit::usage, "--roles: a checkpoint says itself what it keeps"};
+    if (!options.roles.empty())
+        throw Error{Exit::usage, "--roles: requires --model; the roles of a checkpoint are those that it contains"};
     if (options.derive_weights) throw Error{Exit::usage, "--derive-weights needs --model"};
     return plan_checkpoint(options);
 }

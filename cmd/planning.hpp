@@ -48,7 +48,7 @@ struct PlanReport {
     std::string format;  ///< of a model: the format that splits optimizer state (--format); empty: an even split
     Change change;
     std::optional<Survival> survival;  ///< if it was asked for
-    /// Bytes that hosts would receive if blocks filled hosts, if that would split TP groups that are on one host now.
+    /// Bytes that hosts would receive if blocks filled hosts; set only if that would split TP groups.
     std::optional<std::uint64_t> crossing_if_split;
     /// What placing TP groups freely would send, if it was computed.
     std::optional<FreeGroups> free_groups;
@@ -88,8 +88,8 @@ StateIn given_state(const PlanOptions& options);
 /// The options of the change that `options` ask for; the caller sets may_read.
 ChangeOptions change_options(const PlanOptions& options);
 
-/// Where old ranks are. If they are too many for the hosts, but their state is on shared storage, no rank has a seat,
-/// and `notes` gets a note.
+/// Where the old ranks are. If they are too many for the hosts, but their state is on shared storage, no rank has a
+/// seat, and a note is added to `notes`.
 std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
                                      std::vector<std::string>& notes);
 

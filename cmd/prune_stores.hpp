@@ -14,7 +14,7 @@ namespace tpx::cli {
 void prune(const Managed& run, const std::vector<bool>& hosts, Output& out);
 
 /// prune() after a change, on all hosts that got the new state. The change is complete, so a failure is not thrown:
-/// returns its cause, or empty. Collective.
+/// returns its cause; empty if there is no failure. Collective.
 std::string prune_after(const Managed& run, Output& out);
 
 /// With --prune, frees space on this host before a change is written: if the host has the current state, removes

@@ -24,7 +24,7 @@ struct ReshardJob {
     Fd zeros;                                          ///< replaces missing pieces, with --allow-missing
     std::vector<Host> rates;                           ///< of hosts, from --hardware
     std::optional<formats::RecordedDigests> recorded;  ///< of the source, if verify --write recorded any
-    std::optional<Opened> whole;                       ///< the source as stored, if digests differ from `opened`
+    std::optional<Opened> whole;                       ///< the source as stored, if it has digests and `opened` differs
     Catalogue recorded_files;                          ///< the source's files that have digests
 };
 

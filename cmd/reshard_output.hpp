@@ -21,7 +21,7 @@ PartialDirectory make_partial(const mpi::Comm& comm, const ReshardOptions& optio
 /// earlier run; otherwise removes it. Throws `error`, with what became of the folder. Collective.
 [[noreturn]] void leave_or_discard(const mpi::Comm& comm, PartialDirectory& partial, const mpi::AgreedError& error);
 
-/// Removes unfinished outputs that runs which have ended left for `output`, and lists them. Throws Error if a run is
+/// Removes the unfinished outputs for `output` that earlier runs have left, and lists them. Throws Error if a run is
 /// active.
 void clean(const std::string& output, Output& out);
 

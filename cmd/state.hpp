@@ -9,8 +9,8 @@
 
 namespace tpx::cli {
 
-/// Prints non-tensor state as an indented tree, in which long sequences and strings are abbreviated, or with --json,
-/// completely.
+/// Prints non-tensor state as an indented tree that abbreviates long sequences and strings; with --json, prints
+/// everything.
 void print_state(const formats::Checkpoint& checkpoint, const std::vector<formats::StateItem>& items, Output& out);
 
 /// A tree as lines of text, of which the first begins with `key`; control characters are escaped.
