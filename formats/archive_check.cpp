@@ -50,7 +50,7 @@ void check_archive(const torch::FileRange& range, const IsCancelled& is_cancelle
     }
 }
 
-/// Adds a line with the cause in `error`, which may itself start with `path`.
+/// Adds a line about `error`, whose text may already start with `path`.
 void add_damage(ArchiveCheck& result, const std::filesystem::path& path, std::string_view owner, const Error& error) {
     std::string_view cause = error.what();
     const std::string prefix = path.string() + ": ";

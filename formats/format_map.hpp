@@ -10,7 +10,7 @@ namespace tpx::formats {
 /// "yes", "only if the source is Keras", or empty for a read-only format.
 std::string written_text(const Driver& driver);
 
-/// The table of formats in README.md.
+/// The map of formats in README.md.
 std::string format_map_markdown();
 
 }  // namespace tpx::formats

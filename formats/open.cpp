@@ -48,7 +48,7 @@ std::string answer_about(const std::filesystem::path& path, std::string_view que
 }
 
 Draft draft(Format format, const Content& content) {
-    std::vector<std::string> notes;  // of no interest here
+    std::vector<std::string> notes;  // ignored
     return draft(format, content, notes);
 }
 

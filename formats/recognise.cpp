@@ -31,7 +31,7 @@ constexpr const char* tensorflow =
     "a TensorFlow checkpoint: read it with tf.train.load_checkpoint and save the arrays as safetensors";
 
 /// Whether `path` exists; false if it is in a folder that tpx may not enter. For signs of formats that tpx cannot read.
-bool shows(const fs::path& path) {
+bool is_visible(const fs::path& path) {
     try {
         return path_exists(path);
     } catch (const Error&) {
@@ -43,7 +43,7 @@ bool shows(const fs::path& path) {
 bool is_orbax(const fs::path& entry) {
     const std::string name = entry.filename().string();
     for (const char* sign : {"manifest.ocdbt", "_METADATA", "_CHECKPOINT_METADATA", "orbax.checkpoint"}) {
-        if (name == sign || shows(entry / sign)) return true;
+        if (name == sign || is_visible(entry / sign)) return true;
     }
     return name.find(".orbax-checkpoint-tmp") != name.npos || name.starts_with("ocdbt.process_");
 }

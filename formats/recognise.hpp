@@ -13,7 +13,7 @@ namespace tpx::formats {
 struct Recognised {
     std::filesystem::path path;  ///< where it is: the path asked for, or the iteration that a Megatron root points to
     Format format = nullptr;     ///< null: known, but not read by this version
-    std::string description;     ///< "a DeepSpeed checkpoint"; empty when nothing known was found
+    std::string description;     ///< "a DeepSpeed checkpoint"; empty if no known format was found
 };
 
 /// Recognizes the directory or file at `path` by names and first bytes. Throws Error if it does not exist, if a file

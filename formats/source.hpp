@@ -44,7 +44,7 @@ Cutting cutting_of(Format format);
 struct Target {
     Layout layout;
     Format format = default_format;
-    std::string dialect;         ///< "hf", "titan", "mcore", "keep"; empty: what the format's framework uses
+    std::string dialect;         ///< "hf", "titan", "mcore", "keep"; empty: that of the format's framework
     std::optional<DType> dtype;  ///< of weights; unset: as stored
     Config config;               ///< settings that no checkpoint records, such as make_vocab_size_divisible_by
     std::optional<std::uint64_t> shard_size;

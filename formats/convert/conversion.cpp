@@ -180,9 +180,10 @@ private:
         check_dtype(source_, target_);
         if (!reshards_partitions()) check_unscaled(source_, target_, choice_.dialect);
         if (!reshards_partitions()) check_unknown(source_, target_, out_.notes);
-        made_ = needs_weights(source_, target_) ? add_missing_weights(source_) : std::map<std::string, DType>{};
-        if (!reshards_partitions() && choice_.dialect != nullptr && !made_.empty() && !target_.dtype)
-            target_.dtype = made_.begin()->second;
+        master_only_dtypes_ =
+            needs_weights(source_, target_) ? add_missing_weights(source_) : std::map<std::string, DType>{};
+        if (!reshards_partitions() && choice_.dialect != nullptr && !master_only_dtypes_.empty() && !target_.dtype)
+            target_.dtype = master_only_dtypes_.begin()->second;
     }
 
     /// Sets the configuration that determines the names and padding of the new tensors.
@@ -200,7 +201,7 @@ private:
             fit(out_.expressed, config_, target_.dtype, out_.notes);
         set_dtype(out_.expressed, target_.dtype);
         if (reshards_partitions()) keep_names(target_, out_.expressed);
-        if (!target_.dtype) set_dtypes(out_.expressed, made_);
+        if (!target_.dtype) set_dtypes(out_.expressed, master_only_dtypes_);
         drop_unplaceable(source_, target_, out_.expressed);
     }
 
@@ -297,7 +298,7 @@ private:
     ModelChoice choice_{};
     std::vector<DroppedCopy> zeros_;  // biases that the target does not have
     Config config_;
-    std::map<std::string, DType> made_;  // dtypes of weights that the source stores only as masters
+    std::map<std::string, DType> master_only_dtypes_;  // dtypes of weights that the source stores only as masters
     Conversion out_;
 };
 

@@ -31,7 +31,7 @@ struct Conversion {
     std::vector<std::vector<NumberedPart>> target_parts;
     std::vector<Piece> source_pieces;
     std::vector<Piece> target_pieces;
-    std::vector<std::string> notes;           ///< what the user should know: names kept, tensors and objects left out
+    std::vector<std::string> notes;           ///< for the user: names kept, tensors and objects dropped
     std::vector<DroppedCopy> dropped_copies;  ///< stored tensors whose values must be compared before bytes move
     std::shared_ptr<const Dialect> dialect;   ///< the dialect of the new names; null if names are kept
 

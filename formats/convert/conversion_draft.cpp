@@ -43,7 +43,7 @@ void put_file(Draft& draft, const std::filesystem::path& path, std::string text)
     draft.fixed.push_back({number, 0, std::move(text)});
 }
 
-/// Adds a note about companions, which are not held in memory.
+/// Adds a note about companions other than config.json, which are not held in memory.
 void note_not_held(const Checkpoint& checkpoint, std::vector<std::string>& notes) {
     std::vector<std::string> names;
     for (const std::filesystem::path& name : checkpoint.companions)

@@ -35,7 +35,7 @@ bool names_known_model(const Source& source) {
 }
 
 /// Whether one side stores the family's tensors under per-rank names and the other under names for the whole model.
-bool turns_ranks(const Source& source, const Target& target) {
+bool changes_rank_names(const Source& source, const Target& target) {
     const Format from = source.checkpoint.format;
     return from->has_args && target.format->has_args && from->has_rank_names != target.format->has_rank_names &&
            source.reading.family &&
@@ -134,7 +134,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     // A source with Megatron names in another format may lack what Megatron's files contain: padding, args, groups.
     const bool whole = source.checkpoint.format->has_args || source.checkpoint.common;
     const bool named = reading.family && reading.dialect->name == wanted && !unwrap;
-    if (named && turns_ranks(source, target)) return reading.dialect;
+    if (named && changes_rank_names(source, target)) return reading.dialect;
     if (named && (!target.format->has_args || whole)) return nullptr;
     if (reading.family && (reading.complete || must)) {
         if (reading.dialect->name == wanted) return reading.dialect;  // nested names stay nested

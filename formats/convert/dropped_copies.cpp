@@ -19,7 +19,7 @@ constexpr std::string_view keep_names =
 
 constexpr std::string_view keep_tied = "--dialect keep leaves the names as they are and keeps both";
 
-/// From names of canonical tensors outside the layers to the stored tensors that contain them.
+/// Maps names of canonical tensors outside the layers to the stored tensors that contain them.
 using Stored = std::map<std::string_view, std::uint32_t>;
 
 /// Adds the dropped copies of one role. A stored tensor that is not a copy is kept; without one, the first copy is.

@@ -49,7 +49,7 @@ void join_by_name(const Source& source, Conversion& out) {
     }
 }
 
-/// Tensors of different dialects are joined part by part. A part of the source may become several parts of the target.
+/// A part of the source may become several parts of the target.
 void join_by_parts(const Source& source, Conversion& out) {
     NameNumbers names;
     std::unordered_multimap<std::string, std::uint32_t> wanted;  // by the canonical name in the source

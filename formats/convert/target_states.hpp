@@ -15,8 +15,8 @@ namespace tpx::formats {
 std::set<std::string> spelling(const Source& source, const Target& target, const Config& config);
 
 /// Throws Error (usage) if the target cannot store the source's optimizer state, which is omitted only on request.
-/// `dialect` is the dialect of the new names; null: names are kept, and only a target for weights cannot store the
-/// state, if the source records roles.
+/// `dialect` is the dialect of the new names; null: names are kept, and state is rejected only if the target stores
+/// weights only and the source records roles.
 void check_states(const Source& source, const Target& target, const Dialect* dialect);
 
 /// Throws Error (usage) if --dtype would round the scales of quantized weights.
@@ -36,7 +36,7 @@ void keep_names(const Target& target, Expressed& expressed);
 /// for a new torch.save file.
 std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed);
 
-/// Removes from `expressed` the tensors that another format of the source's framework cannot store, such as the random
+/// Removes from `expressed` the tensors that another format of the source's framework cannot store, such as the RNG
 /// states of layers in Keras 3.
 void drop_unplaceable(const Source& source, const Target& target, Expressed& expressed);
 

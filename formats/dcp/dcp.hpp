@@ -20,9 +20,9 @@ Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing
 /// ranks without files.
 int ranks_of_files(const std::filesystem::path& directory);
 
-/// Drafts `.metadata` and one `__R_0.distcp` for each rank with data, which has one archive for each non-empty piece.
-/// If the source is a DCP checkpoint, its byte items are copied into rank 0's file and its planner data is kept; new
-/// tensors become top-level entries. Equal contents produce equal bytes.
+/// Drafts `.metadata` and, for each rank with data, one `__R_0.distcp` with one archive for each nonempty piece. If the
+/// source is a DCP checkpoint, its byte items are copied into rank 0's file and its planner data is kept; new tensors
+/// become top-level entries. Equal contents produce equal bytes.
 Draft draft_dcp(const Content& content);
 
 }  // namespace tpx::formats

@@ -114,8 +114,7 @@ private:
 
     const Tensor& tensor(const Placed& one) const { return checkpoint_.catalogue.tensors[one.tensor]; }
 
-    /// Finds the weights next to the optimizer: below the first common key of models that is present, or else directly
-    /// there.
+    /// Finds the weights next to the optimizer: below the first of weight_keys that is present, or else directly there.
     void find_weights() {
         const auto state =
             std::ranges::find_if(placed_, [&](const Placed& one) { return keys_of_state(one.path).has_value(); });

@@ -31,9 +31,10 @@ Checkpoint open_deepspeed(const std::filesystem::path& path);
 Draft draft_universal(const Content& content, std::vector<std::string>& notes);
 
 /// A universal checkpoint of another framework's state. The content has weights, NAME/fp32, NAME/exp_avg,
-/// NAME/exp_avg_sq, and `adam`. It is for ZeRO 1 and 2 engines and BF16_Optimizer or, with zero=3 in the content's
-/// layout, for ZeRO 3 engines. Parameters with equal settings form a group; groups with the highest weight decay come
-/// first. Adds to `notes` what the user should know. Throws Error (exit 2) if there is no optimizer state.
+/// NAME/exp_avg_sq, and `adam`. The new checkpoint is for ZeRO 1 and 2 engines and BF16_Optimizer or, with zero=3 in
+/// the content's layout, for ZeRO 3 engines. Parameters with equal settings form a group; groups with the highest
+/// weight decay come first. Adds to `notes` what the user should know. Throws Error (exit 2) if there is no optimizer
+/// state.
 Draft make_universal(const Content& content, std::vector<std::string>& notes);
 
 /// A DeepSpeed checkpoint of the content's layout, with its ZeRO stage (0: the source's). Settings come from the

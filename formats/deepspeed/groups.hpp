@@ -12,8 +12,8 @@ namespace tpx::formats::deepspeed {
 /// gap; the end is padded so that all partitions are equal and even.
 struct GroupLayout {
     std::vector<Index> starts;  ///< where each parameter begins in the flat group
-    Index total = 0;            ///< elements before the padding at the end, gaps included
-    Index part = 0;             ///< elements of each partition, padding included
+    Index total = 0;            ///< elements before the padding at the end, including gaps
+    Index part = 0;             ///< elements of each partition, including padding
     int partitions = 1;
 
     /// The flat elements of partition `k`, without the padding at the end.
@@ -21,7 +21,7 @@ struct GroupLayout {
 };
 
 /// The layout of parameters of `numels` elements, each followed by a gap of `gaps` elements (empty: no gaps). Throws
-/// Error if there are too many to count.
+/// Error if there are too many elements.
 GroupLayout lay_group(std::span<const Index> numels, std::span<const Index> gaps, int partitions);
 
 /// The number of elements that each of `partitions` ranks holds under ZeRO 3 of a parameter with `numel` elements; the

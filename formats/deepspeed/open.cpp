@@ -31,7 +31,7 @@ bool holds_step(const fs::path& folder) {
 }
 
 /// The folder that text file `pointer` in `root` names; empty if the file is missing or invalid.
-fs::path pointed(const fs::path& root, const char* pointer) {
+fs::path pointed_folder(const fs::path& root, const char* pointer) {
     constexpr std::uint64_t longest = 4096;
     constexpr const char* blank = " \t\r\n";
     if (!path_is_file(root / pointer)) return {};
@@ -117,8 +117,8 @@ void add_files(const Grid& grid, Builder& builder) {
 DeepSpeedStep find_deepspeed(const fs::path& path) {
     if (is_universal(path)) return {path, path, true, ""};
     if (holds_step(path)) return {path, path, false, ""};
-    const fs::path latest = pointed(path, "latest");
-    const fs::path universal = pointed(path, "latest_universal");
+    const fs::path latest = pointed_folder(path, "latest");
+    const fs::path universal = pointed_folder(path, "latest_universal");
     const bool is_latest = !latest.empty() && path_is_directory(latest) && (holds_step(latest) || universal.empty());
     if (is_latest) return {path, latest, is_universal(latest), universal.empty() ? "" : universal.filename().string()};
     if (!universal.empty() && path_is_directory(universal)) return {path, universal, is_universal(universal), ""};

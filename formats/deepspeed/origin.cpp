@@ -93,7 +93,7 @@ private:
             OriginGroup group{.names = names_of(model_.groups[g])};
             const int partitions = universal_ ? grid_.dp : partition_count(g);
             group.expert_ranks = grid_.dp / partitions;
-            if (out_.round_robin) group.names = names_of(undeal(g, partitions));
+            if (out_.round_robin) group.names = names_of(in_module_order(g, partitions));
             if (groups) group.settings = settings(*groups, g);
             group.scalars = universal_ ? steps(group) : stored_scalars(g);
             out_.groups.push_back(std::move(group));
@@ -107,7 +107,7 @@ private:
         return static_cast<int>(n);
     }
 
-    Group undeal(std::size_t g, int partitions) const {
+    Group in_module_order(std::size_t g, int partitions) const {
         if (out_.aligned) throw failure("round-robin partitions with alignment gaps cannot be resharded");
         std::vector<std::string> names;
         for (const torch::Entry& entry : model_.root().at("module").entries())

@@ -99,7 +99,7 @@ std::map<int, int> StageRule::stages(const std::map<int, PipelineLayer>& layers,
 std::optional<StageRule> rule_of(const std::map<int, PipelineLayer>& layers, const std::map<int, int>& known,
                                  int count) {
     if (layers.empty()) return std::nullopt;
-    constexpr int function_layers = 4;  // most layers at the end without parameters, and so without files
+    constexpr int function_layers = 4;  // at most this many layers at the end have no parameters, and so no files
     const int least = layers.rbegin()->first + 1;
     for (const auto kind : {StageRule::Kind::type, StageRule::Kind::parameters, StageRule::Kind::uniform}) {
         for (int more = 0; more <= function_layers; ++more) {

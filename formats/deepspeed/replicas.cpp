@@ -7,7 +7,7 @@
 namespace tpx::formats::deepspeed {
 namespace {
 
-/// In which parallel dimensions the ranks that wrote a tensor's pieces differ.
+/// The parallel dimensions in which the ranks that wrote a tensor's pieces differ.
 struct Spread {
     bool over_tp = false;
     bool over_dp = false;

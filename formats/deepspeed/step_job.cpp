@@ -56,7 +56,7 @@ Index vocabulary_unit(const Content& content) {
     return number != nullptr && *number > 0 ? *number : 0;
 }
 
-/// The gap after each parameter: except after the last, it aligns the next one to 16 bytes in the training dtype.
+/// The gap after each parameter, which aligns the next one to 16 bytes in the training dtype; 0 after the last.
 std::vector<Index> alignment_gaps(const Group& group, DType training) {
     const Index unit = 16 / itemsize(training);
     std::vector<Index> gaps;

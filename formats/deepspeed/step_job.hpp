@@ -11,7 +11,7 @@
 
 namespace tpx::formats::deepspeed {
 
-/// The state of making a new DeepSpeed step: the old step, and what the ranks of the new one will have of it.
+/// A conversion to a new DeepSpeed step: the old step, and what each rank of the new one will have.
 struct StepJob {
     /// Throws Error (exit 2) for an invalid layout.
     StepJob(const Content& content, const DeepSpeedStep& source);

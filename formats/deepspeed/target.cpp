@@ -221,8 +221,8 @@ void TargetStep::spread_experts(TargetGroup& group) {
     group.names = std::move(names);
 }
 
-/// Adds the parameters of the experts that each of `ranks` has of the `all` experts of a layer. `of_first` are those of
-/// the layer's first expert.
+/// Adds to `names` the parameters of one rank's experts of a layer, whose `all` experts are split across `ranks` ranks.
+/// `of_first` are the parameters of the layer's first expert.
 void TargetStep::add_experts(const std::string& layer, const std::vector<std::string>& of_first, Index all, int ranks,
                              std::vector<std::string>& names) {
     if (all % ranks != 0)

@@ -242,7 +242,7 @@ private:
         }
     }
 
-    /// Adds frozen parameters that exclude_frozen_parameters omitted as holes.
+    /// Adds, as holes, frozen parameters that exclude_frozen_parameters omitted.
     void add_excluded() {
         for (const auto& [name, parameter] : grid_.parameters)
             if (parameter.frozen && !builder_.has(name))

@@ -184,7 +184,7 @@ private:
 
     std::string path_of(const Piece& piece) const { return catalogue_.files[piece.file].path.string(); }
 
-    /// Checks that no file is missing, if tpx wrote them: they record the number of ranks.
+    /// Checks that no file is missing if tpx wrote the files, which then record the number of ranks.
     void check_shards() const {
         std::map<int, std::set<int>> present;  // the parts of each shard
         std::map<int, int> last;               // the number of its last part

@@ -42,8 +42,7 @@ fs::path choose_index(const fs::path& directory) {
                   indices[1].string());
 }
 
-/// Removes a number of five to nine digits, preceded by `before`, from the end of `text`; unset if `text` does not end
-/// so.
+/// Removes a number of five to nine digits, preceded by `before`, from the end of `text`; unset for other texts.
 std::optional<int> take_number(std::string_view& text, std::string_view before) {
     const std::size_t digits = text.size() - (text.find_last_not_of("0123456789") + 1);
     if (digits < 5 || digits > 9) return std::nullopt;
@@ -131,8 +130,7 @@ Selection select_in_directory(const fs::path& directory) {
     Selection selection = index.empty() ? select_without_index(directory) : select_by_index(directory, index);
     const bool names_whole = std::ranges::find(selection.files, whole_model) != selection.files.end();
     if (!index.empty() && !names_whole && path_is_file(directory / whole_model))
-        throw failure("{}: contains both {} and {}; pass one of them", directory.string(), whole_model,
-                      index.string());
+        throw failure("{}: contains both {} and {}; pass one of them", directory.string(), whole_model, index.string());
     note_others(selection);
     return selection;
 }
