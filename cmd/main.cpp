@@ -27,13 +27,14 @@ namespace {
 
 using Words = std::span<const std::string>;
 
-// A checkpoint opened while standard output is closed would get its number, and the result would be written into it.
+// Opens /dev/null in place of closed standard streams, with a mode that makes reads and writes fail. Otherwise, a
+// checkpoint could get the descriptor of standard output, and the result would be written into the checkpoint.
 void occupy_standard_streams() {
     for (int number = 0; number <= 2; ++number)
         if (fcntl(number, F_GETFD) == -1) (void)!open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY);
 }
 
-// What leaves a thread or a destructor ends the process; let it be with a message, not with a core file.
+// An exception that escapes from a thread or a destructor ends the process: print a message instead of dumping core.
 [[noreturn]] void end_with_message() {
     std::string cause = "unknown";
     try {
@@ -41,7 +42,7 @@ void occupy_standard_streams() {
     } catch (const std::exception& error) {
         cause = error.what();
     } catch (...) {
-        cause = "of an unknown type";
+        cause = "exception of unknown type";
     }
     const std::string text = fmt::format("tpx: internal error: {}; please report this\n", printable(cause));
     std::fputs(text.c_str(), stderr);
@@ -109,20 +110,21 @@ void dispatch(Cli& cli, Words words) {
     }
 }
 
-/// `message` as one line of printable text, not too long for a screen.
+/// `message` as one line of printable text, truncated if it is too long for a screen.
 std::string one_line(std::string_view message) {
     constexpr std::size_t longest = 4000;
     const std::string line = printable(message.substr(0, longest), "");
     return message.size() > longest ? line + "..." : line;
 }
 
-// Ranks fail alike before they talk to each other; afterwards the command itself says which of them failed.
+// Only rank 0 prints the error: before ranks communicate, all fail with the same error; afterwards, the error names the
+// rank that failed.
 int report(Exit exit, std::string_view message, std::string_view advice) {
     const bool colour = wants_colour(stderr);
     const std::string text =
         fmt::format("{}tpx:{} {}\n{}", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", one_line(message), advice);
     if (is_first_rank()) {
-        std::fputs(text.c_str(), stderr);  // if that fails, there is nobody left to tell
+        std::fputs(text.c_str(), stderr);  // if that fails, there is nowhere left to report it
         print_json_error(exit, message);
     } else {
         // Launchers kill all ranks once one has failed; wait so that rank 0 can print its message first.
@@ -159,7 +161,7 @@ int run(Words words) {
 
 int main(int argc, char** argv) {
     tpx::cli::occupy_standard_streams();
-    // A write beyond the limit on file sizes then fails with a reason, and the file can be named.
+    // If this signal is ignored, a write beyond the file size limit fails with an error that names the file.
     std::signal(SIGXFSZ, SIG_IGN);
     std::set_terminate(tpx::cli::end_with_message);
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);

@@ -14,7 +14,7 @@
 namespace tpx::formats {
 namespace {
 
-/// Bytes of a file that are one archive, and what it is called in messages.
+/// One torch.save archive: its byte range in a file, and its name in messages.
 struct Archive {
     std::uint32_t file = 0;
     std::uint64_t offset = 0;
@@ -34,7 +34,7 @@ std::vector<Archive> archives_of(const Checkpoint& checkpoint) {
     for (const Object& object : catalogue.objects)
         all.push_back({object.file, object.offset, object.length, fmt::format("object '{}'", object.name)});
     std::ranges::stable_sort(all, {}, [](const Archive& a) { return std::pair{a.file, a.offset}; });
-    // Of an archive's pieces, one stands for it.
+    // Several pieces may share an archive; keep one entry for each archive.
     const auto same = [](const Archive& a, const Archive& b) { return a.file == b.file && a.offset == b.offset; };
     all.erase(std::unique(all.begin(), all.end(), same), all.end());
     return all;
@@ -50,7 +50,7 @@ void check_archive(const torch::FileRange& range, const IsCancelled& is_cancelle
     }
 }
 
-/// Adds what `error` says of an archive.
+/// Adds a line about `error`, whose text may already start with `path`.
 void add_damage(ArchiveCheck& result, const std::filesystem::path& path, std::string_view owner, const Error& error) {
     std::string_view cause = error.what();
     const std::string prefix = path.string() + ": ";
@@ -58,13 +58,13 @@ void add_damage(ArchiveCheck& result, const std::filesystem::path& path, std::st
     result.damaged.push_back(fmt::format("{}: {}{}", path.string(), owner, cause));
 }
 
-/// Each file of torch.save is one archive; a legacy stream has no CRCs.
+/// Checks whole files that torch.save wrote. Skips files in its legacy format, which have no CRCs.
 ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares, const IsCancelled& is_cancelled) {
     ArchiveCheck result;
     const std::size_t count = checkpoint.catalogue.files.size();
     for (std::size_t f = count * share / shares; f < count * (share + 1) / shares; ++f) {
         if (is_cancelled()) break;
-        if (checkpoint.catalogue.files[f].coding) continue;  // a part of another file
+        if (checkpoint.catalogue.files[f].coding) continue;  // decoded from another file
         const std::filesystem::path path = checkpoint.catalogue.path(static_cast<std::uint32_t>(f));
         const Fd fd = open_file(path, O_RDONLY);
         std::string start(2, '\0');
@@ -80,7 +80,7 @@ ArchiveCheck check_files(const Checkpoint& checkpoint, int share, int shares, co
     return result;
 }
 
-/// The CRC-32 of `length` bytes of a file from `offset` on.
+/// The CRC-32 of `length` bytes of a file, starting at `offset`.
 std::uint32_t crc_of(const Fd& fd, std::uint64_t offset, std::uint64_t length, const std::filesystem::path& path) {
     std::vector<std::byte> buffer(std::min<std::uint64_t>(length, std::uint64_t{1} << 20));
     std::uint32_t linear = 0;

@@ -10,16 +10,14 @@
 
 namespace tpx::formats {
 
-/// Which of a checkpoint's torch.save archives, and raw payloads with a known CRC-32, hold other bytes than their
-/// CRC-32s tell.
+/// Which torch.save archives of a checkpoint, and which raw payloads with a known CRC-32, do not match their CRC-32s.
 struct ArchiveCheck {
-    std::uint64_t archives = 0;        ///< and payloads that were checked
+    std::uint64_t archives = 0;        ///< archives and payloads that were checked
     std::vector<std::string> damaged;  ///< a line each: "FILE: tensor 'NAME': cause"
 };
 
 /// Checks the CRC-32s of part `share` of `shares` of the archives of `checkpoint`. Returns early, with an incomplete
-/// result, once `is_cancelled` returns true. To be called before the payloads are located. Formats without archives
-/// have nothing to check.
+/// result, once `is_cancelled` returns true. Call it before locate(). Formats without archives have nothing to check.
 ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares,
                             const std::function<bool()>& is_cancelled);
 

@@ -20,16 +20,16 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t largest_companion = std::uint64_t{256} << 20;
 
-/// Whether `name` is that of weights, of an index of weights or of tpx's own files.
-bool no_companion(const std::string& name) {
+/// Whether `name` is the name of weights, of an index of weights or of one of tpx's own files.
+bool is_never_companion(const std::string& name) {
     constexpr std::array endings{".safetensors", ".weights.json", ".index.json", ".bin",  ".pt",   ".pth",   ".ckpt",
                                  ".distcp",      ".h5",           ".msgpack",    ".onnx", ".gguf", ".keras", ".npz"};
-    if (name == "training_args.bin") return false;  // what transformers' Trainer was called with
+    if (name == "training_args.bin") return false;  // the arguments of transformers' Trainer
     return name.starts_with('.') || name.starts_with("tpx.") ||
            std::ranges::any_of(endings, [&](const char* ending) { return name.ends_with(ending); });
 }
 
-bool below(const fs::path& path, const fs::path& directory) {
+bool is_under(const fs::path& path, const fs::path& directory) {
     return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first == directory.end();
 }
 
@@ -39,18 +39,20 @@ bool stays_inside(const fs::path& path, const fs::path& directory) {
     const fs::path real = real_path(path);
     const fs::path home = real_path(directory.empty() ? "." : directory);
     const fs::path snapshots = home.parent_path();
-    return below(real, home) || (snapshots.filename() == "snapshots" && below(real, snapshots.parent_path() / "blobs"));
+    return is_under(real, home) ||
+           (snapshots.filename() == "snapshots" && is_under(real, snapshots.parent_path() / "blobs"));
 }
 
 namespace {
 
-/// Whether tensors of the checkpoint lie below its folder `name`, or, in DCP's "sharded", the same ones once more.
+/// Whether the folder `name` contains tensors of the checkpoint, or, as DCP's "sharded" does, another copy of them.
 bool holds_weights(const std::string& name, const Checkpoint& checkpoint) {
     return name == "sharded" || std::ranges::any_of(checkpoint.catalogue.files,
                                                     [&](const FileEntry& file) { return *file.path.begin() == name; });
 }
 
-/// Not size_of_file(), which says that the checkpoint is made of the file (ReadRecord): any file may lie beside it.
+/// Does not use size_of_file(), which would record the file as part of the checkpoint (ReadRecord): any file may lie
+/// beside it.
 std::uint64_t length_of(const fs::path& path) {
     return answered(FileAnswers::Question::length, path, [&] {
         struct stat status {};
@@ -59,7 +61,7 @@ std::uint64_t length_of(const fs::path& path) {
     });
 }
 
-/// Why an entry cannot be carried over; empty when it can.
+/// Why an entry cannot be carried over; empty if it can.
 std::string obstacle(const fs::path& path, PathKind kind, const fs::path& directory) {
     if (kind == PathKind::absent) return "a link that leads nowhere";
     if (kind == PathKind::other) return "not a regular file";
@@ -78,7 +80,7 @@ void find_companions(const fs::path& directory, Checkpoint& checkpoint, std::ini
     checkpoint.companions.clear();
     for (const std::string& name : list_directory(directory.empty() ? "." : directory)) {
         const fs::path path = directory / name;
-        if (no_companion(name) || std::ranges::find(own, name) != own.end()) continue;
+        if (is_never_companion(name) || std::ranges::find(own, name) != own.end()) continue;
         const PathKind kind = path_kind(path);
         if (kind == PathKind::directory && (own.size() > 0 || holds_weights(name, checkpoint))) continue;
         if (kind == PathKind::absent && !entry_exists(path)) continue;  // removed meanwhile

@@ -49,8 +49,8 @@ enum class ValuesIn : std::uint8_t {
     attributes,         ///< attributes of groups and datasets
     model_attributes,   ///< attributes with the configuration of the model
     one_file,           ///< the dict, saved by torch.save, that also contains the tensors
-    rank_files,         ///< a file of torch.save for each rank
-    engine_files,       ///< files of torch.save for the model and for the optimizer, for each rank
+    rank_files,         ///< a torch.save file for each rank
+    engine_files,       ///< torch.save files for the model and for the optimizer, for each rank
     objects,            ///< byte entries, each with a name
     common_and_objects  ///< a common file, and byte entries
 };
@@ -75,16 +75,16 @@ struct Driver {
     WrittenFrom written = WrittenFrom::nothing;
     bool knows_optimizer = false;  ///< moments, masters and steps are known as such, and kept
     bool keeps_values = false;     ///< values that are not tensors are shown and kept
-    bool is_resharded = false;     ///< the output can be split over ranks
+    bool is_resharded = false;     ///< the output can be split across ranks
 
     // What its files are.
-    bool is_one_file = false;         ///< a checkpoint is one file, not a folder
+    bool is_one_file = false;         ///< each checkpoint is one file, not a folder
     std::string_view file_name = {};  ///< name of that file in the draft
     bool allows_other_files = true;   ///< its folder may contain tpx's files, and hosts may each store a part of it
     bool is_hugging_face = false;     ///< transformers loads it: config.json must be complete and fit the names
     bool weights_only = false;        ///< it has no place for optimizer state
     bool may_omit_config = false;     ///< some of its files do not contain the model configuration
-    bool aligns_payloads = false;     ///< drafts put large payloads at the places in blocks that their content asks for
+    bool aligns_payloads = false;     ///< drafts put large payloads at their preferred positions in blocks, see Content
     bool splits_by_holders = false;   ///< a rank may write a file for each set of ranks that hold the same pieces
     ValuesIn values = ValuesIn::nothing;
 
@@ -98,7 +98,7 @@ struct Driver {
     bool has_module_names = false;     ///< names are those of the modules in memory
     bool may_wrap_names = false;       ///< names may include wrappers of the model: DDP, FSDP, torch.compile, Lightning
     bool keeps_masters = false;        ///< it stores weights beside their master weights
-    bool has_param_groups = false;     ///< tensors are split by the optimizer's groups of parameters, not by a ShardMap
+    bool has_param_groups = false;     ///< tensors are split by the optimizer's parameter groups, not by a ShardMap
     bool has_flat_partitions = false;  ///< optimizer state of several parameters is in one buffer of each rank
 
     /// Whether values of any Python type can be stored.
@@ -138,7 +138,7 @@ struct Driver {
 
     // Functions of the source's driver in conversions. Null: nothing to do.
 
-    /// The settings of the optimizer; nothing if it is not of Adam's kind. Throws Error if they are malformed.
+    /// The settings of the optimizer; unset if it is not like Adam. Throws Error if they are malformed.
     std::optional<Adam> (*adam)(const Source& source) = nullptr;
     /// Throws Error if parameters may be missing that the target's framework needs. Adds to `notes`.
     void (*check_complete)(const Source& source, const Target& target, std::vector<std::string>& notes) = nullptr;
@@ -152,7 +152,7 @@ struct Driver {
     /// tensors get names of another framework.
     void (*note_dropped)(const Source& source, const Target& target, bool renames,
                          std::vector<std::string>& notes) = nullptr;
-    /// Calls `add` for the values that files of tensors store beside them. Throws Error if one is malformed.
+    /// Calls `add` for the non-tensor values in tensor files. Throws Error if one is malformed.
     void (*add_values)(const Checkpoint& checkpoint, const AddValue& add) = nullptr;
 
     // Functions of the target's driver in conversions. Null: nothing to do.
@@ -172,7 +172,7 @@ struct Driver {
     /// framework. Throws Error if the framework cannot build the model.
     Config (*make_args)(const Source& source, const Target& target, const Expressed& expressed, bool renames,
                         bool has_adam, const Config& config) = nullptr;
-    /// Adds to `notes` which state is newly made for ranks because the source has none for them.
+    /// Adds to `notes` which state is created for ranks because the source has none for them.
     void (*note_new)(const Source& source, const Layout& layout, std::vector<std::string>& notes) = nullptr;
     /// The difference between the parameters of the model that the framework builds from `config` and the tensors of
     /// `expressed`.

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* adapter_config = "adapter_config.json";
 
-/// "optimizer" of "optimizer_1.bin": what comes before the number of a rank or of one of several optimizers.
+/// "optimizer" of "optimizer_1.bin": the part before the number of a rank or of an optimizer.
 std::string_view stem_of(std::string_view name) {
     name = name.substr(0, name.rfind('.'));
     while (!name.empty() && (std::isdigit(static_cast<unsigned char>(name.back())) || name.back() == '_'))
@@ -38,7 +38,7 @@ bool is_training_file(std::string_view name) {
            std::ranges::find(stems, stem_of(name)) != stems.end();
 }
 
-/// Whether a Hugging Face folder may hold the same model once more as `name`, in a format of another framework.
+/// Whether `name` may be another copy of the model in a Hugging Face folder, in another format.
 bool is_other_weights(std::string_view name) {
     constexpr std::array<std::string_view, 10> endings{".bin",     ".pt",   ".pth",  ".ckpt", ".h5",
                                                        ".msgpack", ".onnx", ".gguf", ".npz",  ".tflite"};

@@ -7,12 +7,12 @@
 
 namespace tpx::formats {
 
-/// Sets training_files and adapter_files of `checkpoint` to what `directory`, a Hugging Face folder, contains of
-/// them beside the files that hold the checkpoint's tensors.
+/// Sets training_files and adapter_files of `checkpoint` to the files of these kinds in `directory`, a Hugging Face
+/// folder, that do not belong to the checkpoint's tensors.
 void find_folder_files(const std::filesystem::path& directory, Checkpoint& checkpoint);
 
-/// Makes files that cannot be converted companions where the target is a Hugging Face folder, too. Throws Error
-/// (usage) that names them where it is not: they would be lost.
+/// If the target is also a Hugging Face folder, makes training_files and adapter_files companions. Otherwise throws
+/// Error (usage) that names these files, which cannot be converted and would be lost.
 void settle_folder_files(Checkpoint& checkpoint, Format target);
 
 }  // namespace tpx::formats

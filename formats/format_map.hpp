@@ -7,10 +7,10 @@
 
 namespace tpx::formats {
 
-/// "yes", "only if the source is Keras", or empty for a format that is only read.
+/// "yes", "only if the source is Keras", or empty for a read-only format.
 std::string written_text(const Driver& driver);
 
-/// The map of formats as README.md has it.
+/// The map of formats in README.md.
 std::string format_map_markdown();
 
 }  // namespace tpx::formats

@@ -48,12 +48,12 @@ std::string answer_about(const std::filesystem::path& path, std::string_view que
 }
 
 Draft draft(Format format, const Content& content) {
-    std::vector<std::string> notes;  // of no interest here
+    std::vector<std::string> notes;  // ignored
     return draft(format, content, notes);
 }
 
 Draft draft(Format format, const Content& content, std::vector<std::string>& notes) {
-    if (format->draft == nullptr) throw failure("{} is read, not written; choose another format", name(format));
+    if (format->draft == nullptr) throw failure("{} can be read but not written; choose another format", name(format));
     return format->draft(content, notes);
 }
 

@@ -30,8 +30,8 @@ constexpr const char* flax =
 constexpr const char* tensorflow =
     "a TensorFlow checkpoint: read it with tf.train.load_checkpoint and save the arrays as safetensors";
 
-/// Whether `path` is seen to exist. Signs of formats that tpx cannot read may lie in folders that it may not enter.
-bool shows(const fs::path& path) {
+/// Whether `path` exists; false if it is in a folder that tpx may not enter. For signs of formats that tpx cannot read.
+bool is_visible(const fs::path& path) {
     try {
         return path_exists(path);
     } catch (const Error&) {
@@ -39,16 +39,16 @@ bool shows(const fs::path& path) {
     }
 }
 
-/// Whether Orbax writes an entry of this name: of an item, of a step, or a step's directory.
+/// Whether Orbax wrote `entry`: an item, a file of a step or a step's directory.
 bool is_orbax(const fs::path& entry) {
     const std::string name = entry.filename().string();
     for (const char* sign : {"manifest.ocdbt", "_METADATA", "_CHECKPOINT_METADATA", "orbax.checkpoint"}) {
-        if (name == sign || shows(entry / sign)) return true;
+        if (name == sign || is_visible(entry / sign)) return true;
     }
     return name.find(".orbax-checkpoint-tmp") != name.npos || name.starts_with("ocdbt.process_");
 }
 
-/// Whether a file starts as a map of msgpack, as Flax writes one.
+/// Whether a file starts with a msgpack map, as Flax's files do.
 bool is_msgpack(const fs::path& path) {
     if (!path_is_file(path) || size_of_file(path) == 0) return false;
     std::string start(1, '\0');
@@ -61,7 +61,7 @@ Recognised recognise_file(const fs::path& path) {
     FileStart file{.path = path, .name = path.filename().string(), .bytes = {}, .size = size_of_file(path)};
     file.bytes.resize(std::min<std::uint64_t>(file.size, 16));
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{file.bytes}), path);
-    if (file.name.ends_with(".distcp")) return {path, nullptr, {}};  // a part of a checkpoint, in a format of its own
+    if (file.name.ends_with(".distcp")) return {path, nullptr, {}};  // a part of a DCP or torch_dist checkpoint
     for (const Format format : drivers_by_precedence()) {
         if (format->recognise_file == nullptr) continue;
         if (std::optional<Recognised> found = format->recognise_file(file)) return *std::move(found);
@@ -69,9 +69,9 @@ Recognised recognise_file(const fs::path& path) {
     return {path, nullptr, file.name.ends_with(".msgpack") && is_msgpack(path) ? flax : ""};
 }
 
-/// The snapshot of a repository in the cache of the Hugging Face Hub, which has folders blobs/ and snapshots/: the one
-/// that refs/main names or, if there is no such file, the only one. Empty if `repository` is no such folder, or has
-/// several.
+/// The snapshot of `repository`, a folder of the Hugging Face Hub's cache with blobs/ and snapshots/: the one that
+/// refs/main names or, without that file, the only one. Empty if `repository` is not such a folder or the choice is
+/// ambiguous.
 fs::path snapshot_of(const fs::path& repository) {
     const fs::path snapshots = repository / "snapshots";
     if (!path_is_directory(snapshots) || !path_is_directory(repository / "blobs")) return {};
@@ -89,7 +89,7 @@ bool ends_with_any(const std::string& name, std::span<const std::string_view> en
     return std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-/// What the names of files tell about a folder that no driver recognizes.
+/// Recognizes, by its files' names, a folder that no driver recognizes.
 Recognised recognise_by_names(const fs::path& folder) {
     static constexpr std::array<std::string_view, 4> saved{".bin.index.json", ".bin", ".pt", ".pth"};
     Recognised found{folder, nullptr, {}};
@@ -106,7 +106,7 @@ Recognised recognise_by_names(const fs::path& folder) {
     return found;
 }
 
-/// `may_descend`: the folder may point to another one, which may not point to a third.
+/// If `may_descend`, the folder may point to another one, but that one not to a third.
 Recognised recognise_directory(const fs::path& path, bool may_descend) {
     for (const Format format : drivers_by_precedence()) {
         if (may_descend && format->checkpoint_of_root != nullptr)
@@ -185,7 +185,7 @@ Recognised recognise(const fs::path& path) {
 
 std::vector<Recognised> checkpoints_near(const fs::path& path) {
     if (std::vector<Recognised> found = checkpoints_below(path); !found.empty()) return found;
-    const fs::path named = path.has_filename() ? path : path.parent_path();  // without a slash at the end
+    const fs::path named = path.has_filename() ? path : path.parent_path();  // without a trailing slash
     const fs::path parent = named.has_parent_path() ? named.parent_path() : fs::path{"."};
     const fs::path here = path_is_directory(path) ? path / ".." : parent;
     for (const fs::path& above : {here, here / ".."})

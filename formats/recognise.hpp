@@ -9,15 +9,15 @@
 
 namespace tpx::formats {
 
-/// What a path holds.
+/// What a path contains.
 struct Recognised {
     std::filesystem::path path;  ///< where it is: the path asked for, or the iteration that a Megatron root points to
     Format format = nullptr;     ///< null: known, but not read by this version
-    std::string description;     ///< "a DeepSpeed checkpoint"; empty when nothing known was found
+    std::string description;     ///< "a DeepSpeed checkpoint"; empty if no known format was found
 };
 
-/// Tells by names and first bytes what the directory or file at `path` is. Throws Error when it is not there, when
-/// what identifies it is malformed, or when it is part of an output that tpx did not finish.
+/// Recognizes the directory or file at `path` by names and first bytes. Throws Error if it does not exist, if a file
+/// that identifies it is malformed, or if it is part of an output that tpx did not finish.
 Recognised recognise(const std::filesystem::path& path);
 
 /// The checkpoints in the subfolders of `path`, or of its snapshots/ (Hugging Face Hub), those with the highest numbers

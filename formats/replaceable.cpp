@@ -28,7 +28,7 @@ Id id_of(const fs::path& path) {
     return {status.st_dev, status.st_ino};
 }
 
-/// The ids of what `path` really is and of all folders above it, in that order.
+/// The ids of `path`, after following links, and of all folders above it, in that order.
 std::vector<Id> ids_upwards(const fs::path& path) {
     std::vector<Id> ids;
     for (fs::path at = real_path(path);; at = at.parent_path()) {
@@ -39,7 +39,7 @@ std::vector<Id> ids_upwards(const fs::path& path) {
 
 bool contains(const std::vector<Id>& ids, const Id& id) { return std::ranges::find(ids, id) != ids.end(); }
 
-/// Files that checkpoints have and that opening them does not read.
+/// Whether checkpoints often contain a file of this name that opening them may not read.
 bool is_usual(const fs::path& name) {
     constexpr std::array<std::string_view, 22> usual{"config.json",
                                                      "generation_config.json",
@@ -102,12 +102,12 @@ struct Opening {
     std::set<Id> files;
 };
 
-/// Whether `file` is one of several files that a checkpoint in `folder` consists of.
+/// Whether `folder` is a checkpoint of several files, including `file`.
 bool is_part_of(const fs::path& file, const fs::path& folder) {
     try {
         const Opening opening{folder};
         return opening.files.size() > 1 && opening.files.contains(id_of(file));
-    } catch (const Error&) {  // there is no checkpoint
+    } catch (const Error&) {  // not a checkpoint
         return false;
     }
 }
@@ -134,7 +134,7 @@ void Replaceable::check_place(const fs::path& out) const {
         }
     }
     const fs::path parent = out.has_parent_path() ? out.parent_path() : fs::path{"."};
-    if (!path_is_directory(parent)) return;  // the error names it where OUT is made
+    if (!path_is_directory(parent)) return;  // creating OUT reports it
     const std::vector<Id> above = ids_upwards(parent);
     for (const fs::path& source : sources_)
         if (path_is_directory(source) && contains(above, id_of(source)))
@@ -158,7 +158,7 @@ void Replaceable::check_apart(const fs::path& occupant) const {
     if (!path_is_directory(occupant)) return;
     std::set<Id> sources;
     for (const fs::path& source : sources_) sources.insert(id_of(source));
-    // A bind mount or a hard link is found by neither of the paths.
+    // Paths reveal neither bind mounts nor hard links.
     for (const Entry& entry : list(occupant))
         if (sources.contains(entry.id)) throw failure("it contains the input '{}'", entry.path.string());
 }
@@ -167,7 +167,7 @@ void Replaceable::check_file(const fs::path& occupant) const {
     const Opening opening{occupant};
     const std::size_t files = opening.checkpoint.catalogue.files.size();
     if (files > 1) throw failure("it is one of {} files of a checkpoint", files);
-    // No format has files deeper below the folder of a checkpoint.
+    // In every format, files are at most this deep below the folder of the checkpoint.
     fs::path folder = real_path(occupant).parent_path();
     for (int level = 0; level < 4 && folder != folder.parent_path(); ++level, folder = folder.parent_path())
         if (is_part_of(occupant, folder)) throw failure("it is part of the checkpoint {}", folder.string());
@@ -210,13 +210,13 @@ bool Replaceable::is_kept(const fs::path& file, const fs::path& inside) const {
 
 void Replaceable::check_entries(const fs::path& folder, const std::vector<Entry>& entries) const {
     const std::set<Id> own = Opening{folder}.files;
-    std::set<fs::path> parts{fs::path{}};  // of the checkpoint: files, and the folders around them
+    std::set<fs::path> parts{fs::path{}};  // files of the checkpoint, and the folders around them
     for (const Entry& entry : entries) {
         if (!entry.is_file || !own.contains(entry.id)) continue;
         for (fs::path at = entry.path; !at.empty(); at = at.parent_path()) parts.insert(at);
     }
     std::set<fs::path> foreign;
-    for (const Entry& entry : entries) {  // each after the folder that it is in
+    for (const Entry& entry : entries) {  // each after its folder
         const fs::path parent = entry.path.parent_path();
         if (parts.contains(entry.path)) continue;
         const bool belongs = entry.is_file && parts.contains(parent) &&

@@ -13,26 +13,26 @@
 
 namespace tpx::formats {
 
-/// Decides whether what has the name of an output may be replaced: nothing but a checkpoint, or an empty folder, that
-/// has no part in what is read.
+/// Decides whether the file or folder at an output path may be replaced. It must be a checkpoint or an empty folder,
+/// and have nothing in common with the inputs.
 class Replaceable {
 public:
-    /// `sources` are the files and folders that are read; `draft` is what will be written.
+    /// `sources` are the input files and folders; `draft` is what will be written.
     Replaceable(const std::vector<std::filesystem::path>& sources, const Draft& draft);
 
-    /// Throws Error with the reason when `occupant` must not be replaced: it is a source, contains one or lies in one;
-    /// is no checkpoint that can be opened; or contains something that is not part of it, which the new output does not
-    /// contain either.
+    /// Throws Error with the reason if `occupant` must not be replaced: it is a source, contains one or is inside one;
+    /// it cannot be opened as a checkpoint; or it contains a file that neither belongs to this checkpoint nor is copied
+    /// to the new one.
     void check(const std::filesystem::path& occupant);
 
-    /// Throws Error "OUT: cause" when `out` would lie in a folder that is read, whether it exists or not, and when it
-    /// is a source or contains one. Reads no folder, so that even a large one is refused at once.
+    /// Throws Error "OUT: cause" if `out`, which need not exist, is a source, contains one or is inside one. Reads no
+    /// folder, so even a large one is rejected at once.
     void check_place(const std::filesystem::path& out) const;
 
 private:
     using Id = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
     struct Entry {
-        std::filesystem::path path;  // in the folder
+        std::filesystem::path path;  // relative to the folder
         Id id;
         std::uint64_t size = 0;
         std::int64_t modified = 0;

@@ -30,7 +30,7 @@ void set_uneven_stages(Source& source) {
     }
 }
 
-/// Megatron's distributed optimizer is what others call ZeRO 1.
+/// Megatron's distributed optimizer is equivalent to ZeRO 1.
 void set_zero(Source& source) {
     const auto is_state = [](const Meaning& meaning) {
         return meaning.kind == Meaning::Kind::parameter && meaning.role != Role::weight;
@@ -62,7 +62,7 @@ Source open_source(const std::filesystem::path& path, const Families& families, 
     Config merged = source.checkpoint.config;
     for (const auto& [key, value] : config) {
         if (key == config_json_key) continue;
-        // What args tell of how the checkpoint was written is known; to set it concerns what will be.
+        // For settings of how a checkpoint is written, args describe this one; the user's value is for the new one.
         if (!is_of_writing(key) || !merged.contains(key)) merged[key] = value;
     }
     in_path(path.string(), [&] {
@@ -82,7 +82,7 @@ Source open_source(const std::filesystem::path& path, const Families& families, 
 }
 
 void adopt_dims(Source& source, const Source& other) {
-    // Each checkpoint was read with families of its own, so they are told apart by name.
+    // Each checkpoint was read with its own Families, so compare names, not addresses.
     if (source.reading.family && other.reading.family && source.reading.family->name == other.reading.family->name)
         add_dims(source.reading, other.reading.dims);
 }

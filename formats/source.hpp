@@ -18,45 +18,45 @@
 
 namespace tpx::formats {
 
-/// A checkpoint and what it was understood to be.
+/// A checkpoint and how it was interpreted.
 struct Source {
     Checkpoint checkpoint;
     Reading reading;
-    std::optional<Layout> layout;                  ///< nothing when no layout explains its boxes
-    Families families;                             ///< that it may be read as; `reading` points into them
+    std::optional<Layout> layout;                  ///< unset if no layout explains its boxes
+    Families families;                             ///< known families; `reading` points into them
     bool has_computed_values = false;              ///< values of some tensors are computed from what is stored
-    std::vector<std::uint32_t> added_biases = {};  ///< tensors that are not stored, see add_missing_biases()
+    std::vector<std::uint32_t> added_biases = {};  ///< tensors that are not stored; see add_missing_biases()
 };
 
-/// Opens and reads the checkpoint at `path`. `config` adds to, and overrides, the configuration found beside the
-/// tensors, but for what is_of_writing() that it tells.
+/// Opens and reads the checkpoint at `path`. `config` extends and overrides the configuration found beside the tensors,
+/// except settings for which is_of_writing() is true and which that configuration already has.
 Source open_source(const std::filesystem::path& path, const Families& families, const Config& config,
                    MissingFiles missing = MissingFiles::refused);
 
-/// Whether a setting of Megatron tells how a checkpoint is written, not what it holds: the sizes of buckets, the stages
-/// in words. Where args of a checkpoint tell it, a user's own is about the new checkpoint.
+/// True for Megatron settings that describe how a checkpoint is written, not its contents: bucket sizes, pipeline
+/// layout. If a checkpoint's args record such a setting, the user's value applies to the new checkpoint only.
 bool is_of_writing(std::string_view key);
 
-/// How a format cuts tensors over ranks.
+/// How a format splits tensors across ranks.
 Cutting cutting_of(Format format);
 
-/// What is asked of a conversion.
+/// The requested result of a conversion.
 struct Target {
     Layout layout;
     Format format = default_format;
-    std::string dialect;         ///< "hf", "titan", "mcore", "keep"; empty: what the format's framework uses
+    std::string dialect;         ///< "hf", "titan", "mcore", "keep"; empty: that of the format's framework
     std::optional<DType> dtype;  ///< of weights; unset: as stored
-    Config config;               ///< settings that neither checkpoint holds, such as make_vocab_size_divisible_by
+    Config config;               ///< settings that no checkpoint records, such as make_vocab_size_divisible_by
     std::optional<std::uint64_t> shard_size;
-    /// DCP and torch_dist: a rank writes a file for each set of ranks that hold the same pieces, and rank 0 one for
-    /// objects, so that no rank must read a file that is mostly of others.
+    /// DCP and torch_dist: a rank writes one file for each set of ranks that hold the same pieces, and rank 0 also one
+    /// for objects, so that no rank has to read files that mostly concern other ranks.
     bool split_by_holders = false;
-    /// DCP: the ranks whose state is held in memory. Each of them has a segment with all of its boxes, replicas
-    /// included, instead of a share in the files of a checkpoint.
+    /// DCP: the ranks whose state is held in memory. Each has one segment with all of its boxes, including replicas,
+    /// instead of a share of a checkpoint's files.
     std::optional<std::vector<int>> held;
 };
 
-/// Takes over from `other` the sizes that `source`'s own configuration lacks, if both are of one family.
+/// Copies from `other` the sizes that the configuration of `source` lacks, if both are of the same family.
 void adopt_dims(Source& source, const Source& other);
 
 /// A checkpoint's files, in the order of its catalogue.

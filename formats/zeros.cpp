@@ -22,7 +22,7 @@ Fd fill_holes(Checkpoint& checkpoint) {
     }
     Fd fd{::memfd_create("tpx-zeros", MFD_CLOEXEC)};
     if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(largest)) != 0)
-        throw failure("no file of {} zero bytes can be made in memory", largest);
+        throw failure("cannot create an in-memory file of {} zero bytes", largest);
     const auto file = static_cast<std::uint32_t>(catalogue.files.size());
     catalogue.files.push_back({fmt::format("/proc/self/fd/{}", fd.get()), largest});
     for (const Hole& hole : holes) {

@@ -6,8 +6,8 @@
 
 namespace tpx::formats {
 
-/// Gives every hole of `checkpoint` a piece whose bytes are zero, from a file in memory that lives as long as what is
-/// returned and takes no space.
+/// Adds, for every hole of `checkpoint`, a piece whose bytes are zero, in a sparse in-memory file that exists until the
+/// returned Fd is closed.
 Fd fill_holes(Checkpoint& checkpoint);
 
 }  // namespace tpx::formats

@@ -194,9 +194,9 @@ def man_page_faults():
     """Families that the lists of the man page lack or have too many."""
     text = (ROOT / "man/tpx-rules.5.in").read_text()
     rules = families()
-    start = text.index("Built in are")
-    middle, last = text.index("Megatron's names are known of"), text.index("torchtitan's of")
-    end = text.index("No rule tells heads apart", last)
+    start = text.index("The built-in families are")
+    middle, last = text.index("Megatron's names are known for"), text.index("torchtitan's names for")
+    end = text.index("Shapes alone do not determine", last)
     faults = []
     for part, dialect in ((text[start:middle], None), (text[middle:last], "mcore"), (text[last:end], "titan")):
         listed = set(re.findall(r"[\w.-]*\w", " ".join(re.findall(r"^\.Cm (.*)$", part, re.M))))

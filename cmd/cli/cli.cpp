@@ -49,7 +49,7 @@ constexpr auto synonyms =
 
 /// "; did you mean 'reshard'?" for 'conver', a misspelled synonym.
 std::string near_synonym(std::string_view name) {
-    if (name.size() < 3) return {};  // of so few letters, many words differ little
+    if (name.size() < 3) return {};  // a word this short resembles many others
     std::vector<std::string> words;
     for (const auto& [word, command] : synonyms) words.emplace_back(word);
     const std::vector<std::string> near = nearest(name, words);
@@ -58,7 +58,7 @@ std::string near_synonym(std::string_view name) {
     return fmt::format("; did you mean '{}'?", meant->second);
 }
 
-/// Whether two words differ at most in capital letters.
+/// Whether two words are equal, ignoring case.
 bool same_letters(std::string_view a, std::string_view b) {
     const auto lower = [](unsigned char c) { return std::tolower(c); };
     return std::ranges::equal(a, b, {}, lower, lower);

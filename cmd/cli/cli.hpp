@@ -20,7 +20,7 @@ class Output;
 /// Where a parsed value goes: a switch, a text, every text given, or a size in bytes ("64MiB").
 using Target = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*>;
 
-/// What TAB offers in place of a value.
+/// What TAB offers for a value.
 enum class Completes { nothing, choices, suggestions, list, file, layout };
 
 /// One option or positional argument, described once: parsing, --help, the manual page and TAB read this record.
@@ -29,9 +29,9 @@ public:
     /// `names` is "--long", "-s,--long", or "NAME" for a positional; `value` is empty for a switch.
     Option(std::string_view names, Target target, std::string_view value, std::string_view summary);
 
-    /// Must be given, or else one of the options named `unless` must be.
+    /// Makes the option required, unless one of the options named `unless` is given.
     Option& required(std::vector<std::string> unless = {});
-    /// The value that holds when the option is not given, as --help prints it: "512MiB", "the format of CKPT".
+    /// The default value, as --help prints it: "512MiB", "the format of CKPT".
     Option& standard(std::string_view text);
     /// The only values allowed.
     Option& choices(std::vector<std::string> values);
@@ -39,7 +39,7 @@ public:
     Option& suggestions(std::vector<std::string> values);
     /// Aliases of choices: (alias, choice).
     Option& aliases(std::vector<std::pair<std::string, std::string>> words);
-    /// Any of these values, with commas between them; the target, a list, gets them one by one.
+    /// Any of these values, separated by commas. The target must be a list; it gets one element per value.
     Option& any_of(std::vector<std::string> values);
     /// The value is a path.
     Option& file();
@@ -71,7 +71,7 @@ public:
     const std::vector<std::pair<std::string, std::string>>& aliases() const { return aliases_; }
     Completes completes() const { return completes_; }
 
-    /// Checks `values`, as given on the command line in that order, and stores them. Throws Error (usage).
+    /// Checks `values`, in the order of the command line, and stores them in the target. Throws Error (usage).
     void store(const std::vector<std::string>& values) const;
 
 private:
@@ -83,20 +83,20 @@ private:
     bool required_ = false;
 };
 
-/// A command line that shows what a command is for, and the words that say so.
+/// An example in --help: a command line, and what it does.
 struct Example {
     std::string line;
     std::string caption;
 };
 
-/// One command of tpx: its words, its options and what it does.
+/// One command of tpx: its help, its options and its action.
 class Command {
 public:
     Command(std::string_view name, std::string_view summary);
     Command(const Command&) = delete;
     Command& operator=(const Command&) = delete;
 
-    /// Adds an option, "--long" or "-s,--long", that takes the value called `value`.
+    /// Adds an option, "--long" or "-s,--long", that takes a value; `value` is its name in --help.
     Option& option(std::string_view names, Target target, std::string_view value, std::string_view summary);
     /// Adds an option without a value.
     Option& flag(std::string_view names, bool* target, std::string_view summary);
@@ -112,9 +112,9 @@ public:
     void example(std::string_view line, std::string_view caption);
     /// What the command does, once its options are parsed.
     void run(std::function<void(Output&)> body) { body_ = std::move(body); }
-    /// Adds a command of this one, "tpx profile fit"; one that has any has no options of its own but --help.
+    /// Adds a subcommand, such as "tpx profile fit". A command with subcommands has no other options than --help.
     Command& subcommand(std::string_view name, std::string_view summary);
-    /// Adds --json, --quiet and --help; the last of the set-up calls.
+    /// Adds --json, --quiet and --help. Must be the last call that adds options.
     void common_options();
 
     const std::string& name() const { return name_; }
@@ -123,11 +123,11 @@ public:
     const std::deque<Option>& options() const { return options_; }
     const std::vector<std::vector<std::string>>& exclusions() const { return exclusions_; }
     const std::vector<Example>& examples() const { return examples_; }
-    /// The commands of this one; each is named in full, "profile fit".
+    /// The subcommands; name() returns their full names, such as "profile fit".
     const std::vector<std::unique_ptr<Command>>& subcommands() const { return subcommands_; }
-    /// The command of this one that is called by `word`, "fit". Throws Error (usage).
+    /// The subcommand `word`, such as "fit". Throws Error (usage).
     Command& find_subcommand(std::string_view word);
-    /// What parse() came to: one of the subcommands, or this command.
+    /// The command that parse() selected: one of the subcommands, or this command.
     Command& chosen() { return chosen_ ? *chosen_ : *this; }
     /// The option called `name` ("--to", "-o"), or null.
     const Option* find(std::string_view name) const;
@@ -144,7 +144,7 @@ private:
 
     std::string name_, summary_, purpose_;
     std::string group_ = "Options";
-    std::deque<Option> options_;  // a deque, so that references to options last
+    std::deque<Option> options_;  // a deque, so that references to options stay valid
     std::vector<std::vector<std::string>> exclusions_;
     std::vector<Example> examples_;
     std::function<void(Output&)> body_;
@@ -168,7 +168,7 @@ private:
 /// The version of this program: "0.1.0".
 std::string_view version();
 
-/// Up to three of `candidates` that `word` may have been meant to be, nearest first.
+/// Up to three of `candidates` that resemble `word`, nearest first.
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// "; did you mean 'a' or 'b'?" for the nearest candidates, or an empty text.

@@ -12,7 +12,7 @@ namespace {
 
 using Candidates = std::vector<Candidate>;
 
-// Those that begin with what has been typed; words for the shell always stay.
+// The candidates that begin with `typed`, and all instructions to the shell.
 Candidates beginning(std::string_view typed, Candidates candidates) {
     std::erase_if(candidates, [&](const Candidate& c) { return !c.word.starts_with(typed) && c.word[0] != ':'; });
     return candidates;
@@ -68,7 +68,7 @@ Candidates layouts(const std::string& typed) {
     return all;
 }
 
-// The words of a list that are not in it yet, behind those that are.
+// The words that the list `typed` does not contain yet, each after the words that it contains.
 Candidates list_items(const std::vector<std::string>& words, const std::string& typed) {
     const std::size_t comma = typed.rfind(',');
     const std::string before = comma == std::string::npos ? "" : typed.substr(0, comma + 1);
@@ -98,7 +98,7 @@ Candidates values(const Option& option, const std::string& typed) {
     return all;
 }
 
-// What the finished words say about the one being typed.
+// What the finished words imply for the word being typed.
 struct Context {
     const Option* awaiting = nullptr;  // the option whose value is being typed
     std::vector<const Option*> given;
@@ -154,7 +154,7 @@ Candidates complete_argument(const Command& command, std::span<const std::string
     return context.options_ended ? Candidates{} : beginning(typed, option_names(command, context));
 }
 
-// The words after the name of a command, which may be the name of one of its own.
+// Completes the words after the name of a command, the first of which may be the name of a subcommand.
 Candidates complete_command(const Command& command, std::span<const std::string> before, const std::string& typed) {
     if (command.subcommands().empty()) return complete_argument(command, before, typed);
     Candidates all;

@@ -10,18 +10,18 @@
 
 namespace tpx::cli {
 
-/// One way to go on with the last word of a command line; a word that begins with ':' tells the shell what to do.
+/// A completion of the last word of a command line or, if it begins with ':', an instruction to the shell.
 struct Candidate {
     std::string word;
     std::string description;
 };
 
-/// ":file": the shell's own completion of paths serves better than anything said here.
+/// ":file": the shell also completes paths.
 inline constexpr std::string_view complete_files = ":file";
-/// ":nospace": what follows is only the beginning of a word.
+/// ":nospace": the shell adds no space, because the other candidates are only beginnings of words.
 inline constexpr std::string_view complete_partial = ":nospace";
 
-/// How `words`, what follows "tpx" up to the cursor, can go on; the last of them is the one being typed.
+/// The completions of `words`, which are the words after "tpx" up to the cursor; the last one is being typed.
 std::vector<Candidate> complete(const Cli& cli, std::span<const std::string> words);
 
 }  // namespace tpx::cli

@@ -89,7 +89,7 @@ std::string exit_status() {
 constexpr std::array<HelpTopic, 6> topics{{{"layouts", "How tensors are split over ranks", layouts},
                                            {"formats", "Checkpoint formats that are read and written", formats_text},
                                            {"models", "Built-in models of tpx plan --model", models},
-                                           {"policies", "Schedulers of tpx simulate", policies_text},
+                                           {"policies", "Scheduling policies of tpx simulate", policies_text},
                                            {"traces", "Job traces of tpx simulate", traces},
                                            {"exit-status", "Exit statuses", exit_status}}};
 

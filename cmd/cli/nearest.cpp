@@ -12,7 +12,7 @@ namespace {
 
 char lower(char c) { return char(std::tolower(static_cast<unsigned char>(c))); }
 
-// Edits (insert, drop, replace, swap of neighbours) that turn `a` into `b`, letter case aside.
+// The number of edits (insertions, deletions, replacements, swaps of neighbors) that turn `a` into `b`, ignoring case.
 std::size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
     for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -36,7 +36,7 @@ std::string_view bare(std::string_view word) { return word.substr(std::min(word.
 }  // namespace
 
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
-    constexpr std::size_t longest = 64;  // names are short; a longer word is no misspelling of one
+    constexpr std::size_t longest = 64;  // names are short; a longer word is not a misspelled name
     const std::string_view meant = bare(word);
     if (meant.empty() || meant.size() > longest) return {};
     std::vector<std::pair<std::size_t, std::string>> near;

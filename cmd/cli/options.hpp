@@ -8,7 +8,7 @@
 
 namespace tpx::cli {
 
-/// What every command that reads a checkpoint can be told about it; empty: not given.
+/// Options of every command that reads a checkpoint; empty: not given.
 struct ReadOptions {
     std::vector<std::string> rules;
     std::string config;
@@ -16,23 +16,23 @@ struct ReadOptions {
     bool allows_missing_files = false;  ///< set by tpx hold --ranks: files that are not read may be missing
 };
 
-/// What every command that draws up another checkpoint is told about it; empty: as the source has it.
+/// Options of every command that plans or writes a new checkpoint; empty: as in the source.
 struct TargetOptions {
     std::string to;
     std::string format;
     std::string dialect;
 };
 
-/// Techniques that plans or layouts must not use, or may use; both empty: all.
+/// Techniques that plans or layouts must not use (`without`) or may use (`only`); both empty: all are allowed.
 struct TechniqueOptions {
     std::vector<std::string> without, only;
 };
 
-/// What a process may use, and how long it waits for others.
+/// Resource limits of a process, and how long it waits for other ranks.
 struct LimitOptions {
     std::optional<std::uint64_t> memory;
     std::string threads;
-    int usual_threads = 2;  ///< without --threads
+    int usual_threads = 2;  ///< default of --threads
     std::string patience;
     std::string io_ranks;
     std::string log;  ///< of reshard and migrate

@@ -17,7 +17,7 @@ constexpr int most_arguments = 1 << 20;
 
 using Given = std::map<const Option*, std::vector<std::string>>;
 
-// Which values the words give to which option; what CLI11 cannot place stays in `app.remaining()`.
+// The values that `words` give to each option; words that CLI11 cannot assign stay in `app.remaining()`.
 Given split(const Command& command, CLI::App& app, std::span<const std::string> words) {
     Given given;
     std::map<const Option*, CLI::Option*> switches;
@@ -69,16 +69,16 @@ std::string advice(const Command& command, const std::string& name, const std::v
     return did_you_mean(name, names);
 }
 
-void refuse_strangers(const Command& command, const std::vector<std::string>& strangers) {
+void refuse_unexpected(const Command& command, const std::vector<std::string>& remaining) {
     std::vector<std::string> names;
     for (const Option& option : command.options())
         if (!option.positional()) names.push_back(option.name());
-    for (const std::string& word : strangers) {
+    for (const std::string& word : remaining) {
         if (!word.starts_with('-') || word == "-" || word == "--") continue;
         const std::string name = word.substr(0, word.find('='));
         throw usage_error("unknown option '{}'{}", name, advice(command, name, names));
     }
-    for (const std::string& word : strangers)
+    for (const std::string& word : remaining)
         if (word != "--") throw usage_error("unexpected argument '{}'", word);
 }
 
@@ -114,7 +114,7 @@ void Command::parse_subcommand(std::span<const std::string> words) {
 void Command::parse(std::span<const std::string> words) {
     if (!subcommands_.empty()) return parse_subcommand(words);
     const auto asks_help = [](std::string_view word) { return word == "-h" || word == "--help"; };
-    help_ = std::ranges::any_of(words, asks_help);  // whatever else is wrong: the help says how it is done
+    help_ = std::ranges::any_of(words, asks_help);  // even if other words are wrong: the help explains them
     if (help_) return;
     check_values(*this, words);
     CLI::App app;
@@ -124,7 +124,7 @@ void Command::parse(std::span<const std::string> words) {
     } catch (const CLI::ParseError& mistake) {
         throw usage_error("{}", mistake.what());
     }
-    refuse_strangers(*this, app.remaining());
+    refuse_unexpected(*this, app.remaining());
     check_presence(*this, given);
     for (const auto& [option, values] : given) option->store(values);
 }

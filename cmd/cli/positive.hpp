@@ -6,7 +6,8 @@
 
 namespace tpx::cli {
 
-/// The number from 1 to `most` that `text` is, `otherwise` where it is empty. Throws Error (usage) that names `option`.
+/// The number in `text`, or `otherwise` if `text` is empty. Throws Error (usage) that names `option` unless the number
+/// is an integer from 1 to `most`.
 int positive(const std::string& text, const char* option, int otherwise, int most = std::numeric_limits<int>::max());
 
 constexpr int max_threads = 1024;  ///< upper limit of --threads, per process

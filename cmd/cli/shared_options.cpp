@@ -20,7 +20,7 @@ std::vector<std::string> written_formats() {
     return names;
 }
 
-/// Their aliases: (alias, value).
+/// The aliases of the values of --format: (alias, value).
 std::vector<std::pair<std::string, std::string>> format_aliases() {
     std::vector<std::pair<std::string, std::string>> words;
     for (const formats::Format format : formats::drivers())
@@ -87,7 +87,7 @@ void add_limit_options(Command& command, LimitOptions& options, std::string_view
                         metadata.empty() ? "" : " ", metadata));
     command
         .option("--patience", &options.patience, "SECONDS",
-                "End if a process or file system makes no progress for that long")
+                "End if a process or file system makes no progress for SECONDS")
         .standard("60")
         .details(
             "The message names the unresponsive process and its host, or the blocked operation and its file; the exit "
@@ -100,11 +100,9 @@ void add_log_option(Command& command, LimitOptions& options) {
         .details(
             "Events are start, note, error, result (the members that --json prints, under the key reshard or migrate) "
             "and end, which contains the exit status; tpx reshard also logs plan and, every ten seconds (twice a "
-            "second if "
-            "FILE is a pipe), progress, and tpx migrate --within logs leaving. Each event has the time in UTC, the "
-            "host and the process ID. Notes are "
-            "logged even with --quiet. The event end is missing if the run was killed or ended by --patience. The file "
-            "grows with each run.");
+            "second if FILE is a pipe), progress, and tpx migrate --within logs leaving. Each event has the time in "
+            "UTC, the host and the process ID. Notes are logged even with --quiet. The event end is missing if the run "
+            "was killed or ended by --patience. The file grows with each run.");
 }
 
 void add_technique_options(Command& command, TechniqueOptions& options, std::span<const std::string_view> known,

@@ -16,20 +16,20 @@ namespace tpx::cli {
 /// Adds the group of options that describe the checkpoint to read.
 void add_read_options(Command& command, ReadOptions& options);
 
-/// Adds the group of options that describe the checkpoint to make; --to is required unless one of the options `unless`
+/// Adds the group of options that describe the checkpoint to write; --to is required unless one of the options `unless`
 /// is given. `more` is a sentence for the manual page about --to.
 void add_target_options(Command& command, TargetOptions& options, std::vector<std::string> unless,
                         std::string_view more = "");
 
-/// Adds --memory, --threads and --patience: what a process may use, and how long it waits. `metadata` is a sentence for
-/// the manual page about the memory that metadata take.
+/// Adds --threads, --io-ranks, --memory and --patience: what a process may use, and how long it waits. `metadata` is a
+/// sentence for the manual page about the memory that metadata take.
 void add_limit_options(Command& command, LimitOptions& options, std::string_view metadata = "");
 
 /// Adds --log, the file to which a job appends its events.
 void add_log_option(Command& command, LimitOptions& options);
 
 /// Adds --without and --only, which restrict what a command may choose: `subject` is "plans" or "layouts", and `when`
-/// begins the summaries ("With --best: ") or is empty. `known` are the words that both take.
+/// begins the summaries ("With --best: ") or is empty. `known` are the words that both options accept.
 void add_technique_options(Command& command, TechniqueOptions& options, std::span<const std::string_view> known,
                            std::string_view subject, std::string_view when = "");
 

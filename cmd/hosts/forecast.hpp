@@ -9,8 +9,8 @@
 
 namespace tpx::cli {
 
-/// What a run of tpx migrate will take, as a dry run predicts it. The times of a phase are those of the host that takes
-/// longest.
+/// The time, traffic and memory of tpx migrate, as predicted by a dry run. The time of a phase is that of the slowest
+/// host.
 struct Forecast {
     /// The resource that takes longest to move the state.
     struct Bottleneck {
@@ -29,7 +29,7 @@ struct Forecast {
     std::uint64_t messages = 0;        ///< with tensor data
     MirrorTraffic metadata;            ///< what rank 0 reads from the stores, and sends to other ranks
     std::uint64_t manifest_bytes = 0;  ///< on each host
-    std::uint64_t plan_memory = 0;     ///< of each process, with the program itself
+    std::uint64_t plan_memory = 0;     ///< of each process, including the program itself
     std::uint64_t buffer_memory = 0;   ///< of each process, at most
 
     double seconds() const { return check_seconds + save_seconds + plan_seconds + move.seconds; }

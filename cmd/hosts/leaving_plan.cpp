@@ -22,7 +22,7 @@ void add_times(LeavingPlan& plan, const Change& change, const std::vector<bool>&
                 std::max({plan.send_seconds, rates.nic(load.nic_out, host), rates.read(load.disk_read, host)});
             continue;
         }
-        // What a host receives is written to an inbox as it comes.
+        // A host writes what it receives to an inbox as it arrives.
         plan.send_seconds = std::max({plan.send_seconds, rates.nic(load.nic_in, host), rates.write(load.nic_in, host)});
         const double read = rates.read(load.disk_write, host);
         writing = std::max(writing, std::max(read, rates.write(load.disk_write, host)) + read);

@@ -18,13 +18,13 @@
 #include <numeric>
 #include <set>
 
-// What all ranks of tpx migrate must have in common.
+// What all ranks of tpx migrate must agree on.
 namespace tpx::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// With --emulate, ranks work for the hosts in turn; otherwise for the one that they run on.
+/// The host that this rank acts for: the host that it runs on or, with --emulate, one of the hosts in turn.
 int host_of_this_rank(const mpi::Comm& comm, const std::vector<Host>& hosts, bool emulate) {
     if (emulate) {
         std::vector<int> here;
@@ -39,7 +39,7 @@ int host_of_this_rank(const mpi::Comm& comm, const std::vector<Host>& hosts, boo
                 counted(hosts.size(), "host")};
 }
 
-/// Marks the leaving hosts: their stores are read, but their devices get no ranks.
+/// Marks all devices of the hosts in `names` as lost: their stores are read, but their devices get no ranks.
 void mark_leaving(std::vector<Host>& hosts, const std::string& names) {
     if (names.empty()) return;
     for (const std::string& name : distinct_names(names, "--leaving")) {
@@ -116,8 +116,8 @@ std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::s
 
 namespace {
 
-/// Replaces the folder of the mirror in `text` by the store of the first host that has the named file or, if `text`
-/// names no file, by the path of all stores, with {host}.
+/// Replaces the folder of the mirror in `text` with the store of the first host that has the named file or, if `text`
+/// names no file, with the path of all stores, which contains {host}.
 void name_stores(std::string& text, const Mirror& mirror, const Origin& origin, const Team& team) {
     const std::string folder = mirror.folder().string();
     for (std::size_t at = text.find(folder); at != text.npos; at = text.find(folder, at + 1)) {
@@ -143,7 +143,7 @@ std::string killed_keepers(const mpi::Comm& comm, const Team& team, const Origin
                        names.size() == 1 ? "was" : "were");
 }
 
-/// The error without the rank that found it, the first one, which reads the files of all hosts for the plan.
+/// `error` without the name of rank 0, which reads the files of all hosts to plan.
 mpi::AgreedError without_rank(const mpi::AgreedError& error) {
     const std::string_view text = error.what(), rank = "rank 0: ";
     return mpi::AgreedError{Error{error.exit(), "{}", text.starts_with(rank) ? text.substr(rank.size()) : text}};

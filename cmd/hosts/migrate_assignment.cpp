@@ -18,7 +18,7 @@ Error refusal(const Assignment& assignment, fmt::format_string<Args...> format, 
     return Error{Exit::usage, "--assignment {}: {}", assignment.file, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-/// The numbers of hosts, those that hold the fewest bytes first; of equal ones, the last host first.
+/// The indices of the hosts, those that hold the fewest bytes first; in a tie, the last host first.
 std::vector<std::size_t> by_bytes(std::span<const std::uint64_t> held) {
     std::vector<std::size_t> order(held.size());
     std::iota(order.rbegin(), order.rend(), std::size_t{0});
@@ -26,7 +26,7 @@ std::vector<std::size_t> by_bytes(std::span<const std::uint64_t> held) {
     return order;
 }
 
-/// Takes devices of `hosts` out of use, those of the first hosts in `order` first, until `usable` of `type` are left.
+/// Marks devices of `type` as lost, host by host in `order`, until `usable` of them are left.
 void restrict_devices(std::vector<Host>& hosts, const std::string& type, int usable,
                       std::span<const std::size_t> order) {
     int free = 0;
@@ -62,7 +62,9 @@ void check_assignment(const Migration& job, const Assignment& assignment) {
                       counted(static_cast<std::uint64_t>(count), "device"), layout.dp, count);
     for (const AssignedDevices& devices : assignment.devices)
         if (job.batch % layout.vn != 0 || devices.local_batch % (job.batch / layout.vn) != 0)
-            throw refusal(assignment, "{} samples of a {} are no whole virtual nodes of {} samples in {}; use vn={}",
+            throw refusal(assignment,
+                          "{} samples of a {} are not a whole number of virtual nodes ({} samples in {} virtual "
+                          "nodes); use vn={}",
                           devices.local_batch, devices.type, job.batch, layout.vn, virtual_nodes_for(assignment));
 }
 

@@ -8,18 +8,19 @@
 #include <span>
 #include <vector>
 
-// With --assignment: which virtual nodes run on devices of which type.
+// tpx migrate --assignment: how many virtual nodes run on devices of each type.
 namespace tpx::cli {
 
-/// The number of virtual nodes for which each device of `assignment` runs whole ones of its own size.
+/// The smallest number of virtual nodes of equal size such that each virtual node of `assignment`, whose size depends
+/// on the type of its device, is a whole number of them.
 int virtual_nodes_for(const formats::Assignment& assignment);
 
 /// Throws Error (usage) unless each device of `assignment` can run whole virtual nodes of the layout and batch of
 /// `job`, and the layout has as many dp coordinates as the assignment has devices.
 void check_assignment(const Migration& job, const formats::Assignment& assignment);
 
-/// `hosts` without devices that `assignment` does not use: of each type, devices of hosts that hold the fewest bytes of
-/// the state, by `held`, are left out first. Throws Error (usage) if there are too few devices of a type.
+/// `hosts`, with devices that `assignment` does not use marked as lost: for each type, first the devices of the hosts
+/// that hold the fewest bytes of the state, by `held`. Throws Error (usage) if there are too few devices of a type.
 std::vector<Host> assigned_hosts(const formats::Assignment& assignment, const Layout& layout, std::vector<Host> hosts,
                                  std::span<const std::uint64_t> held);
 

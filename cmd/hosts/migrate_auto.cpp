@@ -10,7 +10,7 @@ namespace tpx::cli {
 std::string choose_layout(const MigrateRequest& options, const std::vector<Host>& hosts, Migration& job) {
     PlanOptions plan = options.plan;
     plan.checkpoint = job.origin.folder;
-    plan.stores.clear();  // these are the stores of other hosts, too, which only their own ranks can read
+    plan.stores.clear();  // these include the stores of other hosts, which only the ranks there can read
     plan.state = "stores";
     Opened opened = job.opened;
     opened.copies_are_equal = true;  // compared once the layout is known
@@ -18,7 +18,7 @@ std::string choose_layout(const MigrateRequest& options, const std::vector<Host>
     const ReachableLayout& best = found.layouts.front();
     job.choice = LayoutChoice{found.layouts.size(), found.split + found.too_large + found.excluded, best.crossing};
     if (plan.from.empty()) return to_string(best.layout);
-    // The current layout stays if no other one moves fewer bytes, so that the same command changes nothing again.
+    // Keep the current layout if no other one moves fewer bytes, so that repeating the command changes nothing.
     const Layout current = parse_layout(plan.from);
     Layout even = current;
     even.vn_parts.clear();

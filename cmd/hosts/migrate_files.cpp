@@ -12,26 +12,27 @@
 namespace tpx::cli {
 namespace {
 
+/// By file of the draft: whether it contains no tensor data.
 std::vector<bool> without_pieces(const Migration& job) {
     std::vector<bool> files(job.conversion.draft.files.size(), true);
     for (const Piece& piece : job.conversion.target_pieces) files[piece.file] = false;
     return files;
 }
 
-/// The host that gets another copy of what the hosts in `has` keep, or hosts.size() if there is none. Of the other
-/// hosts that remain, hosts of another switch group come first, then those with the least load, then those that
+/// The host that gets the next copy of files that the hosts in `has` keep, or hosts.size() if there is none. Of the
+/// other hosts that remain, it prefers hosts in another switch group, then those with the least load, then those that
 /// follow `anchor`.
 std::size_t host_for_copy(std::span<const Host> hosts, const std::vector<std::uint32_t>& groups,
                           const std::vector<bool>& has, std::size_t anchor, const std::vector<std::uint64_t>& load) {
     std::size_t best = hosts.size();
-    const auto rank = [&](std::size_t h) {
+    const auto preference = [&](std::size_t h) {
         bool shares_group = false;
         for (std::size_t other = 0; other < hosts.size(); ++other)
             shares_group = shares_group || (has[other] && groups[other] == groups[h]);
         return std::tuple{shares_group, load[h], (h + hosts.size() - anchor) % hosts.size()};
     };
     for (std::size_t h = 0; h < hosts.size(); ++h)
-        if (!has[h] && remains(hosts[h]) && (best == hosts.size() || rank(h) < rank(best))) best = h;
+        if (!has[h] && remains(hosts[h]) && (best == hosts.size() || preference(h) < preference(best))) best = h;
     return best;
 }
 
@@ -50,8 +51,9 @@ std::vector<bool> hosts_of_file(const std::vector<std::vector<bool>>& files, std
     return has;
 }
 
-/// By host: the hosts that get copies of the files of which it is the first keeper. If each file had its copies on any
-/// hosts, almost every pair of hosts would keep the only two copies of some file, and no two hosts could be lost.
+/// By host: the hosts that get copies of its files. A file counts for the first host that has it. If each file had its
+/// copies on arbitrary hosts, almost every pair of hosts would keep the only two copies of some file, and the loss of
+/// any two hosts would lose data.
 std::vector<std::vector<std::size_t>> partners_of(const std::vector<std::vector<bool>>& files,
                                                   std::span<const Host> hosts, const Draft& draft, int copies) {
     const std::vector<std::uint32_t> groups = switch_groups(hosts);
@@ -110,7 +112,7 @@ std::size_t host_with_most(const std::vector<std::uint64_t>& bytes, const std::v
     return best;
 }
 
-/// Bytes of a target piece as its tensor is stored in the source.
+/// Bytes of a target piece in the dtype that its tensor has in the source.
 std::uint64_t bytes_of(const Migration& job, const Piece& piece) {
     return static_cast<std::uint64_t>(volume(piece.box) * itemsize(job.conversion.source_tensors[piece.tensor].dtype));
 }

@@ -24,19 +24,19 @@ std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<co
 /// Throws Error (usage) if `hosts` hosts cannot keep `copies` copies of each file.
 void require_hosts(int copies, int hosts);
 
-/// Assigns each file to at least `copies` hosts. All files that only one host has get their other copies on the same
-/// hosts, which are of other switch groups if possible, and chosen so that all hosts keep about as many bytes. With two
-/// or more copies, each file is in two switch groups, if there are as many. Throws Error (usage) if fewer than `copies`
-/// hosts can keep files.
+/// Assigns each file to at least `copies` hosts. All files of one host get their other copies on the same hosts, which
+/// are in other switch groups if possible, and chosen so that all hosts keep about the same number of bytes. With two
+/// or more copies, each file is in at least two switch groups, if there are two. Throws Error (usage) if fewer than
+/// `copies` hosts can keep files.
 void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies);
 
-/// By host and file: each file is written by the host that already has most of its bytes; if several have as many, by
-/// the one with the least to write.
+/// By host and file: each file is written by the host that already has the most of its bytes; in a tie, by the one with
+/// the least to write.
 std::vector<std::vector<bool>> files_to_export(const Migration& job, std::span<const Host> hosts,
                                                std::span<const Piece> held);
 
-/// By host and file: each file is kept by the hosts that remain and have all of it. A file that none of them has whole
-/// goes to the one that has most of its bytes; if several have as many, to the one with the least to write. Files
+/// By host and file: each file is kept by the hosts that remain and have all of it. A file that none of them has
+/// completely goes to the one that has the most of its bytes; in a tie, to the one with the least to write. Files
 /// without tensor data go to all hosts that remain.
 std::vector<std::vector<bool>> files_to_save(const Migration& job, std::span<const Host> hosts,
                                              std::span<const Piece> held);

@@ -27,15 +27,15 @@ std::vector<std::uint64_t> bytes_of_hosts(const Migration& job) {
     return bytes;
 }
 
-/// The longest that a host reads its part of `bytes`.
+/// The longest time that a host takes to read its part of `bytes`.
 double longest_read(const std::vector<std::uint64_t>& bytes, const std::vector<Host>& hosts, HostRates& rates) {
     double longest = 0;
     for (std::size_t h = 0; h < bytes.size(); ++h) longest = std::max(longest, rates.read(bytes[h], hosts[h]));
     return longest;
 }
 
-/// What a host receives is also written to its inbox, and read from there; `checked` is what each host compares
-/// during the move, empty if nothing.
+/// The resource that takes the longest. Bytes that a host receives are also written to its inbox, and read from there;
+/// `checked` contains the bytes that each host compares during the move; empty if none.
 Forecast::Bottleneck bottleneck(const Change& change, const std::vector<Host>& hosts,
                                 const std::vector<std::uint64_t>& checked, HostRates& rates) {
     Forecast::Bottleneck longest;
@@ -54,7 +54,7 @@ Forecast::Bottleneck bottleneck(const Change& change, const std::vector<Host>& h
     return longest;
 }
 
-/// The most memory that this program had. getrusage() would count the program that started it, too.
+/// Peak memory of this program. The value of getrusage() would include the program that started it.
 std::uint64_t peak_memory() {
     constexpr std::string_view key = "VmHWM:";
     std::ifstream status{"/proc/self/status"};
@@ -68,7 +68,7 @@ std::uint64_t buffer_memory(const MigrateRequest& options, const Migration& job)
     try {
         return limits_of({}, options, job).memory;
     } catch (const mpi::AgreedError& error) {
-        throw Error{static_cast<const Error&>(error)};  // this rank's alone
+        throw Error{static_cast<const Error&>(error)};  // on this rank only
     }
 }
 
@@ -87,7 +87,7 @@ Forecast forecast_of(const Migration& job, const MigrateRequest& options, const 
     const std::vector<std::uint64_t> stored = bytes_of_hosts(job);
     const bool during_move = checks_during_move(options);
     if (!during_move) forecast.check_seconds = longest_read(checked, hosts, rates);
-    // The metadata in stores come to rank 0, which plans; the other ranks plan after it, all at the same time.
+    // With stores, rank 0 reads the metadata and plans; then all other ranks plan at the same time.
     const bool is_planned_twice = forecast.metadata.reads > 0 && hosts.size() > 1;
     forecast.plan_seconds = job.planning.seconds * (is_planned_twice ? 2 : 1);
     forecast.move = bottleneck(job.change, hosts, during_move ? checked : std::vector<std::uint64_t>{}, rates);
@@ -101,7 +101,7 @@ Forecast forecast_of(const Migration& job, const MigrateRequest& options, const 
         forecast.messages += job.leaving->messages;
     }
     const auto fullest = std::ranges::max_element(stored) - stored.begin();
-    (void)part_of_host(job, static_cast<std::uint32_t>(fullest), {});  // takes memory, as in a run that writes
+    (void)part_of_host(job, static_cast<std::uint32_t>(fullest), {});  // to use as much memory as a run that writes
     forecast.plan_memory = peak_memory();
     forecast.buffer_memory = buffer_memory(options, job);
     return forecast;

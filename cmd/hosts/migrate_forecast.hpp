@@ -13,9 +13,10 @@
 
 namespace tpx::cli {
 
-/// Predicts what `job` will take, for rank 0 of a dry run. `checked` are the bytes of each host that are compared with
-/// checksums before; `manifest` is that of the new state, or null; `disk_limit` are the bytes per second that each host
-/// may read and write, if they are limited. Throws Error if --memory is too small.
+/// Predicts the time, messages and memory that `job` will take, for rank 0 of a dry run. `checked` contains the bytes
+/// of each host that are compared with checksums; `manifest` is that of the new state, or null; `disk_limit` is the
+/// limit on the bytes per second that each host reads and writes, if there is one. Throws Error if --memory is too
+/// small.
 Forecast forecast_of(const Migration& job, const MigrateRequest& options, const std::vector<std::uint64_t>& checked,
                      const formats::Manifest* manifest, std::optional<double> disk_limit = {});
 

@@ -20,7 +20,7 @@ const std::string& pattern_of(const MigrateRequest& options) {
     return options.store.empty() ? options.output : options.store;
 }
 
-/// The name of held state in which "{host}" is replaced by the name of each host.
+/// The name of the held state on each host, in which "{host}" stands for the name of the host.
 std::string name_pattern(const MigrateRequest& options) {
     if (!options.hold_name.empty()) return options.hold_name;
     return std::filesystem::path{without_slashes(pattern_of(options))}.filename().string();
@@ -37,7 +37,7 @@ void release(const std::string& name) {
     constexpr std::chrono::seconds patience{10};
     try {
         KeeperClient{name}.request({{"op", "release"}}, patience);
-    } catch (const Error&) {  // it has ended
+    } catch (const Error&) {  // the keeper has ended
     }
 }
 
@@ -74,8 +74,8 @@ void check_hold_of_parts(const MigrateRequest& options, const Migration& job) {
     for (const std::uint32_t host : hosts_of_ranks(job))
         if (std::ranges::count(job.files_of_hosts[host], false) > 0)
             throw usage_error(
-                "--hold: a host gets only a part of the files, which cannot be held of {}; use --format "
-                "dcp or torch_dist",
+                "--hold: each host gets only some of the files, and a checkpoint of format {} can only be held as a "
+                "whole; use --format dcp or torch_dist",
                 formats::name(format));
 }
 

@@ -9,18 +9,19 @@
 
 namespace tpx::cli {
 
-/// Throws an mpi::AgreedError unless each host can hold state under its name, if --hold is given. Collective.
+/// Throws an mpi::AgreedError if an option contradicts --hold, or if a host cannot hold state under the name that
+/// --hold gives it. Collective.
 void check_hold_names(const mpi::Comm& comm, const MigrateRequest& options, const Team& team);
 
-/// Throws Error if --hold is given and the files that a host gets of `job` cannot be held without the others. To be
+/// Throws Error if --hold is given, a host gets only some of the files, and the format cannot be held in parts. To be
 /// called by a rank that has planned.
 void check_hold_of_parts(const MigrateRequest& options, const Migration& job);
 
 /// Whether the state that is to be held is new.
 enum class HeldState { written, unchanged };
 
-/// Does what --hold asks: on each host, starts `tpx hold` for the state in `folder`, of the ranks that `places` has
-/// there. If that fails on one host, releases what the others hold and throws an mpi::AgreedError, with the status
+/// Does what --hold asks: on each host, starts `tpx hold` with the state in `folder` of the ranks that `places` puts on
+/// this host. If that fails on any host, releases what the others hold and throws an mpi::AgreedError, with exit status
 /// exit_after_commit if the state is new. Collective.
 void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team& team,
                 const std::filesystem::path& folder, const RankPlaces& places, HeldState state, Output& out);

@@ -12,7 +12,7 @@
 namespace tpx::cli {
 namespace {
 
-/// The ranks in blocks of consecutive ones on one host.
+/// The placement of the ranks, with a block for consecutive ranks on the same host.
 Placement placement_of(const RankPlaces& places) {
     const std::vector<std::int32_t> firsts = first_devices(places.hosts);
     Placement placement;
@@ -27,7 +27,7 @@ Placement placement_of(const RankPlaces& places) {
     return placement;
 }
 
-/// The folder of each host; nothing without a pattern.
+/// The folder of each host; empty without a pattern.
 std::vector<std::filesystem::path> folders_of(std::span<const Host> hosts, const std::string& pattern) {
     std::vector<std::filesystem::path> folders;
     if (pattern.empty()) return folders;

@@ -8,14 +8,14 @@
 
 namespace tpx::cli {
 
-/// The folders of each host that ranks use, with "{host}".
+/// The folders that ranks use on each host; "{host}" stands for the name of the host.
 struct LaunchPatterns {
     std::string state;
     std::string data = {};  ///< empty: not given
 };
 
-/// Throws an mpi::AgreedError if the script of --launch could not be written: if its file is inside a folder of a host
-/// in `patterns`, or has a name or folder of a host that a script cannot contain. Collective.
+/// Throws an mpi::AgreedError if the script of --launch cannot be written, if it would be inside the state's folder of
+/// a host, or if a script cannot contain the name or a folder of a host. Collective.
 void check_launch(const mpi::Comm& comm, const MigrateRequest& options, std::span<const Host> hosts,
                   const LaunchPatterns& patterns);
 

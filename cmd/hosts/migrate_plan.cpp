@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The path of a source's file below the folder that it was opened in.
+// The path of a source file, relative to the folder of the source.
 fs::path inside(const Origin& origin, const fs::path& path) { return path.lexically_relative(origin.folder); }
 
 std::vector<std::vector<std::uint32_t>> holders_of(const Origin& origin, const Catalogue& catalogue,
@@ -40,7 +40,7 @@ std::vector<std::vector<std::uint32_t>> holders_of(const Origin& origin, const C
     return holders;
 }
 
-// What hosts hold: a host counts as one old rank.
+// The pieces that hosts hold; each host counts as one old rank.
 std::vector<Piece> held_by_hosts(const Migration& job) {
     std::vector<Piece> held;
     for (Piece piece : job.conversion.source_pieces) {
@@ -131,15 +131,15 @@ void plan_transfers(const MigrateRequest& options, Migration& job, std::vector<H
     job.cells = cells_of(before, after, {}, {Role::state}, old_ranks, new_ranks);
 }
 
-// Files that are copied as they are lie on some host: their bytes come to all with the metadata.
+// Reads the files that are copied unchanged, and adds their bytes to the draft: only some hosts have these files, but
+// all hosts get their bytes with the metadata.
 void take_copies(Draft& draft) {
     constexpr std::uint64_t most = std::uint64_t{1} << 30;
     std::uint64_t sum = 0;
     for (const Draft::Copy& copy : draft.copies) {
         sum += copy.length;
         if (sum > most)
-            throw failure("{}: the files that would be copied as they are have more than {} bytes",
-                          copy.source.string(), most);
+            throw failure("{}: the files to be copied unchanged have more than {} bytes", copy.source.string(), most);
         std::string bytes(copy.length, '\0');
         read_at(open_file(copy.source, O_RDONLY), copy.source_offset, std::as_writable_bytes(std::span{bytes}),
                 copy.source);
@@ -210,7 +210,7 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
         files = files_of_ranks(job);
         place_ranks(options, job, hosts, held, files);
     }
-    if (job.position) add_data_file(job);  // which depends on the virtual nodes of the ranks
+    if (job.position) add_data_file(job);  // its content depends on the virtual nodes of the ranks
     if (purpose == Purpose::shared) {
         job.files_of_hosts = files_to_export(job, hosts, held);
     } else if (purpose == Purpose::saving) {

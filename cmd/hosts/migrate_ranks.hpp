@@ -14,13 +14,13 @@
 
 namespace tpx::cli {
 
-/// Where the ranks of a state run, as launchers need it.
+/// Where the ranks of a state run, for launchers.
 struct RankPlaces {
     Layout layout;
     Index batch = 0;  ///< samples of a global batch; 0: unknown
     std::span<const Host> hosts;
     std::vector<std::uint32_t> host_of_rank;
-    std::vector<std::int32_t> device_of_rank;  ///< counted within its host
+    std::vector<std::int32_t> device_of_rank;  ///< index among the devices of its host
     bool as_recorded = true;                   ///< whether each device is the one for which the state was made
 };
 
@@ -32,8 +32,8 @@ RankPlaces rank_places(const Migration& job);
 /// or has lost too many devices.
 std::optional<RankPlaces> rank_places(const formats::Manifest& manifest, std::span<const Host> hosts, Index batch);
 
-/// The ranks, each with its host, device and environment, whose paths are absolute. `pattern` is the folder from which
-/// ranks load their state, `data_store` that of their data files; empty: unknown.
+/// The ranks, each with its host, device and environment variables, in which paths are absolute. `pattern` is the
+/// folder from which ranks load their state, `data_store` the folder of their data files; empty: unknown.
 nlohmann::ordered_json ranks_json(const RankPlaces& places, const std::string& pattern,
                                   const std::string& data_store = "");
 

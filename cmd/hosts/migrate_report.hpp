@@ -22,7 +22,7 @@ struct MigratePlaces {
     std::string data_store;      ///< the folder of the data files, with "{host}"; empty: not given
 };
 
-/// What only leaving hosts had, and whether it could be saved in time, as JSON.
+/// The files that only leaving hosts had, and whether they could be saved in time, as JSON.
 nlohmann::ordered_json leaving_json(const LeavingPlan& plan);
 
 /// Prints what was done or, if `done` is null, what would be done. `manifest` describes the new state in managed
@@ -30,13 +30,13 @@ nlohmann::ordered_json leaving_json(const LeavingPlan& plan);
 void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
             const formats::Manifest* manifest = nullptr);
 
-/// The same for a change that is complete: its result cannot be denied if it cannot be printed. Returns why it could
-/// not be, the same on all ranks; empty: it was. Collective.
+/// Prints what was done by a change that is complete and stays so even if printing fails. Returns the reason why
+/// printing failed, the same on all ranks; empty if it succeeded. Collective.
 std::string report_done(const mpi::Comm& comm, const Migration& job, const MigratePlaces& places,
                         const MigrateDone& done, Output& out, const formats::Manifest* manifest = nullptr);
 
-/// Throws an mpi::AgreedError with exit_after_commit if `fault`, the result of report_done(), is not empty. `output` is
-/// what is complete.
+/// Throws an mpi::AgreedError with exit_after_commit if `fault`, the result of report_done(), is not empty. `output`
+/// names the output that is complete.
 void require_reported(const std::string& fault, const std::string& output);
 
 /// What launchers and trainers need to know about the current state of managed stores.

@@ -13,7 +13,7 @@ namespace tpx::cli {
 
 /// All options of tpx migrate.
 struct MigrateRequest {
-    PlanOptions plan;  ///< with the stores; those that tpx migrate lacks are as they are by default
+    PlanOptions plan;  ///< includes the stores; options that tpx migrate lacks have their defaults
     LimitOptions limits;
     std::string output;
     bool emulate = false;

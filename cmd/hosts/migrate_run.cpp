@@ -42,8 +42,8 @@ void remove_inbox(const HostRun& run, const fs::path& inbox) {
     });
 }
 
-/// The same as exchange_in() and then write_files(), but writes what arrives while other bytes travel. For the only
-/// rank of a host: writing does not communicate then, so that another thread may do it.
+/// Does what exchange_in() and then write_files() do, but writes bytes that have arrived while others are in transit.
+/// Requires that the host has only one rank: then writing does not communicate, and another thread can do it.
 Made exchange_and_write(const HostRun& run, const fs::path& folder, const fs::path& inbox, ExecOptions exec) {
     const bool forwards = std::ranges::any_of(run.job.change.relocation.transfers, &Transfer::forwards);
     Arrivals arrivals{static_cast<std::uint32_t>(run.part.files.size() - 1), inbox, !forwards};
@@ -51,7 +51,7 @@ Made exchange_and_write(const HostRun& run, const fs::path& folder, const fs::pa
     Made made;
     ExecOptions writing = exec;
     writing.memory -= exchange_memory(exec.memory);
-    // Where no thread can be started, this writes when all has arrived.
+    // If no thread can be started, the files are written after all bytes have arrived.
     constexpr auto policy = std::launch::async | std::launch::deferred;
     std::future<Report> report = std::async(policy, [&] { return write_files(run, folder, writing); });
     try {
@@ -132,7 +132,7 @@ void add(MigrateDone& done, const MigrateDone& other) {
 
 ExecOptions limits_of(const mpi::Comm& comm, const MigrateRequest& options, const Migration& job) {
     ExecOptions exec;
-    // An exchange needs at most the smallest buffers that this allows, and ends before they are allocated.
+    // An exchange needs no more memory than the smallest buffers that limits_within() allows.
     if (options.limits.memory) exec = limits_within(comm, *options.limits.memory, metadata_of(job.conversion, {}));
     set_workers(comm, options.limits, exec);
     return exec;

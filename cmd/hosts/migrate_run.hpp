@@ -45,10 +45,10 @@ struct Made {
 Made make_files(const HostRun& run, const std::filesystem::path& folder, const ReadRecord& record,
                 const ExecOptions& exec);
 
-/// What all hosts did together.
+/// What all hosts did, summed. Collective.
 MigrateDone sum_of(const HostRun& run, const Made& made);
 
-/// Adds what another migration of the same hosts did, except its time.
+/// Adds to `done` what another migration of the same hosts did, except its time.
 void add(MigrateDone& done, const MigrateDone& other);
 
 /// Per-process resource limits. Collective.
@@ -58,8 +58,8 @@ ExecOptions limits_of(const mpi::Comm& comm, const MigrateRequest& options, cons
 /// `source` and an existing `output` grant.
 void limit_modes(const ReadRecord& record, const std::filesystem::path& source, const std::filesystem::path& output);
 
-/// Runs `body`. If it fails, keeps what is written; an error before the output is in place gets a hint about this.
-/// Collective.
+/// Runs `body`. If it fails, keeps the files that are written. An error before the output is in place gets a hint about
+/// them. Collective.
 template <class Body>
 decltype(auto) keeping(PartialDirectory& partial, Body&& body) {
     try {

@@ -42,39 +42,39 @@ struct Origin {
     std::filesystem::path folder;   ///< the checkpoint, as this rank opens it
     std::filesystem::path own;      ///< the folder that contains the files of this host
     std::vector<StoredFile> files;  ///< each with the hosts that have it; empty: all hosts read `folder`
-    std::shared_ptr<const HeldStore> held = nullptr;  ///< that `own` belongs to, if a keeper holds the state
+    std::shared_ptr<const HeldStore> held = nullptr;  ///< contains `own`, if a keeper holds the state
 };
 
 /// Where the new files are written.
 enum class Purpose {
     folders,  ///< a plain folder on each host: the files of its ranks
     stores,   ///< a store on each host: the files of its ranks, and replicas
-    saving,   ///< a store on each host that remains: files stay where they are, and what only leaving hosts have comes
-    shared    ///< shared storage: each file on one host, which writes it
+    saving,   ///< a store on each host that remains: its files, and some of those that only leaving hosts have
+    shared    ///< shared storage: each file is written by one host
 };
 
 /// How --to auto chose the layout.
 struct LayoutChoice {
-    std::size_t compared = 0;    ///< layouts that were compared
-    std::size_t excluded = 0;    ///< layouts that devices cannot hold, split TP groups, or use excluded techniques
-    std::uint64_t crossing = 0;  ///< bytes between hosts that the ranks of the chosen layout lack
+    std::size_t compared = 0;  ///< layouts that were compared
+    std::size_t excluded = 0;  ///< layouts that do not fit on the devices, split TP groups, or use excluded techniques
+    std::uint64_t crossing = 0;  ///< bytes that the ranks of the chosen layout need from other hosts
 };
 
 /// Amounts of data files, with --data-store.
 struct DataCopies {
     std::uint64_t files = 0;     ///< of the job
     std::uint64_t bytes = 0;     ///< of these files
-    std::uint64_t missing = 0;   ///< bytes missing on hosts with ranks, of all these hosts together
-    std::uint64_t crossing = 0;  ///< those that come from another host
+    std::uint64_t missing = 0;   ///< bytes missing on hosts with ranks, summed over these hosts
+    std::uint64_t crossing = 0;  ///< missing bytes that come from another host
 };
 
-/// What it took to plan a migration.
+/// The cost of planning a migration.
 struct Planning {
     double seconds = 0;
     MirrorTraffic metadata;  ///< on rank 0, for node-local stores
 };
 
-/// What `tpx migrate` is about to do, the same on all ranks: which files each host gets, and what hosts send for that.
+/// What `tpx migrate` will do, the same on all ranks: which files each host gets, and what hosts send to each other.
 struct Migration {
     Origin origin;
     Purpose purpose = Purpose::folders;
@@ -98,8 +98,8 @@ struct Migration {
 /// The host of each new rank; empty if the ranks are not placed.
 std::vector<std::uint32_t> hosts_of_ranks(const Migration& job);
 
-/// Plans the migration of the checkpoint in `origin` to the hosts of `options`. Reads only
-/// `origin.folder`, including the files that the draft copies, which become fixed bytes of the draft.
+/// Plans the migration of the checkpoint in `origin` to `hosts`. Reads only `origin.folder`, including the files that
+/// the draft copies, which become fixed bytes of the draft.
 Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, Origin origin, Purpose purpose);
 
 /// Plans what hosts send each other, so that each host can write its `job.files_of_hosts`: sets the change and cells of
@@ -112,16 +112,17 @@ enum class Planners {
     first  ///< rank 0, for a dry run; on other ranks, the Migration is empty
 };
 
-/// Opens the files of `mirror` as one checkpoint and plans, the same on all planners. Throws an mpi::AgreedError.
-/// Collective.
+/// Opens the files of `mirror` as one checkpoint and plans its migration; all planners get the same plan. Throws an
+/// mpi::AgreedError. Collective.
 Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
                               Purpose purpose, Planners planners = Planners::all);
 
 /// Checks that the plain folders of all hosts contain parts of one checkpoint, as `tpx plan --stores` also requires.
-/// Throws an mpi::AgreedError; returns what this rank must still do, which may read all of the own folder. Collective.
+/// Throws an mpi::AgreedError. Returns the check that this rank must still run, which may read all files of its host.
+/// Collective.
 ContentCheck check_stores(const mpi::Comm& comm, const Migration& job, const Mirror& mirror, const Team& team);
 
-/// A digest of the source files, the plan and `salt`, the same on all ranks and whatever their number; `record`
+/// A digest of the source files, the plan and `salt`, the same on all ranks and for any number of ranks; `record`
 /// contains the files that this host reads. Throws an mpi::AgreedError if the ranks have made different plans.
 /// Collective.
 std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::string_view salt,

@@ -12,8 +12,8 @@
 namespace tpx::cli {
 namespace {
 
-/// Lets all other threads that want the processors have them before this one and those that it starts.
-void lower_priority() { ::setpriority(PRIO_PROCESS, 0, 19); }  // of Linux's threads, only the calling one
+/// Gives this thread, and threads that it starts, the lowest priority.
+void lower_priority() { ::setpriority(PRIO_PROCESS, 0, 19); }  // on Linux, affects only the calling thread
 
 }  // namespace
 

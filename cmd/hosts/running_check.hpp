@@ -7,11 +7,11 @@
 
 namespace tpx::cli {
 
-/// A check that reads files: throws Error if it fails, also soon after `cancelled`, if not null, is true.
+/// A check that reads files: throws Error if it fails, and soon after `cancelled`, which may be null, becomes true.
 using ContentCheck = std::function<void(const std::atomic<bool>* cancelled)>;
 
-/// A ContentCheck on another thread of low priority, so that it reads while bytes travel. The destructor cancels it and
-/// waits for it.
+/// Runs a ContentCheck on another thread with low priority, so that it reads while other threads move bytes. The
+/// destructor cancels the check and waits for it.
 class RunningCheck {
 public:
     explicit RunningCheck(ContentCheck check);

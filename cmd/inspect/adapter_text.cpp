@@ -12,9 +12,9 @@
 namespace tpx::cli {
 namespace {
 
-std::string spoken(std::span<const std::string> families) {
+std::string families_text(std::span<const std::string> families) {
     constexpr std::size_t shown = 5;
-    if (families.empty()) return "unknown (no family has the names of the adapted weights)";
+    if (families.empty()) return "unknown (no family matches the names of the adapted weights)";
     const std::size_t more = families.size() - std::min(families.size(), shown);
     return fmt::format("{}{}, hf names", fmt::join(families.first(families.size() - more), ", "),
                        more > 0 ? fmt::format(" or one of {} more", more) : "");
@@ -42,7 +42,7 @@ std::optional<AdapterText> adapter_text(Opened& opened) {
     try {
         const formats::Adapter adapter = formats::read_adapter(checkpoint.catalogue.directory);
         const std::vector<std::string> families = formats::families_of(adapter, opened.source.families);
-        return AdapterText{spoken(families), formats::describe(adapter), adapter_json(adapter, families)};
+        return AdapterText{families_text(families), formats::describe(adapter), adapter_json(adapter, families)};
     } catch (const Error& error) {
         checkpoint.notes.push_back(error.what());
         return std::nullopt;

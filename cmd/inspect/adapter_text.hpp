@@ -13,7 +13,7 @@ namespace tpx::cli {
 /// What tpx inspect prints about a LoRA adapter.
 struct AdapterText {
     std::string family;   ///< families whose rules match the names of the adapted weights
-    std::string summary;  ///< base, rank, alpha, target modules, numbers of weights
+    std::string summary;  ///< base, rank, alpha, target modules, number of weights
     nlohmann::ordered_json json;
 };
 

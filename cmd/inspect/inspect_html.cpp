@@ -73,7 +73,7 @@ private:
     std::size_t each_ = 1;   ///< ranks or files that share a column
 };
 
-/// A line of the map: a tensor, or several whose names differ only in numbers.
+/// A row of the map: a tensor, or several whose names differ only in numbers.
 struct Row {
     Json head;
     std::uint64_t tensors = 0, bytes = 0, missing = 0, replicas = 0;
@@ -91,7 +91,7 @@ struct Row {
     }
 };
 
-/// The rows, and the row of each tensor.
+/// The rows, and the row number of each tensor.
 std::pair<std::vector<Row>, std::vector<std::size_t>> rows_of(const Json& tensors, const Catalogue& catalogue) {
     const bool grouped = catalogue.tensors.size() > most_rows;
     std::vector<Row> rows;

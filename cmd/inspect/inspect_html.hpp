@@ -11,7 +11,7 @@
 
 namespace tpx::cli {
 
-/// A page for browsers that needs no other file: which rank or file stores what of each tensor, replicas and holes.
+/// A self-contained HTML page that shows which ranks or files store which parts of each tensor, replicas and holes.
 /// `document` is what tpx inspect --tensors --json prints about `catalogue`. If there are more than 1,000 tensors,
 /// those whose names differ only in numbers share a row; more than 256 ranks or files share columns.
 std::string inspect_html(nlohmann::ordered_json document, const Catalogue& catalogue, std::span<const Hole> holes);

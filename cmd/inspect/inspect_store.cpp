@@ -37,7 +37,7 @@ struct SeenStore {
     std::string bad_files;                      ///< which files of its current state are not complete; empty: none
 };
 
-/// Which files that `state` should have on its host number `number` are missing or have another size; empty: none.
+/// Which files that `manifest` lists for its host number `number` are missing or have another size; empty: none.
 std::string bad_files_of(const NodeStore& store, const formats::Manifest& manifest, std::uint32_t number) {
     std::size_t count = 0;
     std::string first;
@@ -52,8 +52,8 @@ std::string bad_files_of(const NodeStore& store, const formats::Manifest& manife
     return count < 2 ? first : fmt::format("{} (and {} more)", first, counted(count - 1, "file"));
 }
 
-/// The host of `manifest` whose store this is: the one that has the name of a folder in the path, or else the name of
-/// this machine; empty: none.
+/// The host of `manifest` that this store belongs to: the one named like a folder in the path of the store, or else
+/// like this machine; empty: none.
 std::string host_of_store(const NodeStore& store, const formats::Manifest& manifest) {
     std::vector<std::string> names{host_name(), short_name(host_name())};
     for (const fs::path& part : fs::absolute(store.folder()).lexically_normal()) names.insert(names.begin(), part);
@@ -62,19 +62,19 @@ std::string host_of_store(const NodeStore& store, const formats::Manifest& manif
     return {};
 }
 
-/// Files of `manifest` that the state in the store contains.
+/// The number of files of `manifest` that exist in its state in the store.
 std::size_t count_files(const NodeStore& store, const formats::Manifest& manifest) {
     return static_cast<std::size_t>(std::ranges::count_if(manifest.files, [&](const formats::ManifestFile& file) {
         return path_exists(store.state(state_name(manifest)) / file.path);
     }));
 }
 
-/// The same for the host `host` or, if its name is unknown, for the host of the manifest that has as many files as the
-/// store.
+/// Which files that `manifest` lists for `host` are missing or have another size; empty: none. If the name of the host
+/// is unknown, the host is the one of the manifest that has as many files as the store.
 std::string bad_files_of(const NodeStore& store, const formats::Manifest& manifest, const std::string& host) {
     const std::string name = host.empty() ? host_of_store(store, manifest) : host;
     const std::size_t count = name.empty() ? count_files(store, manifest) : 0;
-    std::string found = name.empty() ? "its files are not those of one host of its manifest" : "";
+    std::string found = name.empty() ? "its files match no host of its manifest" : "";
     for (std::uint32_t number = 0; number < manifest.hosts.size(); ++number) {
         if (!name.empty() && manifest.hosts[number].name != name) continue;
         const auto wanted = std::ranges::count_if(manifest.files, [&](const formats::ManifestFile& file) {
@@ -156,13 +156,13 @@ std::string fault_of(const SeenStore& store) {
     return summary.fault.empty() ? store.bad_files : summary.fault;
 }
 
-/// Whether a store has another state than `newest` of the same epoch.
+/// Whether the current state of a store has the epoch of `newest`, but is another state.
 bool has_other(const SeenStore& store, const formats::Manifest& newest) {
     return store.manifest && store.manifest->epoch == newest.epoch &&
            formats::to_text(*store.manifest) != formats::to_text(newest);
 }
 
-/// Whether `store`, one of `stores`, does not prevent a job from starting from the newest state.
+/// Whether a job can start from the newest state as far as `store` is concerned.
 bool is_ready(const SeenStore& store, const formats::Manifest& newest) {
     if (!store.unfinished.empty() || !store.summary.record_fault.empty() || has_other(store, newest) ||
         lacks_last_state(store.summary, newest))

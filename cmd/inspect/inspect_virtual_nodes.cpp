@@ -46,7 +46,7 @@ void add_virtual_nodes(formats::Source& source, const fs::path& checkpoint) {
     try {
         check_virtual_nodes(layout, 0);
         source.layout = layout;
-    } catch (const Error&) {  // the layout has fewer ranks than the job, such as that of a file with everything in it
+    } catch (const Error&) {  // the layout has fewer ranks than the job, such as one rank for a single file
     }
 }
 

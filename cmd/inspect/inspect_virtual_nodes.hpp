@@ -7,9 +7,9 @@
 
 namespace tpx::cli {
 
-/// Adds to the layout of `source`, which is at `checkpoint`, the virtual nodes of the job. The boxes of tensors do not
-/// depend on them: their number, and how many each rank runs, is taken from the data position in the checkpoint or, if
-/// it has none, the number is taken from the names of their state.
+/// Adds the virtual nodes of the job to the layout of `source`, which is at `checkpoint`. Their number, and how many of
+/// them each rank runs, come from the data position in the checkpoint; without one, their number comes from the names
+/// of their state. The boxes of tensors do not depend on virtual nodes.
 void add_virtual_nodes(formats::Source& source, const std::filesystem::path& checkpoint);
 
 }  // namespace tpx::cli

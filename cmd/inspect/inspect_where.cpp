@@ -18,7 +18,7 @@
 namespace tpx::cli {
 namespace {
 
-/// The pieces of the tensor that is stored as, or canonically called, `wanted`, and its dtype's size.
+/// The tensor whose stored or canonical name is `wanted`, and its pieces. Throws Error if there is none.
 std::pair<std::vector<Piece>, Tensor> find_tensor(formats::Source& source, const std::string& wanted) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
     const formats::Canonical parts = formats::canonical(source);

@@ -8,7 +8,7 @@
 
 namespace tpx::cli {
 
-/// Prints the file, offset and rank of every part of the tensor that is stored as, or canonically called, `wanted`.
+/// Prints the file, offset and rank of every part of the tensor whose stored or canonical name is `wanted`.
 void print_where(formats::Source& source, const std::string& wanted, Output& out);
 
 }  // namespace tpx::cli

@@ -29,7 +29,7 @@ std::string base64(std::string_view bytes) {
     return text;
 }
 
-/// Length and digest, and the bytes themselves when they are few.
+/// Length and digest, and the bytes themselves if they are few.
 Json bytes_json(const Node& node) {
     Json json{{"length", node.count}, {"digest", node.digest}};
     if (node.count <= Node::few_bytes) json["base64"] = base64(node.text);
@@ -121,7 +121,7 @@ void print_json(const formats::Checkpoint& checkpoint, const std::vector<formats
 
 void print_state(const formats::Checkpoint& checkpoint, const std::vector<formats::StateItem>& items, Output& out) {
     if (out.json()) return print_json(checkpoint, items, out);
-    if (items.empty()) return out.result("{} checkpoint without state beside its tensors\n", name(checkpoint.format));
+    if (items.empty()) return out.result("{} checkpoint without non-tensor state\n", name(checkpoint.format));
     const formats::StateItem* last = nullptr;
     for (const formats::StateItem& item : items) {
         if (last == nullptr || last->file != item.file) {

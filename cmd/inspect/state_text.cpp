@@ -16,7 +16,7 @@ constexpr std::size_t longest_line = 100;
 constexpr std::size_t most_items = 32;
 constexpr std::size_t most_entries = 1000;
 
-/// Text in quotes, abbreviated, on one line whatever is in it.
+/// `text` in quotes on one line, with control characters escaped, and abbreviated if it is long.
 std::string quoted(const std::string& text) {
     constexpr std::size_t longest = 160;
     const auto escaped = [](const std::string& part) {
@@ -28,7 +28,7 @@ std::string quoted(const std::string& text) {
     return fmt::format("{}... ({} bytes)", escaped(text.substr(0, end)), text.size());
 }
 
-/// "u8 [5056]" and its digest.
+/// "tensor u8 [5056]", and the digest if there is one.
 std::string array_text(const Node& node) {
     return fmt::format("{} {} {}{}{}", node.type, node.dtype, to_string(node.shape), node.digest.empty() ? "" : " ",
                        node.digest);
@@ -50,13 +50,14 @@ std::string leaf_text(const Node& node) {
         case Kind::same:
             return "as " + node.text;
         case Kind::deep:
-            return node.text + ", too deep to be told";
+            return node.text + ", nested too deeply to be shown";
         default:
             return node.text;
     }
 }
 
-/// A run of leaves on one line: "[1, 2, 3]", "(0.9, 0.999)"; empty when it does not go. Of a long one, the beginning.
+/// A sequence of leaves on one line, "[1, 2, 3]" or "(0.9, 0.999)"; only the beginning of a long one. Empty if `node`
+/// is not such a sequence, or if its first item is too long.
 std::string run_text(const Node& node) {
     if (node.kind != Kind::sequence) return {};
     if (!std::ranges::all_of(node.children, [](const auto& child) { return child.node.is_leaf(); })) return {};
@@ -73,7 +74,7 @@ std::string run_text(const Node& node) {
     return begin + text + (tuple && node.children.size() == 1 ? "," : "") + end;
 }
 
-/// What stands behind the key of a container whose children follow in lines of their own.
+/// The text after the key of a container whose children follow on separate lines.
 std::string head_text(const Node& node) {
     const std::size_t count = node.children.size();
     if (count == 0) return node.kind == Kind::mapping ? (node.type.empty() ? "{}" : node.type + "()") : "[]";

@@ -7,8 +7,8 @@
 
 namespace tpx::cli {
 
-/// Prints what an unfinished output of tpx reshard is and how much of it is written. Returns false, having printed
-/// nothing, when `path` is no such folder.
+/// Prints what an unfinished output of tpx reshard is and how much of it is written. Returns false, without printing
+/// anything, if `path` is not such a folder.
 bool print_unfinished(const std::filesystem::path& path, Output& out);
 
 }  // namespace tpx::cli

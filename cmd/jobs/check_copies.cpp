@@ -13,7 +13,7 @@
 namespace tpx::cli {
 namespace {
 
-/// One tensor of a catalogue, or a part of it, as if it were the only one.
+/// One tensor of a catalogue, or a part of a tensor, as a side of a comparison.
 struct Single {
     Single(const Catalogue& catalogue, std::uint32_t tensor, const std::optional<Part>& part)
         : tensors{catalogue.tensors[tensor]} {
@@ -41,7 +41,7 @@ void check_copy(const mpi::Comm& comm, const formats::DroppedCopy& copy, const C
                 const ExecOptions& exec) {
     Single kept{source, copy.kept, copy.kept_part};
     const Single dropped{source, copy.dropped, copy.dropped_part};
-    if (copy.is_zero) kept.pieces.clear();  // elements that no piece has are zero
+    if (copy.is_zero) kept.pieces.clear();  // elements without a piece are zero
     const Tensor &one = kept.tensors[0], &other = dropped.tensors[0];
     const auto refuse = [&](const std::string& how) {
         if (copy.is_zero) throw mpi::AgreedError{failure("tensor '{}': {}; {}", other.name, how, copy.remedy)};

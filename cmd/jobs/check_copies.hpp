@@ -7,8 +7,8 @@
 
 namespace tpx::cli {
 
-/// Reads the copies that `conversion` drops and the tensors that it keeps in their place: their values must be equal.
-/// Throws an mpi::AgreedError "tensor 'NAME': ..." with the first element that differs. Collective.
+/// Checks that the copies that `conversion` drops have the same values as the tensors that it keeps instead. Throws an
+/// mpi::AgreedError "tensor 'NAME': ..." that describes the first difference. Collective.
 void check_copies(const mpi::Comm& comm, const formats::Conversion& conversion, const Catalogue& source,
                   const ExecOptions& exec);
 

@@ -41,8 +41,8 @@ std::vector<bool> equal_copies(const Digested& digested) {
     return equal;
 }
 
-/// A digest over the names, dtypes, shapes and digests of all tensors but extras and copies that equal their originals,
-/// in the order of their names.
+/// A digest over the names, dtypes, shapes and digests of all tensors except extras and copies that equal their
+/// originals, in the order of their names.
 std::string state_digest(const Digested& digested) {
     std::vector<std::size_t> order(digested.digests.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -65,7 +65,7 @@ std::string state_digest(const Digested& digested) {
         }
         for (const std::string& line : quantised) visit(line);
     };
-    // Of a million tensors, all lines together would take 100 MB.
+    // For a million tensors, all lines together would take 100 MB.
     Index length = 0, begin = 0;
     for_each_line([&](const std::string& line) { length += static_cast<Index>(line.size()); });
     Digest digest;
@@ -77,7 +77,7 @@ std::string state_digest(const Digested& digested) {
     return to_string(digest);
 }
 
-/// Takes out the tensors of roles for which `wanted` does not hold.
+/// Removes tensors of roles for which `wanted` returns false.
 void keep_roles(formats::Canonical& canonical, const std::function<bool(const std::string& role)>& wanted) {
     constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
     std::vector<std::uint32_t> numbers(canonical.tensors.size(), nowhere);
@@ -182,7 +182,7 @@ std::vector<formats::RecordedDigests::FileDigest> digest_files(const Catalogue& 
 std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::Source& source,
                                           const ExecOptions& options) {
     formats::ArchiveCheck mine;
-    // A few MB may inflate to many GB, which takes long.
+    // A few MB may inflate to many GB, which takes a long time.
     mpi::all_or_none(comm, [&] { fit(options, formats::paths(source.checkpoint.catalogue)); });
     mpi::all_or_none(comm, [&] {
         mine = formats::check_archives(source.checkpoint, comm.rank(), comm.size(),

@@ -19,10 +19,11 @@ namespace tpx::cli {
 /// A checkpoint's canonical tensors with their digests.
 struct Digested {
     formats::Canonical canonical;
-    std::vector<Digest> digests;                ///< one a tensor
+    std::vector<Digest> digests;                ///< one per tensor
     std::vector<formats::Quantised> quantised;  ///< tensors that are not canonical, because only their blocks are known
-    std::vector<Digest> blocks;                 ///< of the bytes of each
-    /// Of all tensors except extras and copies that equal their originals: equal for equal states in whatever layout.
+    std::vector<Digest> blocks;                 ///< digest of the blocks of each quantized tensor
+    /// A digest of all tensors except extras and copies that equal their originals. Equal states have equal digests,
+    /// whatever their layouts.
     std::string state;
 };
 
@@ -45,8 +46,8 @@ std::vector<DigestedTensor> all_tensors(const Digested& digested);
 /// The blocks of the quantized tensors of `checkpoint` as tensors of bytes, in the same order.
 Catalogue blocks_as_tensors(const formats::Checkpoint& checkpoint);
 
-/// Reads all tensors of `source`, each byte once; if `wanted` is given, those of roles for which it holds, and it is
-/// asked once for each tensor. Collective.
+/// Reads all tensors of `source`, each byte once. If `wanted` is given, reads only tensors of roles for which it
+/// returns true; it is called once for each tensor. Collective.
 Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOptions& options = {},
                     const std::function<bool(const std::string& role)>& wanted = {});
 
@@ -55,9 +56,9 @@ Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOp
 std::vector<formats::RecordedDigests::FileDigest> digest_files(const Catalogue& files, ReadDigests& read,
                                                                const ExecOptions& options);
 
-/// The members of a checkpoint's archives whose content does not have the CRC-32 recorded for it, a line each. To be
-/// called before digest_all(). Throws an mpi::AgreedError if the memory of `options` does not suffice to decompress
-/// one, before it reads any. Collective.
+/// The members of a checkpoint's archives whose content does not have the CRC-32 recorded for it, one line each. Must
+/// be called before digest_all(). Throws an mpi::AgreedError, before it reads any, if the memory limit of `options` is
+/// too low to decompress one. Collective.
 std::vector<std::string> damaged_archives(const mpi::Comm& comm, const formats::Source& source,
                                           const ExecOptions& options);
 

@@ -9,7 +9,7 @@
 
 namespace tpx::cli {
 
-/// As tpx::in_threads, but from no more threads than there are cores.
+/// Like tpx::in_threads, but uses no more threads than there are cores.
 template <class Work>
 void in_threads(std::size_t count, std::size_t most, const Work& work) {
     const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());

@@ -20,30 +20,31 @@ constexpr std::uint64_t mebi = std::uint64_t{1} << 20;
 constexpr std::uint64_t least_buffers = 16 * mebi;
 constexpr std::uint64_t least_memory = mebi;
 
-// A limit of at least this much is kept or refused; a smaller one bounds only the buffers, unless metadata are large.
+// A limit of at least `least_promised` bytes is either kept or rejected. A smaller one limits only the buffers, unless
+// the metadata take more than `noticeable` bytes.
 constexpr std::uint64_t least_promised = 64 * mebi, noticeable = 8 * mebi;
 
-/// What a tensor takes beside its name: itself, its numbers and role, its digest, its place in tables while canonical
-/// tensors are made and read, and in the order of names.
+/// The memory that a tensor takes in addition to its name: itself, its numbers and role, its digest, its entries in
+/// tables while canonical tensors are created and read, and its entry in the order of names.
 constexpr std::uint64_t of_tensor = sizeof(Tensor) + 24 + 16 + 40 + 40 + 8;
 
-/// What a piece takes: itself, the move in which it is read, its CRC, and its places in orders.
+/// The memory that a piece takes: itself, the move in which it is read, its CRC, and its entries in sorted orders.
 constexpr std::uint64_t of_piece = sizeof(Piece) + sizeof(Move) + 8 + 18;
 
-/// What malloc takes for the characters of a text that does not lie in the string itself.
+/// The memory that malloc takes for the characters of `text`, unless they are stored in the string object itself.
 std::uint64_t memory_of(const std::string& text) {
     constexpr std::size_t inside = 15, overhead = 9, unit = 16;
     return text.size() <= inside ? 0 : (text.size() + overhead + unit - 1) / unit * unit;
 }
 
-/// The bytes of memory that the process has now, or had at most.
+/// The memory of this process in bytes, now and at its peak.
 struct Taken {
     std::uint64_t now = 0;
     std::uint64_t most = 0;
 };
 
 Taken taken() {
-    // Readers leave memory behind that is free again.
+    // Memory that readers have freed must not count.
     ::malloc_trim(0);
     std::uint64_t size = 0, resident = 0;
     std::ifstream{"/proc/self/statm"} >> size >> resident;
@@ -53,7 +54,7 @@ Taken taken() {
             static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
 }
 
-/// A limit that would do, in steps that leave room for what varies from run to run.
+/// A limit that is sufficient for `bytes`, with a margin for variation between runs, as a multiple of 64 MiB.
 std::uint64_t rounded_up(std::uint64_t bytes) {
     constexpr std::uint64_t step = 64 * mebi;
     return (bytes + bytes / 32 + step - 1) / step * step;
@@ -83,13 +84,13 @@ MetadataSize metadata_of(const formats::Source& source, std::uint64_t more) {
 }
 
 MetadataSize metadata_of(const formats::Conversion& conversion, const Moves& moves) {
-    // The order of moves, the checksum of a payload and its place, a record of the journal.
+    // An entry in the order of moves; the checksum of a payload and its entry in a table; a record of the journal.
     constexpr std::uint64_t of_move = 2 * sizeof(std::uint32_t), of_payload = 40, of_record = 32;
     MetadataSize size;
     size.tensors = conversion.draft.tensors.size();
     size.pieces = conversion.draft.pieces.size();
     size.bytes = moves.size() * of_move + size.pieces * (of_payload + of_record) + size.tensors * sizeof(Tensor);
-    size.pieces += conversion.source_pieces.size();  // for messages: these are counted among what is taken already
+    size.pieces += conversion.source_pieces.size();  // for messages only: these are in memory already
     return size;
 }
 
@@ -101,7 +102,7 @@ ExecOptions limits_within(const mpi::Comm& comm, std::uint64_t memory, const Met
     std::uint64_t needed = std::max(mine.most, mine.now + metadata.bytes + least_buffers);
     mpi::all_max(comm, {&needed, 1});
     if (needed > memory && (memory >= least_promised || metadata.bytes > noticeable))
-        throw mpi::AgreedError{failure("--memory {} is too small for the metadata of {} and {}; --memory {} would do",
+        throw mpi::AgreedError{failure("--memory {} is too small for the metadata of {} and {}; use --memory {}",
                                        limit_text(memory), counted(metadata.tensors, "tensor"),
                                        counted(metadata.pieces, "piece"), limit_text(rounded_up(needed)))};
     ExecOptions limits;

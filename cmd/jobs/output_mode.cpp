@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What `mode` does not give to group and others. A class that cannot read gets nothing, so that no folder can be
-/// entered whose files cannot be read.
+/// The permission bits that `mode` does not grant to group and others. A class of users that cannot read gets no
+/// permissions, so that it cannot enter a folder whose files it cannot read.
 unsigned denied_by(unsigned mode, bool folder) {
     unsigned denied = 0;
     for (const unsigned shift : {3u, 0u}) {

@@ -7,8 +7,8 @@
 
 namespace tpx::cli {
 
-/// The bits of permission that an output may not give to group and others, as umask(2) takes them: those that the files
-/// of the checkpoint at `source`, their folders, or what `out` is now do not give. The owner's are left alone.
+/// The permission bits that an output must not grant to group and others, as a mask for umask(2): those that the files
+/// of the checkpoint at `source`, their folders, or an existing `out` do not grant. Contains no bits of the owner.
 unsigned denied_modes(const ReadRecord& record, const std::filesystem::path& source, const std::filesystem::path& out);
 
 }  // namespace tpx::cli

@@ -28,7 +28,7 @@ bool is_among_first(const mpi::Comm& comm, int most) {
     return std::count(hosts.begin(), hosts.begin() + comm.rank(), host_name()) < most;
 }
 
-/// If this fails, there is nobody left to tell, and the exit status says enough.
+/// Ignores write errors: there is nowhere left to report them, and the exit status shows the failure.
 void print_error(const std::string& message) {
     std::fputs(fmt::format("tpx: {}\n", printable(message, "")).c_str(), stderr);
 }

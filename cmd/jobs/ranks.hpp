@@ -14,30 +14,30 @@
 
 namespace tpx::cli {
 
-/// Thrown to end the process with `exit` when everything has been said.
+/// Thrown to end the process with `exit` when all messages have been printed.
 struct Finished {
     Exit exit;
 };
 
-/// Sets the name of the command that this process runs, "profile hardware", for in_ranks().
+/// Sets the name of the command that this process runs, such as "profile hardware", for in_ranks().
 void set_command(std::string_view name);
 
-/// Runs `body` on all ranks that were started together, which must run the same command. Its failures are reported
-/// once, and end the process with their exit code; so does a result other than Exit::success.
+/// Runs `body` on all ranks that were started together, which must run the same command. An error of `body` is printed
+/// once, and its exit status ends the process, as does a result other than Exit::success.
 void in_ranks(const std::function<Exit(const mpi::Comm&)>& body);
 
 /// Ends the job when a rank, or the work of this rank, makes no progress for the time that --patience sets. Collective.
 class Patience {
 public:
-    /// Throws Error (usage) on all ranks when `option` is no number of seconds.
+    /// Throws Error (usage) on all ranks if `option` is not a number of seconds.
     Patience(const mpi::Comm& comm, const std::string& option);
 
-    /// From then on only the end of with_ranks() is limited, see mpi::limit_end.
+    /// From then on, only the end of with_ranks() is limited; see mpi::limit_end.
     ~Patience();
     Patience(const Patience&) = delete;
     Patience& operator=(const Patience&) = delete;
 
-    /// Ends the message with `text`, such as "; out.partial is kept", and the job with `exit`.
+    /// Sets the end of the message, such as "; out.partial is kept", and the exit status of the job.
     void set_end(std::string text, Exit exit = Exit::failure) {
         text_ = std::move(text);
         exit_ = exit;
@@ -53,16 +53,16 @@ private:
     std::optional<StallGuard> guard_;
 };
 
-/// Runs `body` with the patience that `option` sets, and then waits for all ranks no longer than that. Collective;
-/// `body` fails with mpi::AgreedErrors.
+/// Runs `body` with the patience that `option` sets, and then waits for all ranks, but no longer than that. Collective;
+/// `body` may only throw mpi::AgreedErrors.
 Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::function<Exit(Patience&)>& body);
 
-/// The number of --threads. Without it, a single process uses all cores, at most 32; several processes share them.
-/// Throws Error (usage).
+/// The number of --threads. Without it, a single process uses all cores, at most 32, and each of several processes uses
+/// `options.usual_threads`. Throws Error (usage).
 int threads_of(const mpi::Comm& comm, const LimitOptions& options);
 
-/// Sets how many threads of this rank move tensor data, and whether any do, as --threads and --io-ranks say. Throws an
-/// mpi::AgreedError for what is no number. Collective.
+/// Sets how many threads of this rank move tensor data, and whether the rank takes part, according to --threads and
+/// --io-ranks. Throws an mpi::AgreedError if they are not numbers. Collective.
 void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec);
 
 }  // namespace tpx::cli

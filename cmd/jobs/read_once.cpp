@@ -19,7 +19,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
     return path.has_filename() ? path : path.parent_path();
 }
 
-/// Runs `body` and returns what it read; `error` is what it threw.
+/// Runs `body` and returns the bytes that it read; `error` becomes what it threw.
 std::string recorded(const std::filesystem::path& folder, const std::function<void()>& body,
                      std::optional<Error>& error) {
     FileAnswers answers{folder};

@@ -41,7 +41,7 @@ void check_settings(const ReadOptions& options, const Families& families, const 
 
 namespace {
 
-/// What a checkpoint, a plan and --config tell of a model.
+/// The configuration of a model in a checkpoint, a plan and --config.
 Config own_settings(const ReadOptions& options, const formats::Checkpoint& checkpoint, Config config) {
     config.insert(checkpoint.config.begin(), checkpoint.config.end());
     if (!checkpoint.config_json.empty()) config.merge(formats::parse_config_json(checkpoint.config_json));

@@ -15,33 +15,34 @@
 
 namespace tpx::cli {
 
-/// A checkpoint as the options say it shall be read.
+/// A checkpoint that was opened according to the options.
 struct Opened {
     formats::Source source;
     bool copies_are_equal = false;  ///< tensors that conversions drop as copies were compared with the kept ones
 };
 
-/// Opens `path` with the rules and the configuration of `options`, which wins over `config`.
+/// Opens `path` with the rules and the configuration of `options`, which overrides `config`.
 Opened open_checkpoint(const std::filesystem::path& path, const ReadOptions& options, Config config = {});
 
-/// `path` without links, so that a link or tracker that is moved during the run leads nowhere else; as it is where no
-/// link is on the way. Files keep their names, by which formats are told. Of "hold:NAME", the manifest of what is held.
+/// `path` with symbolic links resolved, so that the run reads the same checkpoint even if a link or tracker changes;
+/// unchanged if there are no links. Files keep their names, which identify formats. For "hold:NAME", the manifest of
+/// the held state.
 std::string path_without_links(const std::filesystem::path& path);
 
 /// The name of the file that a checkpoint is opened as; empty if `path` is a folder.
 std::string name_of_file(const std::filesystem::path& path);
 
-/// The configuration of --config and --set; the latter wins.
+/// The configuration of --config and --set; --set overrides --config.
 Config given_config(const ReadOptions& options);
 
-/// Throws Error (usage) with the nearest known key for a --set that nothing asks for: neither tpx, the rules of
-/// `families` nor `config`, that of the checkpoint.
+/// Throws Error (usage), with the nearest known key, if a key of --set is unknown to tpx, to the rules of `families`
+/// and to `config`, the configuration of the checkpoint; also if a value should be a number and is not.
 void check_settings(const ReadOptions& options, const Families& families, const Config& config);
 
-/// The layout that --to gives: a text, or a TOML file's name.
+/// The layout in `text`, or in the TOML file that `text` names.
 Layout given_layout(const std::string& text);
 
-/// What `options` ask `source` to become.
+/// The target of a conversion of `source` that `options` ask for.
 formats::Target given_target(const TargetOptions& options, const ReadOptions& reading, const formats::Source& source);
 
 /// A layout as a JSON object of its degrees, with "text" and "ranks".

@@ -57,7 +57,7 @@ std::optional<DType> given_dtype(const std::string& text) {
     return dtype;
 }
 
-/// The ranks of `layout` that "all" or "0-3,8" are, sorted.
+/// The ranks of `layout` that `text` names, "all" or a list such as "0-3,8", sorted.
 std::vector<int> held_ranks(const std::string& text, const Layout& layout) {
     std::set<int> ranks;
     const auto invalid = [&] {
@@ -80,12 +80,12 @@ std::vector<int> held_ranks(const std::string& text, const Layout& layout) {
     return {ranks.begin(), ranks.end()};
 }
 
-/// What is asked for; state that is held keeps the layout of the source unless another one is given.
+/// The requested target; held state keeps the layout of the source unless another one is given.
 formats::Target wanted_target(const ReshardOptions& options, const formats::Source& source) {
     if (options.held.empty()) return given_target(options, options, source);
     TargetOptions wanted = options;
     if (wanted.to.empty() && !source.layout)
-        throw usage_error("the layout of {} is unknown; give --to", options.checkpoint);
+        throw usage_error("the layout of {} is unknown; pass --to LAYOUT", options.checkpoint);
     if (wanted.to.empty()) wanted.to = to_string(*source.layout);
     formats::Target target = given_target(wanted, options, source);
     target.held = held_ranks(options.held, target.layout);
@@ -103,7 +103,7 @@ void plan_job(ReshardJob& job, bool allow_missing) {
     job.moves = make_moves(job.conversion.source_side(), job.conversion.target_side());
 }
 
-/// Runs `body`; whatever exception leaves it names the file at `path`.
+/// Runs `body`; exceptions that it throws get the name of the file at `path`.
 template <class Body>
 void with_path(const std::filesystem::path& path, Body&& body) {
     reading(path, [&] { in_path(path.string(), std::forward<Body>(body)); });
@@ -120,7 +120,7 @@ void check_quantized_target(const ReshardOptions& options, const formats::Target
             options.dtype};
 }
 
-/// The job that a plan file describes, with the moves that it holds.
+/// The job that a plan file describes, with the moves that it contains.
 ReshardJob prepare_planned(const ReshardOptions& options) {
     formats::PlanFile plan = read_plan_to_run(options.plan);
     formats::FileChange& change = *plan.checkpoint;

@@ -15,7 +15,7 @@
 namespace tpx::cli {
 
 struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
-    ReshardOptions() { usual_threads = 4; }  // while some wait for the disk, others copy
+    ReshardOptions() { usual_threads = 4; }  // while some threads wait for the disk, others copy
 
     std::string checkpoint;
     std::string output;
@@ -40,22 +40,22 @@ struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
     std::string held;  ///< ranks to hold in memory, "all" or "0-3,8", as tpx hold does; empty: OUT is written
 };
 
-/// What `tpx reshard` is about to do: the source, the target and the moves between their files.
+/// What `tpx reshard` will do: the source, the target and the moves between their files.
 struct ReshardJob {
     Opened opened;
     formats::Target target;
     formats::Conversion conversion;
     Moves moves;
     std::uint64_t request = 0;                         ///< digest of the source, the output and the moves
-    Fd zeros;                                          ///< what stands in for missing pieces, if that was asked for
-    std::vector<Host> rates;                           ///< of hosts, as --hardware says
+    Fd zeros;                                          ///< replaces missing pieces, with --allow-missing
+    std::vector<Host> rates;                           ///< of hosts, from --hardware
     std::optional<formats::RecordedDigests> recorded;  ///< of the source, if verify --write recorded any
-    std::optional<Opened> whole;                       ///< with --drop and digests: the source with what is dropped
-    Catalogue recorded_files;                          ///< the source's files that these digests are of
+    std::optional<Opened> whole;                       ///< the source as stored, if it has digests and `opened` differs
+    Catalogue recorded_files;                          ///< the source's files that have digests
 };
 
 /// The job that `options` ask for, or that their plan file describes. Nothing is written. Throws Error "CKPT: cause"
-/// for a source that cannot be read or converted, and with exit status 2 for options that cannot be.
+/// for a source that cannot be read or converted, and with exit status 2 for invalid options.
 ReshardJob prepare(const ReshardOptions& options);
 
 }  // namespace tpx::cli

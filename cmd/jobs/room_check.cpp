@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Nothing if the system does not tell.
+/// The status of the file system of `folder`; nothing if it is unknown.
 std::optional<struct statvfs> file_system_of(const fs::path& folder) {
     struct statvfs status {};
     if (::statvfs(folder.c_str(), &status) != 0 || status.f_frsize == 0) return std::nullopt;

@@ -11,13 +11,13 @@
 
 namespace tpx::cli {
 
-/// Bytes that files of these sizes take on the file system of `folder`, which allocates whole blocks, with a few blocks
-/// for folders, journals and records.
+/// Bytes that `files` and an inbox of `inbox` bytes take on the file system of `folder`, which allocates whole blocks,
+/// plus a few blocks for folders, journals and records.
 std::uint64_t bytes_on_disk(const std::filesystem::path& folder, std::span<const FileEntry> files, std::uint64_t inbox);
 
 /// Throws Error if the file system of `folder` has fewer than `needed` bytes free. Entries of `parent` whose names
-/// begin with `prefix` are what an earlier run has left; they are replaced, so their bytes count as free. `advice` ends
-/// the message.
+/// begin with `prefix` are from earlier runs and will be replaced, so their bytes count as free. `advice` ends the
+/// message.
 void check_room(const std::filesystem::path& folder, std::uint64_t needed, const std::filesystem::path& parent,
                 const std::string& prefix, std::string_view advice);
 

@@ -70,7 +70,7 @@ Claim state_of(const formats::Checkpoint& checkpoint) {
     return {"the configuration of the checkpoint", text(print), {}};
 }
 
-/// One claim a file to write: its size, the bytes that are known, what is copied into it, and the pieces in it.
+/// One claim for each file to write: its size, the bytes that are known, what is copied into it, and the pieces in it.
 void claim_draft(const Draft& draft, const std::filesystem::path& directory, std::vector<Claim>& claims) {
     std::vector<Fingerprint> prints(draft.files.size());
     for (const Draft::Fixed& fixed : draft.fixed) {

@@ -8,9 +8,9 @@
 
 namespace tpx::cli {
 
-/// How long the hosts that the ranks are on need at least to read and write so many bytes of the storage they share.
-/// Rates are those of the hosts of the same names in `known`, of others those of the first. Collective; the result is
-/// on every rank.
+/// The minimum time that the hosts of the ranks need to read `read` bytes from shared storage and to write `written`
+/// bytes to it. A host has the rates of the host with the same name in `known`, otherwise those of the first host
+/// there. Collective; all ranks get the result.
 Prediction storage_bound(const mpi::Comm& comm, const std::vector<Host>& known, std::uint64_t read,
                          std::uint64_t written);
 

@@ -8,34 +8,34 @@
 namespace tpx::cli {
 namespace {
 
-/// Throws the first difference between what a plan was made of and what there is now.
+/// Throws Error with the first difference between what a plan was made for, `stored`, and what there is now.
 template <class T, class Same, class Name>
-void compare(std::string_view what, const std::vector<T>& report, const std::vector<T>& now, Same same, Name name) {
-    if (report.size() != now.size())
-        throw Error{Exit::no, "was made for {} {}, there are {} now", report.size(), what, now.size()};
+void compare(std::string_view what, const std::vector<T>& stored, const std::vector<T>& now, Same same, Name name) {
+    if (stored.size() != now.size())
+        throw Error{Exit::no, "was made for {} {}, there are {} now", stored.size(), what, now.size()};
     for (std::size_t i = 0; i < now.size(); ++i) {
-        if (!same(report[i], now[i]))
+        if (!same(stored[i], now[i]))
             throw Error{Exit::no, "was made for other {}: number {} ({}) is not the same now", what, i, name(now[i])};
     }
 }
 
-void compare_tensors(const std::vector<Tensor>& report, const std::vector<Tensor>& now) {
+void compare_tensors(const std::vector<Tensor>& stored, const std::vector<Tensor>& now) {
     compare(
-        "tensors", report, now,
+        "tensors", stored, now,
         [](const Tensor& a, const Tensor& b) { return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape; },
         [](const Tensor& tensor) { return fmt::format("'{}', {}", tensor.name, name(tensor.dtype)); });
 }
 
-void compare_files(std::string_view what, const std::vector<FileEntry>& report, const std::vector<FileEntry>& now) {
+void compare_files(std::string_view what, const std::vector<FileEntry>& stored, const std::vector<FileEntry>& now) {
     compare(
-        what, report, now, [](const FileEntry& a, const FileEntry& b) { return a.path == b.path && a.size == b.size; },
+        what, stored, now, [](const FileEntry& a, const FileEntry& b) { return a.path == b.path && a.size == b.size; },
         [](const FileEntry& file) { return fmt::format("'{}', {} bytes", file.path.string(), file.size); });
 }
 
-void compare_pieces(std::string_view what, const std::vector<Tensor>& tensors, const std::vector<Piece>& report,
+void compare_pieces(std::string_view what, const std::vector<Tensor>& tensors, const std::vector<Piece>& stored,
                     const std::vector<Piece>& now) {
     compare(
-        what, report, now,
+        what, stored, now,
         [](const Piece& a, const Piece& b) {
             return a.tensor == b.tensor && a.file == b.file && a.offset == b.offset && a.box == b.box &&
                    a.strides == b.strides && a.rank == b.rank;

@@ -15,11 +15,9 @@ void add_store_options(Command& command, MigrateRequest& options) {
     command.option("--import", &options.import_from, "CKPT", "Put the checkpoint CKPT into the stores")
         .file()
         .details(
-            "CKPT is a checkpoint on storage that all hosts share, in any format, or the path of a folder on each "
-            "host, "
-            "with {host}, or hold:NAME, the state that keepers of the hosts hold in memory. --to and --format default "
-            "to the "
-            "layout and format of CKPT.");
+            "CKPT is a checkpoint of any format on shared storage, the path of a folder on each host, with {host}, or "
+            "hold:NAME, the state that tpx hold keeps in memory on the hosts. --to and --format default to the layout "
+            "and format of CKPT.");
     command.option("--export", &options.export_to, "OUT", "Write the current state to shared storage as OUT")
         .details("OUT becomes a checkpoint as tpx reshard writes it. The stores do not change.");
     command
@@ -27,16 +25,17 @@ void add_store_options(Command& command, MigrateRequest& options) {
                 "Limit on the rates at which each host reads and writes with --export")
         .standard("none")
         .details(
-            "Requires --export. To export while the job trains, for example 500MB/s; at least 100kB/s. Reads and "
-            "writes are limited separately; the processes of a host share the limit.");
+            "Requires --export. Use it to export while the job trains, for example with 500MB/s; the minimum is "
+            "100kB/s. Reads and writes are limited separately; the processes of a host share the limit.");
     command.option("--job", &options.job, "NAME", "Name of the job, for --import")
         .standard("the job in the stores, or a digest of the tensors");
     command.option("--iteration", &options.iteration, "N", "Iteration of CKPT, if it does not record its own");
     command.option("--replicas", &options.replicas, "N", "Number of hosts that keep each file")
         .standard("as in the stores, or 1")
         .details(
-            "With 2, the state survives the loss of any one host. The files of a host have their copies on one other "
-            "host, of another switch group if possible, so that most pairs of hosts can be lost, too.");
+            "With 2, the state survives the loss of any one host. All files of a host have their copies on the same "
+            "other host, in another switch group if possible, so that the state also survives the loss of most pairs "
+            "of hosts.");
     command.option("--fallback", &options.fallback, "CKPT", "Checkpoint to use if the stores lost data")
         .file()
         .details(
@@ -45,8 +44,7 @@ void add_store_options(Command& command, MigrateRequest& options) {
     command.option("--rejoin", &options.rejoin, "HOSTS", "Treat the stores of these hosts as empty")
         .details(
             "For a host that comes back with an outdated store. A store that has the newest state of the other hosts "
-            "is "
-            "used.");
+            "is used.");
     command.option("--decision-dir", &options.decision_dir, "DIR", "Also record the decision to switch in DIR")
         .file()
         .details("A folder on shared storage. Without it, the decision is recorded on a majority of the hosts.");
@@ -67,15 +65,15 @@ void add_cluster_options(Command& command, MigrateRequest& options) {
     command.option("--leaving", &options.leaving, "HOSTS", "Hosts whose stores are read, but that get nothing");
     command.option("--within", &options.within, "TIME", "Time until the leaving hosts are gone, such as 90s")
         .details(
-            "Requires --store and --leaving; cannot be combined with --import or --export. Units: s, which is the "
-            "default, min and h. Files that only leaving hosts have are saved on the other hosts first; a note says "
+            "Requires --store and --leaving; cannot be combined with --import or --export. Units: s (the "
+            "default), min and h. Files that only leaving hosts have are saved on the other hosts first; a note says "
             "whether this finishes in time; see PREEMPTED HOSTS in tpx-migrate(1).");
     add_hardware_option(command, plan.hardware, "NIC and disk rates of the hosts",
                         "Rates that neither FILE nor --hosts gives are assumed.");
     command.option("--spare", &plan.spare, "NAMES", "Empty hosts to use only if the others are too few");
     command.flag("--pin", &plan.pin, "Place the new ranks on hosts in order; do not optimize");
     command.flag("--emulate", &options.emulate, "Processes act for the hosts in turn, wherever they run")
-        .details("Process k acts for the k-th host that is not lost, in turn. For trials on one machine.");
+        .details("Process k acts for the k-th host that is not lost, round-robin. For trials on one machine.");
     command.option("--launch", &plan.launch, "FILE", "Write a script that starts each rank on the host of its state")
         .file()
         .details(
@@ -132,14 +130,14 @@ void add_migrate(Cli& cli) {
     command.option("--hold", &options->hold, "SECONDS", "Also hold the new state in memory; see tpx-hold(1)")
         .details(
             "On each host, tpx hold then reads the state of the ranks of this host and keeps it in memory for SECONDS, "
-            "which may be none. A state that is already current is held as well.");
+            "or with none, until the state is taken or released. A state that is already current is held as well.");
     command.option("--hold-name", &options->hold_name, "NAME", "With --hold: the name of the held state")
         .standard("the last part of OUT or --store")
         .details("{host} is replaced by the name of the host.");
     command.option("--hold-device", &options->hold_device, "D", "With --hold: memory in which the tensors are held")
         .choices({"auto", "cuda", "host"})
         .standard("host")
-        .details("As --device of tpx hold.");
+        .details("See --device in tpx-hold(1).");
     add_limit_options(command, options->limits);
     add_log_option(command, options->limits);
     add_read_options(command, plan);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double page_width = 720, page_height = 400, left = 64, right = 16, top = 24, bottom = 48;
 
-// Where GPUs and samples a second lie on the drawing.
+// Converts GPUs and samples per second to coordinates of the chart.
 struct Scales {
     double first, last, most;
 
@@ -27,7 +27,7 @@ struct Scales {
     }
 };
 
-// A round step with which `range` has four to nine marks.
+// A round step that divides `range` into at most nine parts.
 double round_step(double range) {
     const double power = std::pow(10, std::floor(std::log10(range)));
     for (const double step : {0.1, 0.2, 0.5, 1.0, 2.0})

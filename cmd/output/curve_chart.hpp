@@ -12,11 +12,11 @@ namespace tpx::cli {
 /// otherwise why there is none: "no plan uses exactly 7 GPUs", "no plan fits into memory".
 std::string plan_or_reason(const CurvePoint& point);
 
-/// A drawing, SVG that stands alone, of the throughput over the GPUs: the most that can be had as a line of steps, and
-/// a dot where exactly so many GPUs do it.
+/// A standalone SVG chart of throughput over the number of GPUs: a step line for the highest throughput with at most so
+/// many GPUs, and a dot for the best plan that uses exactly so many.
 std::string curve_svg(const Job& job, std::span<const CurvePoint> curve);
 
-/// A page for browsers with the drawing and a table of the plans.
+/// An HTML page with the chart and a table of the plans.
 std::string curve_html(const Job& job, std::span<const CurvePoint> curve);
 
 }  // namespace tpx::cli

@@ -8,7 +8,8 @@
 namespace tpx::cli {
 namespace {
 
-/// JSON that can stand inside <script>: what HTML gives a meaning to can only be in strings, where an escape does.
+/// JSON that is safe inside <script>. Characters with a meaning in HTML occur only in JSON strings, where they are
+/// escaped.
 std::string to_script(const nlohmann::ordered_json& data) {
     const std::string json = data.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
     std::string script;

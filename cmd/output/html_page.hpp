@@ -9,10 +9,10 @@
 
 namespace tpx::cli {
 
-/// The text of a file of cmd/report/, all of which are compiled in; it must be there.
+/// The text of a file in cmd/report/, all of which are compiled in. Precondition: the file exists.
 std::string_view report_part(std::string_view file);
 
-/// What a report is made of: files of cmd/report/.
+/// The parts of a report: names of files in cmd/report/.
 struct HtmlPage {
     std::string_view title;
     std::string_view body;

@@ -34,7 +34,8 @@ std::string& log_path() {
 
 constexpr std::string_view first_key = "{\"time\":";
 
-/// A regular file that is not empty must be a log: a mistyped path must not damage a checkpoint.
+/// Throws Error if `path` is a nonempty regular file but not a log, so that a mistyped path does not damage a
+/// checkpoint.
 void require_log(const std::string& path) {
     if (!path_is_file(path) || size_of_file(path) == 0) return;
     std::string begin(std::min<std::uint64_t>(size_of_file(path), first_key.size()), '\0');
@@ -54,7 +55,7 @@ std::string utc_now() {
                        utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds);
 }
 
-/// The pipe that the log is, from the first event to the last; null if the log is a file, which each event opens.
+/// The log if it is a pipe, open from the first event to the last; null if the log is a file, which each event opens.
 Fd& log_pipe() {
     static Fd pipe;
     return pipe;
@@ -70,10 +71,11 @@ void close_log() {
     log_path().clear();
 }
 
-/// Whether the log may wait until a program reads the pipe that it is.
+/// If the log is a pipe: whether to wait for its reader, or to fail without one.
 enum class LogReader { awaited, present };
 
-/// Opens the log. Throws Error if it cannot be written, or if it is a pipe whose reader must be present and is not.
+/// Opens the log. Throws Error if it cannot be written, or if it is a pipe that has no reader and `reader` is
+/// `present`.
 Fd opened_log(LogReader reader) {
     const std::string& path = log_path();
     const int no_wait = reader == LogReader::present ? O_NONBLOCK : 0;
@@ -82,7 +84,7 @@ Fd opened_log(LogReader reader) {
     return fd;
 }
 
-/// write(2), but a pipe without a reader is an error, EPIPE, and no signal.
+/// Like write(2), but a pipe without a reader causes the error EPIPE and no signal.
 ssize_t write_without_signal(const Fd& fd, std::string_view text) {
     sigset_t pipe, before;
     sigemptyset(&pipe);
@@ -97,8 +99,8 @@ ssize_t write_without_signal(const Fd& fd, std::string_view text) {
     return written;
 }
 
-// In one call, so that lines of several processes do not mix. A file is opened each time, so that it may be rotated. A
-// pipe stays open: its reader sees its end only after the last event.
+// Writes each line in one call, so that lines of several processes do not mix. Opens a file for each event, so that the
+// file can be rotated. Keeps a pipe open, so that its reader sees the end of the log only after the last event.
 void append_event(std::string_view event, const Json& fields, LogReader reader = LogReader::present) {
     Json line{{"time", utc_now()}, {"host", host_name()}, {"pid", getpid()}, {"event", event}};
     line.update(fields);

@@ -11,8 +11,8 @@ namespace tpx::cli {
 
 /// Sets the log of this process and, on rank 0, appends the event `start` to the file at `path`, a line of JSON for
 /// each event. If the file is a pipe, waits for its reader. Rank 0 adds the events of the job; other ranks only add
-/// their errors. An empty path opens no log. Throws Error if rank 0 cannot write the file, or if the file has other
-/// content than a log.
+/// their errors. An empty path opens no log. Throws Error if rank 0 cannot write the file, or if the file exists and is
+/// not a log.
 void open_job_log(const std::string& path);
 
 /// Adds `event` with `fields`, a JSON object, to the log, on rank 0. If the log cannot be written, prints a note and

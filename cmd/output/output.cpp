@@ -42,7 +42,7 @@ const char* code(Paint paint) {
 }  // namespace
 
 bool is_first_rank() {
-    // SLURM_PROCID is also set, to 0, in a batch script: it must not contradict a launcher that knows better.
+    // SLURM_PROCID comes last: Slurm also sets it to 0 in a batch script, where another launcher may start the ranks.
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
         if (const std::string_view rank = variable(name); !rank.empty()) return rank == "0";
     return true;
@@ -58,7 +58,7 @@ Output::Output(bool json, bool quiet)
 void Output::object(std::string_view schema, const nlohmann::ordered_json& members) {
     nlohmann::ordered_json all{{"schema", schema}};
     all.update(members);
-    // Names in a checkpoint may be no UTF-8 or hold what a terminal obeys; the output is ASCII.
+    // Names in a checkpoint may be invalid UTF-8 or contain characters that terminals execute, so the output is ASCII.
     write(all.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
@@ -70,7 +70,7 @@ namespace {
 
 bool json_errors = false;
 
-// Control characters, and what is not seen or changes the direction of what is.
+// Control characters, invisible characters, and characters that change the direction of text.
 bool is_hidden(char32_t code) {
     constexpr std::array<std::pair<char32_t, char32_t>, 9> ranges{{{0, 0x1f},
                                                                    {0x7f, 0x9f},
@@ -127,7 +127,7 @@ void Output::note_text(const std::string& text) const {
 }
 
 void Output::say(std::string_view kind, std::string_view text) {
-    // In one call, so that lines of several processes do not mix; if it fails, there is nobody left to tell.
+    // In one call, so that lines of several processes do not mix; if it fails, there is nowhere left to report it.
     const std::string line = fmt::format("tpx: {}{}\n", kind, printable(text, ""));
     std::fwrite(line.data(), 1, line.size(), stderr);
 }

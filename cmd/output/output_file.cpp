@@ -52,7 +52,7 @@ void check_outside(const std::string& folder, std::initializer_list<OutputFile> 
 }
 
 void check_outputs_apart(std::initializer_list<OutputFile> outputs, const ReadRecord& record) {
-    std::map<FileId, std::string> used;  // what each file is
+    std::map<FileId, std::string> used;  // what writing to each file would do
     for (const auto& [path, file] : record.files()) used.emplace(FileId{file.device, file.inode}, "overwrite an input");
     std::map<std::string, std::string> names;
     for (const OutputFile& output : outputs) {

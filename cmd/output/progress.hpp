@@ -10,7 +10,7 @@
 
 namespace tpx::cli {
 
-/// What is counted.
+/// What a progress line counts.
 enum class Counted { bytes, jobs, steps };
 
 /// "read 1.20 GB of 2.00 GB, 60 %, 812 MB/s, 1.00 s left", "wfs: 1200 of 2000 jobs, 60 %, 812 jobs/s, 1.00 s left" or
@@ -18,8 +18,8 @@ enum class Counted { bytes, jobs, steps };
 std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
                           Counted counted = Counted::bytes);
 
-/// Says how far a job is: on a terminal in its last row, where the line is gone when this object is; elsewhere, as
-/// under mpirun and srun, in a note each minute. Belongs to one thread.
+/// Shows the progress of a job: on a terminal, in the last row, which the destructor erases; elsewhere, such as under
+/// mpirun and srun, in a note each minute. To be used by one thread.
 class Progress {
 public:
     Progress(const Output& out, std::string_view what, std::uint64_t total, Counted counted = Counted::bytes);
@@ -27,11 +27,11 @@ public:
     Progress& operator=(const Progress&) = delete;
     ~Progress();
 
-    /// What is done so far, and the stage that takes longest, if there are several; draws ten times a second at most,
-    /// so it may be called as often as one likes.
+    /// Takes how much is done so far and, if there are several stages, which one is the slowest. Draws at most ten
+    /// times a second, so it may be called at any rate.
     void update(std::uint64_t done, std::string_view slowest = {});
 
-    /// Names what is done from now on.
+    /// Sets the name of the work from now on.
     void rename(std::string_view what) { what_ = what; }
 
 private:

@@ -13,16 +13,16 @@
 
 namespace tpx::cli {
 
-/// What a plan says that layouts are compared by.
+/// The costs in a plan by which layouts are compared.
 ReachableLayout::Costs costs_of(const PlanReport& report);
 
 /// "4 with tp, 2 with pp": excluded layouts by technique.
 std::string excluded_text(std::span<const std::pair<std::string_view, std::size_t>> excluded);
 
-/// Bytes that come into hosts.
+/// Bytes that hosts receive from other hosts or from storage.
 std::uint64_t between_hosts(const Bytes& bytes);
 
-/// Whether `a` is at least as good as `b` in both bytes and step time and better in one.
+/// Whether `a` is at least as good as `b` in both bytes and step time and better in at least one.
 bool beats(const ReachableLayout& a, const ReachableLayout& b);
 
 }  // namespace tpx::cli

@@ -20,23 +20,23 @@
 #include <memory>
 #include <tuple>
 
-// Hundreds of layouts are compared, of which a few are of interest. So each costs as little as can be: first bounds,
-// which leave out what devices cannot hold; then the bytes between hosts of those that may be among the first; then
-// plans, without schedules, of the first.
+// Of hundreds of layouts, only the best few matter, so the work is done in three steps: bounds for all layouts, which
+// exclude those that do not fit in device memory; the bytes between hosts of layouts that may be among the best; plans,
+// without schedules, of the best.
 
 namespace tpx::cli {
 namespace {
 
-// Keeps freed memory for the next layout. Otherwise a tenth of the time goes into pages that the kernel takes back and
-// clears again.
+// Keeps freed memory for the next layout. Otherwise a tenth of the time is spent on pages that are returned to the
+// kernel and cleared again.
 void keep_freed_memory() {
     ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
     ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
     ::mallopt(M_TOP_PAD, 16 << 20);
 }
 
-// The most memory of a device that is sold in 2026, in bytes (AMD Instinct MI400). Where nobody said what devices have,
-// a layout that needs more is excluded, because it surely does not fit.
+// The largest memory of any device sold in 2026, in bytes (AMD Instinct MI400). If device memory is unknown, a layout
+// that needs more than this is excluded, because it fits on no device.
 constexpr double largest_device = 432e9;
 
 class Comparing {
@@ -60,12 +60,12 @@ public:
         } else {
             for (const Layout& layout : layouts) add_plan(layout);
         }
-        if (rows_.empty()) throw nothing(layouts.size());
+        if (rows_.empty()) throw no_layout_error(layouts.size());
         if (options_.pareto)
             find_unbeaten();
         else
             subject_.fitted ? find_fastest() : find_cheapest();
-        if (rows_.empty()) throw nothing(layouts.size());
+        if (rows_.empty()) throw no_layout_error(layouts.size());
         sort_rows();
         result_.layouts.assign(rows_.begin(), rows_.end());
         return std::move(result_);
@@ -75,14 +75,14 @@ private:
     struct Row : ReachableLayout {
         auto order() const { return std::tuple{crossing, is_exact, step, std::string_view{name}}; }
 
-        std::shared_ptr<const Parcels> amounts;  // between whole hosts, once they are known and until `is_exact`
-        std::string name{};                      // of the layout
-        std::uint64_t too_large = 0;             // what the fullest rank holds if a device of its host cannot
+        std::shared_ptr<const Parcels> amounts;  // between whole hosts; null until computed, and once `is_exact`
+        std::string name{};                      // the layout as text
+        std::uint64_t too_large = 0;  // bytes per rank if they exceed device memory; 0: not known to exceed it
     };
 
     void find_memory();
-    Error nothing(std::size_t layouts) const;
-    void leave_out(std::uint64_t bytes);
+    Error no_layout_error(std::size_t layouts) const;
+    void count_too_large(std::uint64_t bytes);
     void add_bounds(const std::vector<Layout>& layouts);
     void add_plan(const Layout& layout);
     double step_of(const Layout& layout);
@@ -100,12 +100,12 @@ private:
 
     const PlanOptions& options_;
     AutoSubject subject_;
-    const StoredOnHosts* stored_;  // null: the old ranks have the state
+    const StoredOnHosts* stored_;  // null: the state is on the old ranks
     std::size_t most_ = most_compared;
     std::vector<Seat> seats_;
     std::optional<LayoutCosts> costs_;
     std::vector<Row> rows_;
-    std::optional<Error> refusal_;  // of the last invalid layout
+    std::optional<Error> refusal_;  // why the last invalid layout is invalid
     ComparedLayouts result_;
 };
 
@@ -118,7 +118,7 @@ void Comparing::find_memory() {
     }
 }
 
-Error Comparing::nothing(std::size_t layouts) const {
+Error Comparing::no_layout_error(std::size_t layouts) const {
     const std::string others =
         result_.excluded == 0 ? "" : fmt::format("; excluded: {}", excluded_text(result_.excluded_by_technique));
     if (result_.too_large > 0)
@@ -131,11 +131,11 @@ Error Comparing::nothing(std::size_t layouts) const {
     if (layouts > 0 && refusal_) return *refusal_;
     if (layouts == 0 && result_.excluded > 0)
         return Error{Exit::no, "every layout is excluded: {}", excluded_text(result_.excluded_by_technique)};
-    return Error{Exit::no, "no layout of {} and {} fills the ranks", counted(std::uint64_t(subject_.layers), "layer"),
+    return Error{Exit::no, "no layout of {} and {} uses all ranks", counted(std::uint64_t(subject_.layers), "layer"),
                  counted(std::uint64_t(subject_.experts), "expert")};
 }
 
-void Comparing::leave_out(std::uint64_t bytes) {
+void Comparing::count_too_large(std::uint64_t bytes) {
     ++result_.too_large;
     if (result_.smallest_too_large == 0 || bytes < result_.smallest_too_large) result_.smallest_too_large = bytes;
 }
@@ -165,25 +165,25 @@ void Comparing::add_bounds(const std::vector<Layout>& layouts) {
         if (refusals[i])
             refusal_ = refusals[i];
         else if (static_cast<double>(bounds[i]->most_held) > result_.device_memory)
-            leave_out(bounds[i]->most_held);
+            count_too_large(bounds[i]->most_held);
         else
             rows_.push_back(
                 {{layouts[i], step_of(layouts[i]), bounds[i]->least_crossing, false, {}}, {}, to_string(layouts[i])});
     }
 }
 
-// A checkpoint is planned as a whole: what its ranks hold is known when all pieces are.
+// Makes a complete plan: what the ranks of a checkpoint hold is known only once all of its pieces are.
 void Comparing::add_plan(const Layout& layout) {
     try {
         check_virtual_nodes(layout, positive(options_.batch, "--batch", 0));
         const PlanReport report = plan(layout);
-        if (subject_.opened) subject_.opened->copies_are_equal = true;  // the plan has compared them
+        if (subject_.opened) subject_.opened->copies_are_equal = true;  // the plan has compared the copies
         const std::uint64_t most = std::ranges::max(report.change.held_after);
-        if (static_cast<double>(most) > result_.device_memory) return leave_out(most);
+        if (static_cast<double>(most) > result_.device_memory) return count_too_large(most);
         const ReachableLayout::Costs costs = costs_of(report);
         rows_.push_back({{layout, step_of(layout), between_hosts(costs.total), true, costs}, {}, to_string(layout)});
     } catch (const MemoryError& error) {
-        leave_out(error.bytes());
+        count_too_large(error.bytes());
     } catch (const Error& error) {
         if (error.exit() != Exit::usage && error.exit() != Exit::no) throw;
         refusal_ = error;
@@ -201,9 +201,9 @@ PlanReport Comparing::plan(const Layout& layout) const {
     return report;
 }
 
-// Plans the layouts of the first `count` rows. Rows that turn out not to fit are gone then.
+// Plans the layouts of the first `count` rows. Removes rows that turn out not to fit.
 void Comparing::add_costs(std::size_t count) {
-    constexpr std::size_t most_threads = 4;  // a plan takes some hundred MB where there are ten thousands of ranks
+    constexpr std::size_t most_threads = 4;  // with tens of thousands of ranks, a plan takes a few hundred MB
     in_threads(count, most_threads, [&](std::size_t i) {
         Row& row = rows_[i];
         if (row.costs) return;
@@ -215,7 +215,7 @@ void Comparing::add_costs(std::size_t count) {
     });
     for (std::size_t i = 0; i < count; ++i) {
         if (rows_[i].costs) settle(rows_[i], between_hosts(rows_[i].costs->total));
-        if (rows_[i].too_large > 0) leave_out(rows_[i].too_large);
+        if (rows_[i].too_large > 0) count_too_large(rows_[i].too_large);
     }
     std::erase_if(rows_, [](const Row& row) { return row.too_large > 0; });
 }
@@ -228,7 +228,7 @@ void Comparing::settle(Row& row, std::uint64_t bytes) const {
     row.is_exact = true;
 }
 
-// Comes closer to the bytes of a row that are not exact yet.
+// Refines the bytes between hosts of a row that is not exact: first a better lower bound, then the exact number.
 void Comparing::count_crossing(Row& row) {
     if (!row.amounts) {
         row.amounts = std::make_shared<const Parcels>(costs_->amounts(row.layout));
@@ -240,8 +240,8 @@ void Comparing::count_crossing(Row& row) {
     row.amounts.reset();
 }
 
-// Sorts the rows by bytes; those of the first ones are exact. What is known of bytes only grows, so that every row that
-// is once among the first ones has to be counted.
+// Sorts the rows by bytes between hosts, which are exact for the first `most_` rows. Lower bounds only grow, so every
+// row that is ever among the first must be counted.
 void Comparing::count_cheapest() {
     for (;;) {
         std::ranges::sort(rows_, {}, [](const Row& row) { return row.order(); });
@@ -272,7 +272,7 @@ void Comparing::find_fastest() {
     while (lacks_costs(std::min(rows_.size(), most_))) add_costs(std::min(rows_.size(), most_));
 }
 
-// Counts the bytes of all rows but those that are beaten whatever these are.
+// Counts the bytes of all rows except those that are beaten whatever their exact bytes are.
 void Comparing::count_unbeaten() {
     for (;;) {
         std::ranges::sort(rows_, {}, [](const Row& row) { return row.order(); });

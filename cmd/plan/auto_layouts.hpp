@@ -15,9 +15,9 @@
 
 namespace tpx::cli {
 
-/// A layout that could be reached.
+/// A layout that the job could change to.
 struct ReachableLayout {
-    /// What a plan for it says.
+    /// The costs of a plan for the layout.
     struct Costs {
         Bytes total;
         std::uint64_t busiest_host = 0;  ///< the most that one host sends or receives
@@ -26,8 +26,8 @@ struct ReachableLayout {
     Layout layout;
     double step = 0;             ///< seconds of a training step, predicted
     std::uint64_t crossing = 0;  ///< bytes between hosts
-    bool is_exact = false;       ///< otherwise `crossing` is what it is at least
-    std::optional<Costs> costs;  ///< of the layouts that come first
+    bool is_exact = false;       ///< otherwise `crossing` is a lower bound
+    std::optional<Costs> costs;  ///< known for the best layouts only
 };
 
 /// What `--to auto` finds.
@@ -41,21 +41,21 @@ struct ComparedLayouts {
         excluded_by_technique;  ///< number of excluded layouts, by technique
     std::size_t too_large = 0;  ///< number of excluded layouts with more state per rank than a device holds
     std::uint64_t smallest_too_large =
-        0;                             ///< bytes of the fullest rank of that of them where these are fewest; 0: unknown
-    double device_memory = 0;          ///< of the largest device
-    bool is_memory_known = false;      ///< else `device_memory` is assumed for some hosts, as large as devices are
-    std::vector<std::string> assumed;  ///< for step times that no fit says
+        0;                         ///< the fewest bytes per rank that any of these layouts needs; 0: there are none
+    double device_memory = 0;      ///< of the largest device
+    bool is_memory_known = false;  ///< false: the memory of some devices is unknown, and assumed to be the largest sold
+    std::vector<std::string> assumed;  ///< assumptions behind the step times
 };
 
-/// How many layouts are compared in all details without --top.
+/// The number of layouts that are compared in full detail without --top.
 inline constexpr std::size_t most_compared = 20;
 
-/// Compares the layouts that `options` allow. By bytes between hosts, or by step time where a fit is given; with
-/// --pareto only those that no other one beats in both. Throws Error (usage, no) when there is none.
+/// Compares the layouts that `options` allow, by bytes between hosts or, if a fit is given, by step time. With
+/// --pareto, keeps only layouts that are Pareto-optimal in both. Throws Error (usage, no) if there is none.
 ComparedLayouts compare_layouts(const PlanOptions& options);
 
-/// The same for a checkpoint in node-local stores, whose metadata is open; its files are on the hosts that `stored`
-/// names. Reads nothing but metadata.
+/// The same for a checkpoint in node-local stores. `opened` is its metadata, and `stored` names the hosts that have its
+/// files. Reads only metadata.
 ComparedLayouts compare_layouts(const PlanOptions& options, const Opened& opened, const StoredOnHosts& stored);
 
 }  // namespace tpx::cli

@@ -5,8 +5,8 @@
 
 namespace tpx::cli {
 
-/// Compares the layouts that `options` allow for the checkpoint in the node-local stores of --stores, all of which this
-/// process reads.
+/// Compares the layouts that `options` allow for the checkpoint in the node-local stores of --stores. This process must
+/// be able to read all of them.
 ComparedLayouts compare_layouts_in_stores(const PlanOptions& options);
 
 }  // namespace tpx::cli

@@ -19,7 +19,7 @@
 namespace tpx::cli {
 namespace {
 
-// What a step takes depends on these numbers of a checkpoint's model; sizes that are not known are guessed from others.
+// The sizes of a checkpoint's model on which step time depends; unknown sizes are estimated from known ones.
 ModelSize size_of(const formats::Source& source, const AutoSubject& subject, double sequence) {
     const auto known = [&](char factor, double otherwise) {
         return static_cast<double>(source.reading.dims[factor].value_or(static_cast<Index>(otherwise)));
@@ -58,7 +58,7 @@ void add_checkpoint(AutoSubject& subject, const PlanOptions& options, double seq
     subject.size = size_of(source, subject, sequence);
 }
 
-// Takes over what was fitted to runs of the model.
+// Uses the parameters that were fitted to runs of the model.
 void add_fit(AutoSubject& subject, const PlanOptions& options) {
     if (options.throughput.empty()) return;
     const formats::ThroughputModel model = formats::read_throughput_model(options.throughput);
@@ -68,7 +68,7 @@ void add_fit(AutoSubject& subject, const PlanOptions& options) {
     subject.size = model.size;
 }
 
-/// The devices that new ranks fill.
+/// The number of devices that new ranks may use.
 int usable_devices(std::span<const Host> hosts) {
     int devices = 0;
     for (const Host& host : hosts) devices += host.spare ? 0 : free_devices(host);
@@ -81,7 +81,7 @@ void add_hosts(AutoSubject& subject, const PlanOptions& options) {
     if (subject.ranks > subject.from.ranks()) subject.hosts = given_hosts(options, subject.ranks);
 }
 
-// Removes layouts that use any of `excluded`; a layout counts for each of its techniques.
+// Removes layouts that use any of `excluded`; a layout counts once for each excluded technique that it uses.
 void exclude_techniques(PossibleLayouts& found, std::span<const std::string_view> excluded) {
     for (const std::string_view technique : excluded) {
         const auto users =

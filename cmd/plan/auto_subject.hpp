@@ -17,39 +17,39 @@
 
 namespace tpx::cli {
 
-/// What the layouts to compare are found from.
+/// The inputs from which the layouts to compare are found.
 struct AutoSubject {
-    std::optional<ModelState> model;  ///< or `opened`
+    std::optional<ModelState> model;  ///< unset: `opened` is set
     std::optional<Opened> opened;
     Layout from;
     int layers = 1;
     int experts = 0;
-    bool cut_by_family = true;  ///< tensors can be cut for tensor parallelism and dealt to stages
+    bool cut_by_family = true;  ///< tensors can be split over tensor-parallel ranks and stages
     ModelSize size;
     double batch = 0;
     std::optional<Parameters> fitted;
     std::vector<Host> hosts;
-    int ranks = 1;                           ///< that the new layout has
+    int ranks = 1;                           ///< of the new layout
     std::vector<std::string_view> excluded;  ///< techniques, of layout_techniques, that layouts must not use
 };
 
 /// The model or checkpoint of `options` with the hosts. The checkpoint's metadata is read and its pieces are located,
-/// so that no file need be opened for each layout.
+/// so that no file has to be opened for each layout.
 AutoSubject auto_subject(const PlanOptions& options);
 
-/// The same for a checkpoint that is open, on hosts that are known.
+/// The same for an open checkpoint on known hosts.
 AutoSubject auto_subject(const PlanOptions& options, const Opened& opened, std::span<const Host> hosts);
 
 struct PossibleLayouts {
     std::vector<Layout> layouts;
     std::size_t split = 0;     ///< number of excluded layouts with a TP group on several hosts
     std::size_t excluded = 0;  ///< number of layouts with excluded techniques
-    /// Number of excluded layouts, by technique; a layout counts for each of its techniques.
+    /// Number of excluded layouts, by technique; a layout counts once for each excluded technique that it uses.
     std::vector<std::pair<std::string_view, std::size_t>> excluded_by_technique;
 };
 
-/// Every layout without excluded techniques that fills the ranks and keeps TP groups on one host; whether it fits the
-/// tensors was not looked at. Throws Error (usage) when the hosts have too few devices.
+/// All layouts without excluded techniques that use all ranks and keep each TP group on one host. Does not check
+/// whether they are valid for the tensors. Throws Error (usage) if the hosts have too few devices.
 PossibleLayouts possible_layouts(const AutoSubject& subject);
 
 }  // namespace tpx::cli

@@ -28,14 +28,15 @@ void note_split_groups(PlanReport& report) {
     const std::vector<std::int32_t> split = split_groups(change.placement.blocks, group);
     if (split.empty()) return;
     int largest = 0;
-    int whole = 0;  // ranks in groups that would fit
+    int whole = 0;  // ranks in groups that fit on single hosts
     for (const Host& host : change.hosts) {
         largest = std::max(largest, free_devices(host));
         whole += free_devices(host) / group * group;
     }
     const std::string remedy =
-        largest < group ? fmt::format("no host has {} devices", group)
-                        : fmt::format("with groups of {}, these hosts can take {} ranks without", group, whole);
+        largest < group
+            ? fmt::format("no host has {} devices", group)
+            : fmt::format("with groups of {}, these hosts can take {} ranks without a split group", group, whole);
     const std::size_t all = change.placement.devices.size() / static_cast<std::size_t>(group);
     const std::string groups =
         all == 1 ? "the only TP group is"
@@ -44,7 +45,7 @@ void note_split_groups(PlanReport& report) {
                                        ranks_of(split, group), remedy));
 }
 
-// Looked for only where that takes little time.
+// Searches for a placement of groups on any hosts, but only if that takes little time.
 void find_free_groups(PlanReport& report) {
     constexpr std::uint64_t effort = 20'000'000;
     constexpr std::size_t most_groups = 1024;

@@ -5,8 +5,9 @@
 
 namespace tpx::cli {
 
-/// Notes in `report` which TP groups its placement splits over hosts, and, where hosts leave devices idle to keep
-/// groups whole, sets what blocks that fill hosts would send.
+/// Adds a note to `report` about TP groups that its placement splits over hosts. Sets `crossing_if_split` if hosts
+/// leave devices idle to keep groups whole, and `free_groups` if a placement of TP groups on any hosts was found in
+/// little time.
 void note_groups(PlanReport& report);
 
 }  // namespace tpx::cli

@@ -49,7 +49,7 @@ nlohmann::ordered_json auto_json(const ComparedLayouts& found, const PlanOptions
     return json;
 }
 
-// What is copied inside hosts takes a time that is not known.
+// The time to copy bytes inside hosts is unknown.
 std::string layout_time(const ReachableLayout::Costs& costs) {
     const bool is_known = costs.seconds > 0 || costs.total.same_host + costs.total.local == 0;
     return is_known ? format_seconds(costs.seconds) : "unknown";
@@ -61,11 +61,12 @@ void print_notes(const ComparedLayouts& found, const PlanOptions& options, Outpu
     if (found.excluded > 0) out.note("{}: {}", excluded(found.excluded), excluded_text(found.excluded_by_technique));
     if (found.split > 0) out.note("{}: a TP group would be split over hosts", excluded(found.split));
     if (found.too_large > 0 && found.is_memory_known)
-        out.note("{}: devices, of up to {}, cannot hold the state of their ranks", excluded(found.too_large), memory);
+        out.note("{}: the state of a rank does not fit into device memory (at most {})", excluded(found.too_large),
+                 memory);
     if (!found.is_memory_known)
         out.note(
-            "device memory is unknown: only layouts that need more than {} per device, as much as any device on sale "
-            "has, are excluded ({}); set --gpu-memory",
+            "device memory is unknown: only layouts that need more than {} per device, the most that any device on "
+            "sale has, are excluded ({}); set --gpu-memory",
             memory, found.too_large);
     if (options.throughput.empty())
         out.note("step times are estimates that are not fitted to measured steps: {}; --throughput gives a fit",

@@ -6,8 +6,8 @@
 
 namespace tpx::cli {
 
-/// Compares the layouts that could be reached: what --to auto prints, best first. Files that `options` ask for are of
-/// the best one.
+/// tpx plan --to auto: compares the layouts that can be reached and prints them, best first. Writes the files that
+/// `options` ask for, for the best layout.
 void plan_auto(const PlanOptions& options, Output& out);
 
 }  // namespace tpx::cli

@@ -21,7 +21,7 @@
 namespace tpx::cli {
 namespace {
 
-// The pieces of the source by the hosts whose stores have their files: a host counts as one old rank.
+// The pieces of the source that the store of each host contains; each host counts as one old rank.
 std::vector<Piece> store_holdings(std::span<const std::vector<std::uint32_t>> hosts_of_files,
                                   const formats::Conversion& conversion) {
     std::vector<Piece> held;
@@ -53,15 +53,14 @@ std::vector<std::uint32_t> number_roles(const CheckpointChange& change, std::vec
     return numbers;
 }
 
-// The layout of the old ranks: what --from says, if the checkpoint's boxes agree with it, or else what they show.
-// Throws Error (usage) where they leave open how many ranks there were.
+// The layout of the old ranks: --from or, by default, the layout that the boxes of the checkpoint show. Throws Error
+// (usage) if the boxes contradict --from, or if they do not show how many ranks there were.
 std::optional<Layout> old_layout(const PlanOptions& options, const formats::Source& source) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
     if (options.from.empty()) {
         const std::string open = formats::missing_ranks(source);
         if (!open.empty())
-            throw Error{Exit::usage, "{}: {}; say which layout it had with --from LAYOUT", catalogue.directory.string(),
-                        open};
+            throw Error{Exit::usage, "{}: {}; pass its layout with --from LAYOUT", catalogue.directory.string(), open};
         return source.layout;
     }
     const Layout from = given_layout(options.from);
@@ -81,7 +80,7 @@ std::vector<std::uint64_t> bytes_by_rank(std::span<const Tensor> tensors, std::s
     return bytes;
 }
 
-// Errors in options, such as an invalid layout, are not the file's.
+// Plans the conversion. Adds `path` to errors, except for errors in options, such as an invalid layout.
 formats::Conversion converted(CheckpointChange& change, const std::filesystem::path& path) {
     try {
         return reading(path, [&] { return convert(change.opened.source, change.target); });
@@ -97,7 +96,7 @@ void add_note(CheckpointChange& change, std::string note) {
     if (!note.empty() && std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
 }
 
-// Fills `checkpoint` with what `options` make of the checkpoint at `path`.
+// Opens the checkpoint at `path`, or takes `opened`, and fills `change` with its conversion according to `options`.
 void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path,
                         const Opened* opened) {
     change.opened = opened != nullptr ? *opened : open_checkpoint(path, options);
@@ -118,7 +117,7 @@ void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, co
     });
 }
 
-// The stores must hold parts of one checkpoint: files of equal names and sizes are no proof of it.
+// Checks that the stores contain parts of one checkpoint: equal names and sizes of files do not prove it.
 void check_stores(CheckpointChange& change, const PlanOptions& options, std::span<const Host> hosts,
                   const std::filesystem::path& root, const ReadRecord& record) {
     const std::size_t sampled =
@@ -134,7 +133,7 @@ std::optional<std::uint64_t> recorded_iteration(const formats::Source& source) {
     return iteration && *iteration >= 0 ? std::optional{static_cast<std::uint64_t>(*iteration)} : std::nullopt;
 }
 
-// The iteration of the checkpoint on shared storage: what it records must be what was given.
+// The iteration of the checkpoint on shared storage, as recorded or given. Throws Error if these differ.
 std::optional<std::uint64_t> storage_iteration(const PlanOptions& options, const formats::Source& source) {
     const auto given = given_iteration(options.storage_iteration, "--storage-iteration");
     const auto recorded = recorded_iteration(source);
@@ -144,7 +143,8 @@ std::optional<std::uint64_t> storage_iteration(const PlanOptions& options, const
     return recorded ? recorded : given;
 }
 
-// The stores hold the iteration that the checkpoint records, as check_one_checkpoint() found.
+// Sets the iteration of hosts that have files to the recorded one, for which check_one_checkpoint() has checked the
+// stores. Throws Error if a host has a different iteration.
 void set_iterations(std::vector<Host>& hosts, const std::vector<std::vector<std::uint32_t>>& hosts_of_files,
                     std::optional<std::uint64_t> recorded) {
     if (!recorded) return;
@@ -158,13 +158,13 @@ void set_iterations(std::vector<Host>& hosts, const std::vector<std::vector<std:
     }
 }
 
-// Where the change of a checkpoint takes place.
+// The hosts of a change, and where the old ranks are.
 struct Place {
     std::vector<Host> hosts;
     std::vector<Seat> seats;
 };
 
-// Each host counts as one old rank, whose state is in the store.
+// Each host counts as one old rank, whose state is in the store of the host.
 Place on_stores(std::vector<Host> hosts) {
     std::vector<Seat> seats;
     for (std::int32_t h = 0; h < std::ssize(hosts); ++h) seats.push_back(hosts[h].lost ? Seat{} : Seat{h, -1});
@@ -205,7 +205,7 @@ Place place_of_ranks(const PlanOptions& options, PlanReport& report) {
     return {std::move(hosts), std::move(seats)};
 }
 
-// Opens the checkpoint, or the union of the stores, and plans its conversion; gives the folder that was read.
+// Opens the checkpoint, or the union of the stores, and plans its conversion; returns the folder that was read.
 std::filesystem::path read_checkpoint(CheckpointChange& files, const PlanOptions& options,
                                       std::optional<formats::MergedStores>& merged, std::span<const Host> hosts,
                                       const Opened* opened) {

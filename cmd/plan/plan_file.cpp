@@ -95,9 +95,8 @@ void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, O
                    plan.moves->moves == 1 ? "s" : "", counted(plan.moves->targets, "piece"), plan.content.to,
                    size(plan.moves->bytes_read), size(plan.moves->bytes_written));
     if (!plan.hosts) return;
-    out.result("  {} of {} need{} what its {} sa{}\n", plan.hosts->ranks, counted(plan.hosts->of_ranks, "rank"),
-               plan.hosts->ranks == 1 ? "s" : "", counted(plan.hosts->parcels, "parcel"),
-               plan.hosts->parcels == 1 ? "ys" : "y");
+    out.result("  the needs of {} of {} match the {}\n", plan.hosts->ranks, counted(plan.hosts->of_ranks, "rank"),
+               counted(plan.hosts->parcels, "parcel"));
     if (plan.hosts->cells > 0)
         out.result("  {} name{} every element of the parcels, each once\n", counted(plan.hosts->cells, "cell"),
                    plan.hosts->cells == 1 ? "s" : "");
@@ -106,7 +105,7 @@ void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, O
                size(plan.hosts->crossing));
     out.result("  {}\n", checked_placement(plan.content.hosts->placement.placed_for, *plan.hosts));
     if (plan.hosts->seconds > 0)
-        out.result("  no choice of senders is done in less than {}, by the rates in the file\n",
+        out.result("  no choice of senders takes less than {} at the rates in the file\n",
                    format_seconds(plan.hosts->seconds));
 }
 

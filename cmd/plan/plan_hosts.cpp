@@ -85,7 +85,7 @@ void set_rates(std::vector<Host>& hosts, const PlanOptions& options) {
     }
 }
 
-// State in memory goes with its device; what is in the store of the host stays.
+// State in the memory of a lost device is lost; state in the store of its host is not.
 void leave_lost_devices(std::vector<Seat>& seats, const std::vector<Host>& hosts, StateIn state) {
     const std::vector<std::int32_t> firsts = first_devices(hosts);
     for (Seat& seat : seats) {

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t most_flows = 50'000;  // about 2 MB of the page
 
-/// Leaves the largest `most_flows` flows, in their order, and says in "flows_left_out" what the others sum up to.
+/// Keeps the largest `most_flows` flows, in their order, and adds the number and the bytes of the others as
+/// "flows_left_out".
 void keep_largest_flows(nlohmann::ordered_json& plan) {
     const nlohmann::ordered_json flows = std::move(plan["flows"]);
     const auto bytes = [&](std::size_t index) { return flows[index]["bytes"].get<std::uint64_t>(); };

@@ -67,7 +67,7 @@ Json hosts_json(const PlanReport& report) {
     return list;
 }
 
-// Where each rank is: [host, device of the host], or null.
+// Where each old rank is: [host, index of the device on the host], or null. The index is null for a store.
 Json old_seats_json(const PlanReport& report, const std::vector<std::int32_t>& firsts) {
     Json list = Json::array();
     for (const Seat& seat : report.change.old_ranks) {

@@ -12,11 +12,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Elements that the bytes `begin` up to `end` of a parcel are of; for a checkpoint without layers and experts.
+// The elements whose bytes are `begin` up to `end` of a parcel. For a checkpoint, `layers` and `experts` are empty.
 struct Part {
     std::string tensor;
     std::vector<int> layers;
-    Interval experts;  // empty: of no experts
+    Interval experts;  // empty: not a tensor of experts
     Box box;
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -46,7 +46,8 @@ std::vector<std::vector<Part>> parts_of(const PlanReport& report) {
     return parts;
 }
 
-// Calls `visit(part, begin, end)` for what `transfer` sends; the bytes count from the beginning of the part.
+// Calls `visit(part, begin, end)` for each part of which `transfer` sends bytes; `begin` and `end` are offsets in the
+// part.
 template <class Visit>
 void for_each_sent(const Transfer& transfer, const std::vector<Part>& parts, Visit visit) {
     for (const Part& part : parts) {
@@ -56,7 +57,7 @@ void for_each_sent(const Transfer& transfer, const std::vector<Part>& parts, Vis
     }
 }
 
-// Which ranks have the bytes at the two ends of transfers.
+// The ranks that have the bytes at the two ends of a transfer.
 class Ends {
 public:
     explicit Ends(const PlanReport& report) : report_{report}, new_hosts_(report.change.placement.devices.size()) {
@@ -70,8 +71,8 @@ public:
         const bool in_store = !transfer.forwards && report_.change.old_ranks[transfer.from_rank].device < 0;
         return in_store ? std::nullopt : std::optional{transfer.from_rank};
     }
-    // Of the sender: old ranks that hold them or, where it forwards, new ranks that need them; none: storage, or the
-    // store of a host.
+    // Ranks on the sending host: old ranks that hold the bytes or, if it forwards them, new ranks that need them; none:
+    // storage, or the store of a host.
     std::vector<std::int32_t> from(const Transfer& transfer) const {
         if (transfer.from == from_storage) return {};
         if (transfer.forwards) return needers(transfer, transfer.from);
@@ -82,7 +83,7 @@ public:
         }
         return ranks;
     }
-    // Of the receiver: new ranks that need them.
+    // New ranks on the receiving host that need the bytes.
     std::vector<std::int32_t> to(const Transfer& transfer) const { return needers(transfer, transfer.to); }
 
 private:
@@ -186,7 +187,7 @@ Json transfers_json(const PlanReport& report) {
     return list;
 }
 
-// Calls `visit(name, box, from, source file, to, target file)` for the moves of a checkpoint.
+// Calls `visit(name, box, from, source file, to, target file)` for each move of a checkpoint.
 template <class Visit>
 void for_each_move(const CheckpointChange& change, Visit visit) {
     const formats::Conversion& conversion = change.conversion;

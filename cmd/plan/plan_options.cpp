@@ -30,7 +30,7 @@ void add_plan_subject(Command& command, PlanOptions& options) {
         .layout()
         .details(
             "Plans the changes from --from to the first LAYOUT, from there to the next, and so on to --to, on the same "
-            "hosts. Each change starts from the placement that the one before results in. Use it if old and new state "
+            "hosts. Each change starts from the placement of the previous one. Use it if old and new state "
             "do not fit into device memory together.");
 }
 
@@ -74,8 +74,8 @@ void add_plan_rates(Command& command, PlanOptions& options) {
 void add_plan_placement(Command& command, PlanOptions& options) {
     command.option("--lost", &options.lost, "NAMES", "Hosts or devices that failed, such as n3,n[7-9] or n3:2")
         .details(
-            "n3:2 is device 2 of host n3; devices count from 0. Failed devices hold no state any more and take no "
-            "rank; what is in the store of their host stays.");
+            "n3:2 is device 2 of host n3; devices count from 0. Failed devices hold no state and get no rank; state in "
+            "the store of their host remains available.");
     command.option("--spare", &options.spare, "NAMES", "Empty hosts to use only if the others are too few");
     command
         .option("--objective", &options.objective, "O",
@@ -89,12 +89,11 @@ void add_plan_placement(Command& command, PlanOptions& options) {
         .choices({"blocks", "groups"})
         .standard("blocks")
         .details(
-            "blocks: each host gets consecutive ranks. groups: each TP group goes to any host, which may send fewer "
-            "bytes; ranks of a host are then not consecutive.");
+            "blocks: each host gets consecutive ranks. groups: each TP group can go to any host, which can reduce the "
+            "bytes sent; the ranks of a host may then not be consecutive.");
     command.flag("--pin", &options.pin, "Place the new ranks on hosts in order; do not optimize");
     command.flag("--survive", &options.survive, "Report which hosts can be lost together after the change")
-        .details(
-            "The report contains the hosts that are the only ones to hold some state, and the bytes of one more copy.");
+        .details("The report lists the hosts that have the only copies of some state, and the bytes of one more copy.");
     command.flag("--derive-weights", &options.derive_weights, "With --model: do not move weights, derive them")
         .details(
             "Each rank rounds its weights from the fp32 master weights, which it gets anyway. Rejected if ZeRO splits "
@@ -110,7 +109,7 @@ void add_plan_state(Command& command, PlanOptions& options) {
             "hosts share. The time estimate depends on it.");
     command.option("--iteration", &options.iteration, "N", "Training iteration of the state that hosts hold")
         .details(
-            "For hosts for which HOSTS has no iteration. State of different iterations is never combined: the exit "
+            "Applies to hosts without an iteration in HOSTS. State of different iterations is never combined: the exit "
             "status is 1 if hosts hold different iterations, or if part of the state is only on shared storage, and of "
             "another iteration.");
     command
@@ -175,7 +174,7 @@ void add_plan_results(Command& command, PlanOptions& options) {
     command.flag("--full", &options.full, "With --check: check the needs of all ranks (the default)");
     command.exclusive({"--check-ranks", "--full"});
     for (const char* single : {"--check", "--report"}) command.exclusive({"--via", single});
-    // No plan is made that could be written, printed or compared.
+    // With --check, no plan is made that could be written, printed or compared.
     for (const char* result : {"--output", "--report", "--launch", "--rank-map", "--list", "--survive", "--devices",
                                "--pareto", "--throughput", "--top", "--without", "--only", "--batch", "--sequence"})
         command.exclusive({"--check", result});

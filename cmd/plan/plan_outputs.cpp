@@ -18,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool lies_in(const fs::path& file, const fs::path& folder) {
+bool is_in_folder(const fs::path& file, const fs::path& folder) {
     if (!path_is_directory(folder)) return false;
     const fs::path real = real_path(file), above = real_path(folder);
     return std::mismatch(above.begin(), above.end(), real.begin(), real.end()).first == above.end();
 }
 
-/// Whether the file `output`, which exists, is one that is read.
+/// Whether the existing file `output` is also an input.
 bool is_read(const fs::path& output, const PlanOptions& options, const PlanReport& report) {
     std::vector<fs::path> sources{options.checkpoint, options.config,     options.model,   options.hosts,
                                   options.hardware,   options.throughput, options.ranks_on};
@@ -32,7 +32,7 @@ bool is_read(const fs::path& output, const PlanOptions& options, const PlanRepor
     if (report.checkpoint) {
         const Catalogue& catalogue = report.checkpoint->opened.source.checkpoint.catalogue;
         // A plan may be kept beside the checkpoint's own files.
-        if (lies_in(output, options.checkpoint) && !formats::is_plan_file(output)) return true;
+        if (is_in_folder(output, options.checkpoint) && !formats::is_plan_file(output)) return true;
         for (const FileEntry& file : catalogue.files) sources.push_back(catalogue.directory / file.path);
     }
     const std::optional<FileId> id = file_id(output);
@@ -49,10 +49,11 @@ void check_output_files(const PlanOptions& options, const PlanReport& report) {
     for (const auto& [option, file] : files) {
         if (!file_id(*file)) continue;
         if (is_read(*file, options, report))
-            throw Error{Exit::usage, "{} {}: is read, or belongs to the checkpoint; choose another name", option,
+            throw Error{Exit::usage, "{} {}: is an input, or a file of the checkpoint; choose another name", option,
                         *file};
         if (file == &options.output && size_of_file(*file) > 0 && !formats::is_plan_file(*file))
-            throw Error{Exit::usage, "{} {}: exists and is no plan; remove it, or choose another name", option, *file};
+            throw Error{Exit::usage, "{} {}: exists and is not a plan; remove it, or choose another name", option,
+                        *file};
     }
 }
 

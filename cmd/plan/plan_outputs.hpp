@@ -5,9 +5,9 @@
 
 namespace tpx::cli {
 
-/// Throws Error (usage) for a file that `options` ask to write over something that is read: a file of the checkpoint's
-/// folder, or one that an option names; and for a plan in the place of a file that is no plan. Pipes and devices are
-/// no files. Nothing is changed.
+/// Throws Error (usage) if an output file of `options` would overwrite an input: a file in the checkpoint's folder, or
+/// one that another option names; also if --output would overwrite a file that is not a plan. Ignores pipes and
+/// devices. Changes nothing.
 void check_output_files(const PlanOptions& options, const PlanReport& report);
 
 }  // namespace tpx::cli

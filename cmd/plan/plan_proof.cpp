@@ -5,7 +5,7 @@
 namespace tpx::cli {
 namespace {
 
-// Of what is the placement the one with fewest bytes?
+// The placements among which this one has the fewest bytes.
 const char* compared_placements(const PlanReport& report) {
     switch (report.change.placement.placed_for) {
         case PlacedFor::bytes:
@@ -40,7 +40,7 @@ std::string block_words(const PlanReport& report) {
     return fmt::format("; {} not on the host that comes next in order (--json)", blocks);
 }
 
-// What it costs to keep TP groups on one host, or saves.
+// The bytes that it costs or saves to keep each TP group on one host.
 std::string split_words(const PlanReport& report) {
     if (!report.crossing_if_split) return "";
     const std::uint64_t whole = report.change.placement.crossing, split = *report.crossing_if_split;
@@ -55,7 +55,7 @@ double percent(std::uint64_t part, std::uint64_t whole) {
     return 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// What placing TP groups freely would send.
+// Prints how many bytes placing TP groups freely would send.
 void print_free_groups(const PlanReport& report, Output& out) {
     if (!report.free_groups) return;
     const auto [crossing, bound] = *report.free_groups;
@@ -82,9 +82,9 @@ void print_time_objective(const PlanReport& report, Output& out) {
         is_faster ? fmt::format("predicted {} instead of {} with the fewest bytes, {}", format_seconds(found.seconds),
                                 format_seconds(found.seconds_of_fewest_bytes), format_size(found.fewest_bytes))
                   : "the placement with the fewest bytes is the fastest that was found";
-    const std::string proof = found.is_fastest
-                                  ? "no placement of blocks is faster"
-                                  : fmt::format("none of blocks is faster than {}", format_seconds(found.bound));
+    const std::string proof =
+        found.is_fastest ? "no placement of blocks is faster"
+                         : fmt::format("no placement of blocks takes less than {}", format_seconds(found.bound));
     out.result("       placed for time: {}; {}\n", result, proof);
 }
 

@@ -13,13 +13,13 @@
 
 namespace tpx::cli {
 
-/// All that --json prints of a plan, the schema's name aside; the HTML report shows the same numbers.
+/// All that --json prints of a plan, except for the name of the schema; the HTML report shows the same numbers.
 nlohmann::ordered_json plan_json(const PlanReport& report);
 
-/// The report for people.
+/// Prints the report for people.
 void print_plan(const PlanReport& report, Output& out);
 
-/// What is proven about the bytes and the placement, and the word for what the placement was chosen for.
+/// What is proven about the bytes and the placement, and the word for the goal of the placement.
 void print_proof(const PlanReport& report, Output& out);
 nlohmann::ordered_json certificate_json(const PlanReport& report);
 const char* placed_for_word(PlacedFor placed_for);
@@ -28,16 +28,16 @@ const char* placed_for_word(PlacedFor placed_for);
 void print_survival(const PlanReport& report, Output& out);
 nlohmann::ordered_json survival_json(const PlanReport& report);
 
-/// Which iteration the state of each source is of, if that is known of one.
+/// The iteration of the state in each source, if it is known for at least one source.
 void print_sources(const PlanReport& report, Output& out);
 nlohmann::ordered_json sources_json(const PlanReport& report);
 
-/// The memory of the device that has least left while state in device memory moves.
+/// The memory use of the device that has the least memory left while state in device memory moves.
 void print_peak(const PlanReport& report, Output& out);
 nlohmann::ordered_json peak_json(const PeakMemory& peak);
 
-/// What --list prints: of a checkpoint the boxes that go from file to file, of a model the transfers between hosts with
-/// the tensors they are of, and with --json both.
+/// What --list prints: for a checkpoint, the boxes that move from file to file; for a model, the transfers between
+/// hosts and the tensors that they carry; with --json, both.
 void list_moves(const PlanReport& report, Output& out);
 nlohmann::ordered_json list_json(const PlanReport& report);
 
@@ -50,7 +50,7 @@ bool asks_for_files(const PlanOptions& options);
 /// Writes the files that `options` ask for.
 void write_plan_files(const PlanOptions& options, const PlanReport& report);
 
-/// Bytes that go from one host to another, all transfers together.
+/// The bytes of all transfers from one host to another.
 struct Flow {
     std::uint32_t from = 0;  ///< or from_storage
     std::uint32_t to = 0;

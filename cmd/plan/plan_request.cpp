@@ -82,7 +82,7 @@ private:
     const formats::PlanFile& plan_;
 };
 
-// The hosts that were given or else those of the plan, with what other options say of them.
+// The given hosts or, by default, those of the plan, with the changes that other options ask for.
 std::vector<Host> RequestCheck::hosts_of_request(const Change& stored) const {
     const int ranks = std::max(static_cast<int>(stored.old_ranks.size()), stored.parcels.new_ranks);
     if (!options_.hosts.empty() || !options_.hardware.empty()) return given_hosts(options_, ranks);
@@ -103,7 +103,7 @@ void RequestCheck::compare_hosts(const Change& stored) const {
     const std::vector<Host> given = hosts_of_request(stored);
     require_equal("the number of hosts", stored.hosts.size(), given.size());
     for (std::size_t h = 0; h < given.size(); ++h) compare_host(stored.hosts[h], given[h]);
-    check_device_memory(given, stored.placement, bytes_after(stored.parcels));  // plans do not store it
+    check_device_memory(given, stored.placement, bytes_after(stored.parcels));  // plans do not store the memory
     if (!options_.ranks_on.empty() && given_seats(options_, stored.hosts, old_ranks, stored.state) != stored.old_ranks)
         throw Error{Exit::no, "{}: was made for another request: --ranks-on put ranks elsewhere", options_.check};
     const auto name_of = [](StateIn state) {

@@ -6,8 +6,8 @@
 
 namespace tpx::cli {
 
-/// Throws Error (exit 3), which names the first difference, unless all that `options` say of a request is what `plan`
-/// was made for. Options that are not given are not compared; a checkpoint's tensors are not either.
+/// Throws Error (exit 3) that names the first difference, unless `plan` was made for the request in `options`. Does not
+/// compare options that are not given, or the tensors of a checkpoint.
 void check_request(const PlanOptions& options, const formats::PlanFile& plan);
 
 }  // namespace tpx::cli

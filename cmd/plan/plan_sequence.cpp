@@ -26,8 +26,8 @@ ModelState moved_state(ModelState model, const PlanOptions& options) {
     return model;
 }
 
-// What the options mean for step `step`: once state is read from storage, it is in memory. Only the result of the last
-// step is asked which hosts it survives.
+// The options for step `step`: after the first step, state that was read from storage is in memory. Only the last step
+// reports which hosts can be lost after it.
 PlanOptions step_options(const PlanOptions& options, std::size_t step) {
     PlanOptions own = options;
     if (step > 0 && given_state(options) == StateIn::shared) own.state = "memory";
@@ -49,7 +49,8 @@ void check_sequence_request(const PlanOptions& options) {
     if (options.to == "auto") throw Error{Exit::usage, "--via: one layout must be given with --to"};
 }
 
-// FILE.1, FILE.2, ...: the plan of each step. The other files are about the ranks after the last step.
+// The options for the files of each step: plans are written to FILE.1, FILE.2, ...; other files describe the ranks
+// after the last step.
 std::vector<PlanOptions> options_of_files(const PlanOptions& options, std::size_t steps) {
     std::vector<PlanOptions> each(steps, options);
     for (std::size_t step = 0; step < steps; ++step) {

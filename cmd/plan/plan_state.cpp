@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t most_sets = 5;  // of hosts, and hosts, that are printed one by one
+constexpr std::size_t most_sets = 5;  // how many sets of hosts, and how many hosts, are printed one by one
 
 std::vector<std::string> names_of(const PlanReport& report, const std::vector<std::int32_t>& hosts) {
     std::vector<std::string> names;

@@ -50,7 +50,7 @@ void print_roles(const PlanReport& report, Output& out) {
     if (report.change.parcels.roles.size() > 1) row("all", relocation.total);
 }
 
-// "the NIC of host3 sends 4.00 GB": the busiest host of one kind of load.
+// "send   4.00 GB by host3, 6.00 GB by all": the busiest host for one kind of load.
 void print_busiest(const PlanReport& report, const char* what, std::uint64_t Load::*load, Output& out) {
     const auto& loads = report.change.relocation.hosts;
     const auto busiest = std::ranges::max_element(loads, {}, load);
@@ -84,7 +84,7 @@ std::string resource_words(const PlanReport& report, const ResourceBound& resour
                        resource.assumed ? " (assumed)" : "");
 }
 
-// Bytes copied at rates that nobody gave, of which the prediction says nothing.
+// Bytes copied at unknown rates, which the prediction does not count.
 struct Uncounted {
     std::uint64_t copies = 0;  // inside devices
     std::uint64_t links = 0;   // between devices of a host

@@ -42,7 +42,8 @@ formats::ModelDescription given_description(const PlanOptions& options, const Fa
                                            options.roles.empty() ? "train" : options.roles);
 }
 
-// Without a format that splits optimizer state in a way of its own, tensors are split evenly.
+// The parcels of a model's change. Tensors are split evenly, unless --format names a format with its own split of
+// optimizer state.
 Parcels parcels_of_model(PlanReport& report, const Layout& from, const Layout& to, const PlanOptions& options) {
     Parcels even = spread(*report.model, from, to);  // rejects impossible layouts, too
     if (options.format.empty()) return even;
@@ -53,7 +54,8 @@ Parcels parcels_of_model(PlanReport& report, const Layout& from, const Layout& t
     return std::move(change.parcels);
 }
 
-// Weights are the masters rounded, so a rank that gets the masters of its weights needs no weights sent.
+// `model` without its weights: weights are rounded master weights, so a rank that gets the master weights of its
+// weights does not need to receive the weights.
 ModelState without_weights(PlanReport& report, ModelState model, const Layout& to) {
     const auto role = [&](Role wanted) { return std::ranges::find(model.roles, wanted, &StateRole::role); };
     const auto weight = role(Role::weight);
@@ -177,7 +179,6 @@ void plan_model(PlanReport& report, const ModelState& model, const Layout& from,
         format_bytes(static_cast<double>(report.change.relocation.total.storage))));
 }
 
-// The choices of a placement that exclude each other.
 void check_placement_options(const PlanOptions& options) {
     const bool for_time = options.objective == "time";
     const bool in_groups = options.placement == "groups";
@@ -192,7 +193,8 @@ void check_placement_options(const PlanOptions& options) {
 
 PlanReport make_plan_report(const PlanOptions& options) {
     if (!options.model.empty()) return plan_given_model(options);
-    if (!options.roles.empty()) throw Error{Exit::usage, "--roles: a checkpoint says itself what it keeps"};
+    if (!options.roles.empty())
+        throw Error{Exit::usage, "--roles: requires --model; the roles of a checkpoint are those that it contains"};
     if (options.derive_weights) throw Error{Exit::usage, "--derive-weights needs --model"};
     return plan_checkpoint(options);
 }

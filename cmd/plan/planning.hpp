@@ -19,14 +19,14 @@
 
 namespace tpx::cli {
 
-/// What a plan of a checkpoint has and that of a model lacks: the bytes in files.
+/// The part of a plan that only a checkpoint has: the bytes in files.
 struct CheckpointChange {
-    std::string path;  ///< the checkpoint's folder; of merged stores with "{host}" in it
+    std::string path;  ///< the checkpoint's folder; for merged stores, contains "{host}"
     Opened opened;
     std::uint64_t source_digest = 0;  ///< catalogue_digest() before convert(), which may change `opened`
     formats::Target target;
     formats::Conversion conversion;
-    std::vector<Piece> held;    ///< what old ranks (with --stores: hosts) hold, as pieces of canonical tensors
+    std::vector<Piece> held;    ///< what old ranks hold (with --stores: hosts), as pieces of canonical tensors
     std::vector<Piece> needed;  ///< what new ranks need
     std::vector<Role> roles;
     std::vector<std::uint32_t> roles_of_tensors;  ///< of each canonical tensor, an index into `roles`
@@ -34,67 +34,68 @@ struct CheckpointChange {
     Certificate certificate;
 };
 
-/// Bytes between hosts with TP groups on any hosts.
+/// Bytes between hosts if each TP group can be placed on any host.
 struct FreeGroups {
     std::uint64_t crossing = 0;  ///< of the placement that was found
-    std::uint64_t bound = 0;     ///< of every placement
+    std::uint64_t bound = 0;     ///< lower bound for all such placements
 };
 
 /// What `tpx plan` reports, lists and writes.
 struct PlanReport {
-    std::unique_ptr<CheckpointChange> checkpoint;  ///< set exactly when `model` is not
+    std::unique_ptr<CheckpointChange> checkpoint;  ///< set if and only if `model` is not
     std::optional<ModelState> model;
-    std::optional<Layout> from;  ///< nothing when no layout explains the checkpoint
+    std::optional<Layout> from;  ///< nothing if no layout explains the checkpoint
     Layout to;
-    std::string format;  ///< of a model: whose split of optimizer state is counted (--format); empty: the even one
+    std::string format;  ///< of a model: the format that splits optimizer state (--format); empty: an even split
     Change change;
     std::optional<Survival> survival;  ///< if it was asked for
-    /// Bytes that would come into hosts if blocks filled hosts, where that splits TP groups that are whole now.
+    /// Bytes that hosts would receive if blocks filled hosts; set only if that would split TP groups.
     std::optional<std::uint64_t> crossing_if_split;
-    /// What placing TP groups freely would send, if that was looked for.
+    /// What placing TP groups freely would send, if it was computed.
     std::optional<FreeGroups> free_groups;
-    std::vector<std::string> notes;  ///< what a user should know; those of a checkpoint's conversion aside
+    std::vector<std::string> notes;  ///< notes for the user, except those of a checkpoint's conversion
 };
 
-/// Plans what `options` ask. Throws Error (usage) for an invalid request, Error (no) when no plan can exist.
+/// Makes the plan that `options` ask for. Throws Error (usage) for an invalid request, and Error (no) if no plan
+/// exists.
 PlanReport make_plan_report(const PlanOptions& options);
 
-/// Hosts, and for each file of a checkpoint the numbers of the hosts whose stores have it, ascending.
+/// Hosts, and for each file of a checkpoint the indices of the hosts whose stores have it, ascending.
 struct StoredOnHosts {
     std::span<const Host> hosts;
     std::span<const std::vector<std::uint32_t>> holders;
 };
 
-/// The same for a checkpoint, or for the union of node-local stores. With `opened`, which is the checkpoint that
-/// `options` name, transfers are not ordered. With `stored`, its files are on these hosts.
+/// make_plan_report() for a checkpoint, or for the union of node-local stores. With `opened`, which is the checkpoint
+/// that `options` name, transfers are not ordered in rounds. With `stored`, the files are on its hosts.
 PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened = nullptr,
                            const StoredOnHosts* stored = nullptr);
 
-/// Throws Error (usage) for --objective and --placement that are not possible together or with other options.
+/// Throws Error (usage) if --objective and --placement exclude each other or other options.
 void check_placement_options(const PlanOptions& options);
 
-/// Fills `report` for `model` from one layout to another, with old ranks on `seats`, and new ranks as `placement` says
-/// or where they are placed best.
+/// Fills `report` for the change of `model` from layout `from` to layout `to`. Old ranks are on `seats`. New ranks are
+/// placed as in `placement` or, by default, as `options` ask.
 void plan_model(PlanReport& report, const ModelState& model, const Layout& from, const Layout& to,
                 std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds = true,
                 std::optional<Placement> placement = std::nullopt);
 
-/// Throws Error (usage) if `options`, which name a model, also have what is only for checkpoints, or lack --from.
+/// Throws Error (usage) if `options`, which name a model, also have options for checkpoints only, or lack --from.
 void check_model_request(const PlanOptions& options);
 
-/// Where `options` say that the current state is, or where it is by default.
+/// Where the current state is, from `options` or by default.
 StateIn given_state(const PlanOptions& options);
 
-/// How `options` want the change to be made; may_read is left to the caller.
+/// The options of the change that `options` ask for; the caller sets may_read.
 ChangeOptions change_options(const PlanOptions& options);
 
-/// Where old ranks are. Those that are too many for the hosts need no seats if shared storage has their state, which
-/// `notes` then say.
+/// Where the old ranks are. If they are too many for the hosts, but their state is on shared storage, no rank has a
+/// seat, and a note is added to `notes`.
 std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
                                      std::vector<std::string>& notes);
 
-/// Makes the change of `report`, with what `options` ask beside it. Throws Error (no) when a device cannot hold what
-/// its new rank needs.
+/// Makes the change of `report`, and what `options` ask for in addition. Throws Error (no) if the memory of a device is
+/// too small for its new rank.
 void complete(PlanReport& report, const PlanOptions& options, Parcels parcels, std::vector<Host> hosts,
               std::vector<Seat> seats, ChangeOptions change);
 
@@ -104,8 +105,8 @@ ModelState given_model(const PlanOptions& options);
 /// Writes the plan to `file`, in the format of tpx-plan(5).
 void write_plan(const PlanReport& report, const std::filesystem::path& file);
 
-/// Checks the plan of `options.check`, against the checkpoint if one is given, says what was checked, and throws Error
-/// (exit 3) if it does not hold.
+/// Checks the plan in `options.check`, also against the checkpoint if one is given, and prints what was checked. Throws
+/// Error (exit 3) if the plan does not hold.
 void check_plan(const PlanOptions& options, Output& out);
 
 }  // namespace tpx::cli

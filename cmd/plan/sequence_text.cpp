@@ -10,15 +10,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What one step, all steps together, or the direct change costs.
+// The costs of one step, of all steps together, or of the direct change.
 struct StepCosts {
     std::uint64_t between_hosts = 0;
     std::uint64_t same_host = 0;
     std::uint64_t local = 0;
     double seconds = 0;
-    bool is_time_known = true;  // of what is copied inside hosts, too
+    bool is_time_known = true;  // including the time of copies inside hosts
     bool is_estimate = false;
-    std::optional<std::uint64_t> peak;  // of the device with least memory left, in the step that needs most
+    std::optional<std::uint64_t> peak;  // of the fullest device, in the step that needs the most
 };
 
 StepCosts step_costs(const PlanReport& report) {
@@ -64,7 +64,7 @@ void print_table(const SequenceReport& report, Output& out) {
 
 bool is_pinned(const PlanReport& report) { return report.change.placement.placed_for == PlacedFor::order; }
 
-// What is known about the placements: of each step, then of all together.
+// Prints what is proven about the placements, first for each step, then for all steps together.
 void print_proof(const SequenceReport& report, Output& out) {
     const std::uint64_t bytes = costs_of_all(report).between_hosts;
     if (is_pinned(report.direct)) {
@@ -74,15 +74,15 @@ void print_proof(const SequenceReport& report, Output& out) {
     out.result("\nproof  each step sends the least possible between hosts for blocks of ranks");
     for (std::size_t step = 0; step < report.steps.size(); ++step) {
         if (!report.steps[step].change.placement.is_proven())
-            out.result(", except step {}, for the sake of others", step + 1);
+            out.result(", except step {}, for the benefit of other steps", step + 1);
     }
     if (report.is_least)
         out.result("\n       {} is the least possible for all steps: hosts have equally many devices\n",
                    format_size(bytes));
     else
         out.result(
-            "\n       not proven: whether other placements send less than {} in all steps, as hosts differ; {} if each "
-            "step is placed for itself alone\n",
+            "\n       not proven: hosts differ, so other placements might send less than {} in all steps; {} if each "
+            "step is placed on its own\n",
             format_size(bytes), format_size(report.one_by_one));
     out.result("       no sequence sends less than the direct change, {}\n", format_size(between_hosts(report.direct)));
 }

@@ -9,15 +9,15 @@
 
 namespace tpx::cli {
 
-/// A rank, as its machine knows it.
+/// Where a rank runs, as its machine reports it.
 struct RankPlace {
     std::string host;
     std::string switch_group;  ///< empty: not known
-    int socket = -1;           ///< -1: it may run on several
+    int socket = -1;           ///< -1: the rank may run on several sockets
     std::string gpu;           ///< the PCI address of its GPU; empty: none
 };
 
-/// Where all ranks are. Hosts are in the order of their first ranks.
+/// Where all ranks run. Hosts are in the order of their first ranks.
 struct Places {
     std::vector<RankPlace> ranks;
     std::vector<std::string> hosts;
@@ -25,18 +25,18 @@ struct Places {
     std::vector<int> host_of;                ///< of each rank
 
     std::vector<int> first_ranks() const;
-    /// The first rank of each GPU that ranks have.
+    /// The first rank on each GPU that ranks use.
     std::vector<int> ranks_with_gpus() const;
 };
 
-/// The name of a host as files can say it: what is neither letter, digit, '-', '.' nor '_' becomes '_'.
+/// The name of a host as it is written to files: characters other than letters, digits, '-', '.' and '_' become '_'.
 std::string plain_host_name(std::string name);
 
-/// Puts the places of all ranks together; tabs and line ends in the names of switches become blanks.
+/// Gathers the places of all ranks; tabs and line feeds in names of switches become blanks. Collective.
 Places gather_places(const mpi::Comm& comm, const RankPlace& mine);
 
-/// A pair of ranks of each host: on one socket, or, with `across`, on two; ranks of which the socket is not known count
-/// as on two. Hosts without such a pair have none.
+/// One pair of ranks of each host: on one socket or, with `across`, on two; ranks whose socket is unknown count as
+/// being on two. Omits hosts without such a pair.
 PairRound pairs_inside(const Places& places, bool across);
 
 }  // namespace tpx::cli

@@ -21,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t largest_file = std::uint64_t{2} << 30;
 constexpr int most_visits = 5;
-constexpr double shortest_turn = 0.3;    // seconds of a disk
-constexpr double shortest_round = 0.05;  // seconds of a link
+constexpr double shortest_turn = 0.3;    // seconds per disk
+constexpr double shortest_round = 0.05;  // seconds per link
 
 class Survey {
 public:
@@ -32,9 +32,9 @@ public:
 private:
     struct Step {
         std::string what;
-        double share;  // of the time of a visit
+        double share;  // of the time of a visit, relative to other steps
         std::function<void(double seconds)> measure;
-        bool may_fail = false;  // then it is left out, and a note says why
+        bool may_fail = false;  // after a failure, the step is skipped and a note gives the cause
     };
 
     void add_steps();
@@ -79,7 +79,7 @@ Survey::Survey(const mpi::Comm& comm, const SurveyOptions& options, Output& out)
     if (options.gpus) cuda_ = find_cuda_gpus();
     places_ = gather_places(comm, mine);
     host_ = places_.host_of[comm.rank()];
-    if (!cuda_.gpus.empty()) {  // ranks of a host take its GPUs in turn
+    if (!cuda_.gpus.empty()) {  // GPUs are assigned to the ranks of a host in turn
         const std::vector<int>& ranks = places_.ranks_of[host_];
         const auto place = std::ranges::find(ranks, comm.rank()) - ranks.begin();
         own_gpu_ = static_cast<int>(place % std::ssize(cuda_.gpus));
@@ -88,7 +88,7 @@ Survey::Survey(const mpi::Comm& comm, const SurveyOptions& options, Output& out)
     places_ = gather_places(comm, mine);
 }
 
-// Runs `body` where `chosen`; all ranks wait asleep for those that do, and fail together.
+// Runs `body` on the ranks where `chosen` is true. All ranks sleep until it is done, and fail together.
 void Survey::on_some_ranks(bool chosen, const std::function<void()>& body) {
     std::exception_ptr fault;
     try {
@@ -123,7 +123,7 @@ void Survey::measure_own_disk(double seconds, bool together) {
 }
 
 void Survey::add_disk_steps() {
-    // One host after another, unless they are so many that turns would be too short.
+    // One host after another, unless there are so many hosts that turns would be too short.
     const int hosts = static_cast<int>(places_.hosts.size());
     const double own = hosts > 1 ? 3 : 4;
     const int turns = std::clamp(static_cast<int>(options_.seconds * 0.3 / most_visits / shortest_turn), 1, hosts);
@@ -168,7 +168,7 @@ void Survey::add_steps() {
     const auto inside = [this](const char* what, bool across, std::vector<std::vector<LinkRates>> Visits::*kept) {
         const PairRound pairs = pairs_inside(places_, across);
         std::vector<PairRound> rounds;
-        constexpr std::size_t few = 8;  // more hosts do it at the same time
+        constexpr std::size_t few = 8;  // pairs of more hosts measure at the same time
         if (pairs.size() > few)
             rounds.push_back(pairs);
         else
@@ -206,7 +206,7 @@ void Survey::measure_own_gpus(double seconds) {
     for (int gpu = 0; gpu < gpus; ++gpu) mine.gpus[gpu].peers = peers[gpu];
 }
 
-// Between the first two ranks of each host, where both have a GPU; it may be the same.
+// Measures between the first two ranks of each host, if both have a GPU; they may share one.
 void Survey::measure_own_ipc(double seconds) {
     const std::vector<int>& ranks = places_.ranks_of[host_];
     const bool both = ranks.size() > 1 && !places_.ranks[ranks[0]].gpu.empty() && !places_.ranks[ranks[1]].gpu.empty();
@@ -220,7 +220,7 @@ void Survey::measure_all_nccl() {
     visits_.nccl.push_back(measure_nccl(comm_, places_.ranks_with_gpus(), nccl_pairs(places_).pairs, own_gpu_));
 }
 
-// This host with what is known of it beforehand. GPUs that CUDA cannot use are listed, too.
+// This host with what is known before measuring. If CUDA finds no GPUs, lists the GPUs on the PCI bus.
 HostHardware Survey::start_of_visit() const {
     HostHardware mine;
     mine.name = places_.hosts[host_];
@@ -248,7 +248,7 @@ HostHardware Survey::start_of_visit() const {
     return mine;
 }
 
-// Whether one more visit ends in time, if it takes as long as those before.
+// Whether another visit will end in time if it takes as long as earlier visits.
 bool Survey::another_visit(Clock::time_point start) const {
     const double passed = std::chrono::duration<double>(Clock::now() - start).count();
     const auto done = static_cast<double>(visits_.host.size());
@@ -286,7 +286,7 @@ Hardware Survey::run() {
     return assemble();
 }
 
-// What the first rank of each host knows travels as the file that it would write.
+// The first rank of each host sends its results as the text of a hardware file.
 Hardware Survey::assemble() {
     Hardware own;
     if (is_first()) own.hosts.push_back(combine_host(visits_.host));
@@ -296,10 +296,9 @@ Hardware Survey::assemble() {
         if (!text.empty()) hardware.hosts.push_back(formats::parse_hardware(text, "measured.toml").hosts.front());
     if (comm_.rank() == 0) {
         if (cuda_.gpus.empty() && !topology_.gpus.empty() && options_.gpus)
-            out_.note("GPUs are there, but not measured: {}", cuda_.reason);
+            out_.note("found GPUs, but did not measure them: {}", cuda_.reason);
         for (const HostHardware& host : hardware.hosts)
-            if (!options_.hosts.empty() && host.switch_group.empty())
-                out_.note("{}: no switch is known of it", host.name);
+            if (!options_.hosts.empty() && host.switch_group.empty()) out_.note("{}: its switch is unknown", host.name);
         add_links(hardware, visits_, places_);
         add_nccl(hardware, visits_, places_);
     }

@@ -15,9 +15,9 @@ class Output;
 /// What is measured, and how long it may take.
 struct SurveyOptions {
     std::string folder;   ///< whose disk is measured
-    double seconds = 20;  ///< about
+    double seconds = 20;  ///< approximate duration
     bool memory = true, disk = true, links = true, gpus = true;
-    std::vector<Host> hosts;  ///< the switches that hosts are on; empty: as Slurm says
+    std::vector<Host> hosts;  ///< hosts with their switches; empty: Slurm names the switches
 };
 
 /// Measures the hosts that the ranks are on, their links and their GPUs, in up to five visits at different times.

@@ -8,7 +8,7 @@
 namespace tpx::cli {
 namespace {
 
-// What all visits come to of what `value` says of one.
+// Combines the results of `value` for all visits.
 template <class Visit, class Value>
 Measured over(const std::vector<Visit>& visits, Value&& value) {
     std::vector<Measured> all;
@@ -22,13 +22,13 @@ GpuHardware combine_gpu(const std::vector<HostHardware>& visits, std::size_t gpu
         all.*quantity.value = over(visits, [&](const HostHardware& visit) { return visit.gpus[gpu].*quantity.value; });
     for (std::size_t peer = 0; peer < all.peers.size(); ++peer)
         all.peers[peer] = over(visits, [&](const HostHardware& visit) {
-            const std::vector<Measured>& peers = visit.gpus[gpu].peers;  // none where a later visit failed
+            const std::vector<Measured>& peers = visit.gpus[gpu].peers;  // empty if a later visit failed
             return peer < peers.size() ? peers[peer] : Measured{};
         });
     return all;
 }
 
-// Links by their ends, as all visits show them.
+// Combines all visits of each link; links are identified by their ends.
 std::map<std::pair<int, int>, LinkHardware> combine_links(std::span<const std::vector<LinkRates>> visits) {
     std::map<std::pair<int, int>, std::vector<const LinkRates*>> seen;
     for (const std::vector<LinkRates>& visit : visits)
@@ -40,7 +40,7 @@ std::map<std::pair<int, int>, LinkHardware> combine_links(std::span<const std::v
     return all;
 }
 
-// The rate of each link in its second best visit; of two visits the better.
+// The second-best rate of each link in all visits; the best rate if there are at most two visits.
 std::map<std::pair<int, int>, double> second_best(std::span<const std::vector<LinkRates>> visits) {
     std::map<std::pair<int, int>, std::vector<double>> seen;
     for (const std::vector<LinkRates>& visit : visits)
@@ -77,7 +77,8 @@ void add_links(Hardware& hardware, const Visits& visits, const Places& places) {
     hardware.links.assign(hardware.hosts.size(), std::vector<LinkHardware>(hardware.hosts.size()));
     for (const auto& [ends, link] : combine_links(visits.links))
         hardware.links[places.host_of[ends.first]][places.host_of[ends.second]] = link;
-    // A link may be disturbed most of the time, and one visit may have met a burst: the second best shows the NICs.
+    // Other traffic may slow down a link in most visits, and a burst may speed up one: the second-best rates show what
+    // NICs can do.
     Hardware good = hardware;
     for (const auto& [ends, rate] : second_best(visits.links))
         good.links[places.host_of[ends.first]][places.host_of[ends.second]].rate.median = rate;

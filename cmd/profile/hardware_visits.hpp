@@ -7,27 +7,28 @@
 
 namespace tpx::cli {
 
-/// What visits at different times measured.
+/// The measurements of visits at different times.
 struct Visits {
     std::vector<HostHardware> host;                                     ///< this one; on the first rank of each host
     std::vector<std::vector<LinkRates>> links, same_socket, same_host;  ///< on rank 0
     std::vector<NcclRates> nccl;                                        ///< on rank 0
 };
 
-/// One host as all visits to it show it.
+/// Combines the measurements of all visits to one host.
 HostHardware combine_host(const std::vector<HostHardware>& visits);
 
-/// Adds links between and inside the hosts of `places`, as all visits show them, and the NICs that follow.
+/// Adds the links between and inside the hosts of `places`, combined from all visits, and the NIC rates that follow
+/// from them.
 void add_links(Hardware& hardware, const Visits& visits, const Places& places);
 
-/// The first pair of ranks with GPUs of each class that there is.
+/// The first pair of ranks with GPUs for each class of pairs that occurs.
 struct NcclPairs {
     std::vector<PairClass> kinds;
     std::vector<std::pair<int, int>> pairs;  ///< positions in Places::ranks_with_gpus()
 };
 NcclPairs nccl_pairs(const Places& places);
 
-/// Adds what NCCL reached, as all visits show it.
+/// Adds the rates of NCCL, combined from all visits.
 void add_nccl(Hardware& hardware, const Visits& visits, const Places& places);
 
 }  // namespace tpx::cli

@@ -50,13 +50,13 @@ class Module:
     def __init__(self, schemas):
         self.schemas = schemas
         self.done = {}  # name of a type -> its text
-        self.origin = {}  # name of a type -> the schema that it is of, and the file of that
+        self.origin = {}  # name of a type -> its schema and the file that contains the schema
 
     def name_of_file(self, stem):
         return class_name(re.sub(r"-\d+$", "", stem))
 
     def type_of(self, schema, name, stem):
-        """The type of values of `schema`, a part of the schema `stem`; objects in it get `name`."""
+        """The type of values of `schema`, a part of the schema `stem`; objects in it become the type `name`."""
         if "$ref" in schema:
             file, _, part = schema["$ref"].partition("#")
             if file:
@@ -82,7 +82,7 @@ class Module:
         return f"dict[str, {self.type_of(schema.get('additionalProperties', {}), name, stem)}]"
 
     def union_of(self, schema, name, stem):
-        """One type with the keys of all alternatives; those that not all of them require are optional."""
+        """One type with the keys of all alternatives; keys that not all alternatives require are optional."""
         options = schema["oneOf"]
         keys = {}
         for option in options:
@@ -98,7 +98,7 @@ class Module:
             raise ValueError(f"{stem}.json and {self.origin[name][0]}.json both have a type {name}")
         if name in self.done:
             return name
-        self.done[name] = ""  # keeps its place before those of its parts
+        self.done[name] = ""  # so that this type precedes the types of its parts
         keys = {key: self.type_of(value, name + class_name(key), stem) for key, value in schema["properties"].items()}
         required = {key: kind for key, kind in keys.items() if key in schema["required"]}
         optional = {key: kind for key, kind in keys.items() if key not in required}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every report shares: the data, text made of numbers, and elements. Text of the data reaches the page only as
-// text nodes and attribute values, never as markup.
+// Shared by all reports: the data, numbers as text, and elements. Text from the data becomes text nodes and attribute
+// values only, never markup.
 "use strict";
 
-// A script that fails says so on the page, where people and tests see it.
+// Shows errors of scripts on the page, where people and tests see them.
 addEventListener("error", (event) => {
     document.documentElement.dataset.fault = event.message;
     document.body.prepend(element("p", {class: "fault", role: "alert"}, `This page is faulty: ${event.message}`));
@@ -24,14 +24,14 @@ const sum = (list) => list.reduce((total, value) => total + value, 0);
 const largest = (list) => list.reduce((most, value) => Math.max(most, value), 0);
 const plural = (count, noun) => `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-// Names come from other people's files: what would be invisible, or turn the text around, is shown as an escape.
+// Names come from untrusted files: shows characters that are invisible or change the direction of text as escapes.
 function shown(name) {
     const hidden = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
     if (name === "") return "(no name)";
     return String(name).replace(hidden, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
 }
 
-// `text`, which is shown(), without its middle if it is longer than `length`.
+// `text`, a result of shown(), without its middle if it is longer than `length`.
 function shortened(text, length) {
     const signs = [...text];
     if (signs.length <= length) return text;
@@ -39,7 +39,7 @@ function shortened(text, length) {
     return `${signs.slice(0, head).join("")}…${signs.slice(signs.length - (length - 1 - head)).join("")}`;
 }
 
-// As printf does: toFixed(), but what lies exactly in the middle goes to the even neighbour.
+// Like printf: toFixed(), but ties are rounded to even.
 function fixed(value, decimals) {
     const rounded = value.toFixed(decimals);
     const exact = value.toFixed(60);
@@ -51,7 +51,7 @@ function fixed(value, decimals) {
 
 const decimals = (value) => (value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 
-// The texts that tpx prints for sizes, rates and times, sign for sign.
+// The texts that tpx prints for sizes, rates and times, character for character.
 function sizeText(bytes) {
     if (bytes < 999.5) return `${fixed(bytes, 0)} B`;
     let power = 0;
@@ -103,15 +103,15 @@ const drawn = (tag, attributes, ...children) =>
 const byId = (id) => document.getElementById(id);
 const put = (id, ...children) => byId(id).replaceChildren(fill(document.createDocumentFragment(), {}, children));
 
-// A name of the data, in its own direction of writing.
+// A name from the data, isolated so that it keeps its own text direction.
 const name = (text, length = Infinity) => {
     const whole = shown(text);
     const short = shortened(whole, length);
     return element("bdi", {title: short === whole ? null : whole}, short);
 };
 
-// The number at `pointer` as text. Every number that the data has is shown through here, so that what it is of, and its
-// exact value, can be read off the page again.
+// The number at `pointer` as text. All numbers from the data are shown with this function, so that the pointer and the
+// exact value can be read back from the page.
 function number(pointer, unit = "bytes", tag = element) {
     const value = at(pointer);
     const attributes = {class: "number", "data-at": pointer, "data-value": value, "data-unit": unit};
@@ -124,5 +124,5 @@ const bytes = (pointer) => number(pointer, "bytes");
 const count = (pointer) => number(pointer, "count");
 const seconds = (pointer) => number(pointer, "seconds");
 
-// A number that is made of several of the data's.
+// A number that is computed from several numbers in the data.
 const derived = (value, unit = "bytes") => element("span", {class: "number", "data-value": value}, texts[unit](value));

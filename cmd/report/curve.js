@@ -4,7 +4,7 @@
   const number = (value) => (value === 0 ? "" : Number(value.toPrecision(4)).toString());
   document.getElementById("title").textContent = `${data.model}: throughput over GPUs`;
   document.getElementById("summary").textContent =
-    `The most that ${data.batch} samples a step can reach with at most so many GPUs; dots are plans that use them all.`;
+    `The highest throughput with at most so many GPUs, for ${data.batch} samples per step; dots are plans that use all of them.`;
   const drawing = new DOMParser().parseFromString(data.svg, "image/svg+xml").documentElement;
   document.getElementById("drawing").append(document.importNode(drawing, true));
   for (const point of data.points) {

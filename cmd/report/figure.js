@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures that the pointer and the arrow keys explore, and that follow the width of their place.
+// Figures that users explore with the pointer and the arrow keys, and that adapt to the available width.
 "use strict";
 
-// A picture that screen readers leave out: the figure around it speaks.
+// A picture that screen readers skip; they read the label of the figure around it.
 const pictureOf = (width, height, ...content) =>
     drawn("svg", {viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true"}, content);
 
 const figureOf = (label, ...content) => element("div", {role: "group", "aria-label": label}, content);
 
-// A box beside the pointer, or beside `target` when the keyboard led there; `say` has screen readers read it.
+// A box beside the pointer, or beside the item that was reached by keyboard; say() makes screen readers read it.
 const tip = {
     show(content, x, y) {
         const box = byId("tip");
@@ -26,9 +26,9 @@ const tip = {
     },
 };
 
-// Lets people explore a figure: `find(event)` gives the number of the item under the pointer or undefined, `show(item)`
-// marks it and returns {content, box} (undefined: marks nothing), arrow keys step through `count` items, by `row` items
-// up and down.
+// Lets users explore a figure: `find(event)` returns the index of the item under the pointer or undefined; `show(item)`
+// marks the item and returns {content, box} (undefined: marks nothing); arrow keys step through `count` items, and by
+// `row` items up and down.
 function explore(figure, {count, row = 1, find, show}) {
     let current;
     const leave = () => {
@@ -60,7 +60,7 @@ function explore(figure, {count, row = 1, find, show}) {
     });
 }
 
-// Calls `draw(width)` now, and whenever `box` gets another width.
+// Calls `draw(width)` now, and whenever the width of `box` changes.
 function drawToWidth(box, draw) {
     let width = 0;
     const redraw = () => {
@@ -69,12 +69,12 @@ function drawToWidth(box, draw) {
         width = now;
         box.replaceChildren(draw(width));
     };
-    // Not at once: what is drawn may bring a scroll bar, and with it another width, within the same notification.
+    // Not immediately: drawing can add a scroll bar, which changes the width again within the same notification.
     new ResizeObserver(() => requestAnimationFrame(redraw)).observe(box);
     redraw();
 }
 
-// Where `event` is on `picture`, in the units of its viewBox.
+// The position of `event` on `picture`, in the units of its viewBox.
 function pointIn(picture, event) {
     const box = picture.getBoundingClientRect();
     const scale = picture.viewBox.baseVal.width / box.width;

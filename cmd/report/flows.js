@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes from host to host: ribbons while the hosts are few, then a matrix.
+// Bytes sent from host to host: ribbons for few hosts, otherwise a matrix.
 "use strict";
 
 const flows = data.flows;
@@ -23,7 +23,7 @@ function flowsWords() {
         parts.push(`${plural(sending, "host")} ${verb(sending, "send")} to others, ` +
             `${plural(receiving, "host")} ${verb(receiving, "receive")}`);
     }
-    if (senders.includes(null)) parts.push("what no host holds any more comes from shared storage");
+    if (senders.includes(null)) parts.push("state that no host holds comes from shared storage");
     return `${parts.join("; ")}. A host may send on what it has received. `;
 }
 
@@ -31,10 +31,10 @@ function showFlows() {
     if (flows.length === 0) return byId("flows").remove();
     const few = senders.length <= mostRibbonHosts && receivers.length <= mostRibbonHosts;
     const left = data.flows_left_out ? ["The page has the largest flows; ", count("/flows_left_out/flows"),
-        " smaller ones with ", bytes("/flows_left_out/bytes"), " together are left out."] : null;
+        " smaller ones with ", bytes("/flows_left_out/bytes"), " in total are omitted."] : null;
     put("flows-words", flowsWords(), left);
     put("flows-caption",
-        few ? null : "A row is a sender, a column a receiver; the stronger the colour, the more. ",
+        few ? null : "Rows are senders, columns are receivers; the stronger the color, the more bytes. ",
         element("span", {class: "on-screen"}, "The same flows are listed below, under All numbers."));
     drawToWidth(byId("flows-figure"), few ? ribbons : matrix);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks on hosts: cards while they are few, then squares with numbers, then bare squares.
+// Ranks on hosts: cards for few ranks, squares with numbers for more, and squares without numbers for many.
 "use strict";
 
-// From dark blue to light sand; lightness rises evenly, so that it can be read without seeing hues.
+// From dark blue to light sand; lightness rises evenly, so that the colors can be told apart in grayscale.
 const ramp = ["#3d4a95", "#33659f", "#32819f", "#469b98", "#70b48f", "#a5ca87", "#dddc90"];
 const shades = 28;
 
@@ -20,8 +20,8 @@ const palette = Array.from({length: shades}, (unused, index) => shade(index / (s
 const inkOn = (index) => (index > shades * 0.31 ? "#000000" : "#ffffff");
 const unknown = "var(--kept)";
 
-// Which colour a rank has: where it stands on `axis`, on one scale for both sides, so that equal colours hold equal
-// parts; or how much it holds. -1: not known.
+// The index of a rank's color: its position on `axis`, on one scale for both sides, so that ranks of equal color hold
+// equal parts; or how much it holds. -1: unknown.
 function shadeOf(side, rank, axis) {
     const last = shades - 1;
     if (axis === "held") {
@@ -34,7 +34,8 @@ function shadeOf(side, rank, axis) {
     return Math.min(last, Math.floor(middle * shades));
 }
 
-// A small picture of the model, stages from top to bottom and tensor parts from left to right, with what `rank` holds.
+// A small picture of the model, with stages from top to bottom and tensor parts from left to right, that shows what
+// `rank` holds.
 function glyph(side, rank, fillColour) {
     const {tp, vpp = 1, fsdp = 1} = side.layout;
     const place = side.places[rank];
@@ -75,7 +76,7 @@ function badges(host) {
 
 function cards(side, axis) {
     return element("div", {class: "hosts"}, tilesOf(side).map((tile) => {
-        const title = tile.host < 0 ? "on no host any more" : name(hosts[tile.host].name, 48);
+        const title = tile.host < 0 ? "no longer on a host" : name(hosts[tile.host].name, 48);
         const idle = tile.slots.every(({rank}) => rank === undefined);
         const box = element("section", {class: "host", "data-host": tile.host},
             element("h4", {}, title, badges(tile.host)),
@@ -87,7 +88,7 @@ function cards(side, axis) {
     }));
 }
 
-// How squares are put into tiles and tiles onto the figure.
+// How squares are arranged in tiles, and tiles in the figure.
 function geometry(tiles, width, numbered) {
     const most = largest(tiles.map((tile) => tile.slots.length));
     const [cell, gap, pad, head] = numbered ? [26, 2, 14, 17] : tiles.length > 600 ? [4, 1, 4, 0] : [6, 1, 5, 0];
@@ -116,7 +117,7 @@ function geometry(tiles, width, numbered) {
     };
 }
 
-// One path for each colour, however many squares there are.
+// One path for each color, for any number of squares.
 function squarePaths(side, tiles, plan, axis) {
     const paths = new Map();
     const outline = {idle: "", lost: ""};

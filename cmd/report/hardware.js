@@ -34,10 +34,11 @@ function showHosts() {
         column("write, all hosts", own("disk_write_together/median"))]})));
 }
 
-// Which of the tints a rate has, of 0 to the fastest.
+// The tint of a rate, on a scale from 0 to the fastest rate.
 const levelOf = (rate, most) => Math.min(levels - 1, Math.floor((levels * rate) / most));
 
-// A map of `rate(from, to)` (0: not measured) between `names`; rows send. Many share cells, which show their slowest.
+// A map of `rate(from, to)` (0: not measured) between `names`; rows are senders. If there are many names, several links
+// share a cell, which shows the slowest.
 function heatMap({names, rate, marked, about, label}, width) {
     const size = names.length;
     const left = Math.min(130, Math.max(60, width * 0.16));
@@ -70,7 +71,7 @@ function heatMap({names, rate, marked, about, label}, width) {
             shortened(shown(text), Math.floor(left / 7))));
     const cursor = frameOf(cell + 2, cell + 2, "cursor");
     const picture = pictureOf(width, top + lines * cell + 4, labels,
-        drawn("text", {class: "muted", x: left, y: top - 8}, "to, in the same order"),
+        drawn("text", {class: "muted", x: left, y: top - 8}, "receivers, in the same order"),
         cells.map((each) => square(each, `rate rate${levelOf(each.rate, most)}`)),
         cells.filter((each) => marked(each.from, each.to)).map((each) => square(each, "slow-link")), cursor);
     const figure = figureOf(label, picture);
@@ -90,7 +91,7 @@ function heatMap({names, rate, marked, about, label}, width) {
     });
     const swatches = Array.from({length: levels}, (unused, index) => element("span", {class: `rate-swatch rate${index}`}));
     const legend = element("p", {class: "rates small muted"}, derived(0, "rate"), swatches, derived(most, "rate"),
-        by > 1 ? ` a cell is the slowest of ${by} × ${by}` : null);
+        by > 1 ? ` each cell is the slowest of ${by} × ${by}` : null);
     return element("div", {class: "heat"}, figure, legend);
 }
 
@@ -99,7 +100,7 @@ const lineOf = (...content) => element("div", {}, content);
 function showLinks() {
     if (pairs.length === 0) return;
     byId("links").hidden = false;
-    put("links-words", "Messages between two ranks, by how near they are; a pair counts once in each direction between hosts.");
+    put("links-words", "Messages between two ranks, by how near the ranks are; between hosts, a pair counts once in each direction.");
     const own = (key) => (index) => `/pairs/${index}/${key}`;
     put("pairs", table({caption: "Pairs of ranks", rows: rowsOf(pairs), columns: [
         {title: "pair", cell: (index) => classNames[pairs[index].class]}, column("count", own("count"), counted),
@@ -129,7 +130,7 @@ function showLinks() {
     if (data.slow_links.length > 0)
         put("slow", table({caption: "Links that are slower than both of their ends", rows: rowsOf(data.slow_links), columns: [
             ...ends(data.slow_links), column("rate", (item) => `/slow_links/${item}/rate`),
-            column("its ends can", (item) => `/slow_links/${item}/expected`)]}));
+            column("expected", (item) => `/slow_links/${item}/expected`)]}));
     put("all-links", folded("All links", () => table({caption: "Links", rows: rowsOf(links), columns: [...ends(links),
         column("rate", (item) => `/links/${item}/rate`),
         {title: "spread", numeric: true, value: (item) => links[item].spread, cell: (item) => spreadText(links[item].spread)},

@@ -44,7 +44,7 @@ function showTotals() {
     ]}));
 }
 
-// What the column under the pointer stores of a row.
+// The text about the parts of a row that the column under the pointer stores.
 function aboutCell(row, column) {
     const [, first, again] = row.cells.find(([at]) => at === column) ?? [column, 0, 0];
     const parts = [first > 0 && [derived(first), " stored first"], again > 0 && [derived(again), " stored again"]].filter(Boolean);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hosts send, receive, read, write and copy: rows with bars while they are few, then skylines.
+// What hosts send, receive, read, write and copy: rows with bars for few hosts, otherwise skylines.
 "use strict";
 
 const kinds = [
@@ -18,7 +18,7 @@ const mostLoadRows = 32;
 const hostTitle = (index) => element("span", {}, name(hosts[index].name, 32), badges(index));
 const load = (index, {key}) => bytes(`/hosts/${index}/${key}`);
 
-// A row for each host, a bar for each kind of load; all bars of one colour have one scale.
+// A row for each host, a bar for each kind of load; all bars of the same color have the same scale.
 function loadRows() {
     const most = (colour) => largest(usedKinds.filter((kind) => kind.colour === colour).map((kind) => kind.most));
     const kindColumn = (kind) => {
@@ -30,14 +30,14 @@ function loadRows() {
         };
     };
     return table({
-        caption: "What each host does in all",
+        caption: "Total loads of each host",
         columns: [{title: "host", cell: hostTitle, value: (index) => index}, ...usedKinds.map(kindColumn)],
         rows: hosts.map((host, index) => index),
         part: mostLoadRows,
     });
 }
 
-// The busiest of each `by` hosts.
+// The busiest host of every `by` hosts.
 function busiestOf(values, by) {
     return Array.from({length: Math.ceil(values.length / by)}, (unused, bin) => {
         let best = bin * by;
@@ -52,7 +52,7 @@ function aboutLoads(index) {
     return [line(element("strong", {}, hostTitle(index))), ...lines];
 }
 
-// Many hosts side by side: one narrow column is the busiest of the hosts that it stands for.
+// Many hosts side by side: each narrow column shows the busiest of the hosts that it represents.
 function skyline(kind, width) {
     const by = Math.ceil(hosts.length / width);
     const busiest = busiestOf(kind.values, by);
@@ -101,10 +101,10 @@ function skylines() {
 function showLoads() {
     if (hosts.length < 2 || usedKinds.length === 0) return byId("loads").remove();
     const few = hosts.length <= mostLoadRows;
-    const memory = "This is what hosts do when state goes from memory to memory; " +
-        "through shared storage they read and write instead, as the times below have it. ";
+    const memory = "These are the loads if state goes from memory to memory; " +
+        "through shared storage, hosts read and write instead, as the times below assume. ";
     put("loads-words", data.checkpoint && data.state === "shared" ? memory : null, few ?
-        "Bars of one colour have one scale." :
+        "Bars of the same color have the same scale." :
         "Hosts from left to right, in the order given; the dashed line is the mean. " +
         "The table of hosts is below, under All numbers.");
     put("loads-figure", few ? loadRows() : skylines());

@@ -4,7 +4,8 @@
 
 const tints = 8;
 
-// Sums of flows between runs of `by` hosts, by sender, then receiver: {from, to, bytes, flows}; storage is run -1.
+// Sums of flows between groups of `by` consecutive hosts, by sender, then receiver: {from, to, bytes, flows}; storage is
+// group -1.
 function binned(by) {
     const bins = new Map();
     flows.forEach((flow, index) => {
@@ -25,7 +26,7 @@ function binName(bin, by) {
     return first === last ? hostName(first) : `${hostName(first)} … ${hostName(last)}`;
 }
 
-// Where everything is, in pixels. A row for storage is above the others if it sends.
+// The geometry in pixels. If storage sends, its row is above the others.
 function matrixPlan(width) {
     const [left, top] = [Math.min(110, Math.max(56, width * 0.14)), 26];
     const room = Math.min(width - left - 1, 760);
@@ -37,7 +38,8 @@ function matrixPlan(width) {
         corner: (bin) => [left + bin.to * cell, top + (bin.from - first) * cell]};
 }
 
-// One path for each tint; a tint grows with the square root of the bytes, so that small flows are seen beside large.
+// One path for each tint; tints depend on the square root of the bytes, so that small flows are visible beside large
+// ones.
 function matrixPaths(bins, {cell, corner}) {
     const most = largest(bins.map((bin) => bin.bytes));
     const inset = cell >= 6 ? 0.5 : 0;
@@ -101,6 +103,6 @@ function matrix(width) {
     const figure = figureOf(`Matrix of ${plural(bins.length, "flow")}: senders from top to bottom, ` +
         "receivers from left to right. The arrow keys go from flow to flow.", picture);
     exploreMatrix(figure, picture, cursor, bins, plan);
-    legend.append(plan.by > 1 ? ` a cell of ${plan.by} × ${plan.by} hosts` : " a flow");
+    legend.append(plan.by > 1 ? ` per cell of ${plan.by} × ${plan.by} hosts` : " per flow");
     return element("div", {}, figure, legend);
 }

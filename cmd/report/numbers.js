@@ -4,7 +4,7 @@
 
 const hostCell = (index) => (index === null ? "shared storage" : name(hosts[index].name, 48));
 
-// A column of the numbers at `pointer(row)`, which sorts by `value(row)`.
+// A column of the numbers at `pointer(row)`, sorted by `value(row)`.
 const numberColumn = (title, pointer, value, unit = "bytes") =>
     ({title, numeric: true, cell: (row) => number(pointer(row), unit), value});
 
@@ -48,7 +48,7 @@ function hostTable() {
 
 function flowTable() {
     return table({
-        caption: "Flows: all transfers from one host to another together",
+        caption: "Flows: the sum of all transfers from one host to another",
         rows: flows.map((flow, index) => index),
         columns: [
             {title: "from", cell: (index) => hostCell(flows[index].from), value: (index) => flows[index].from ?? -1},

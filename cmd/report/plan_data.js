@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan as the figures need it: who stands where on the axes of a layout, and on which host.
+// The plan as the figures need it: the position of each rank on the axes of a layout, and its host.
 "use strict";
 
 const axes = {
@@ -15,7 +15,7 @@ function orderOf(layout) {
     return text.split("-");
 }
 
-// The digits of `rank` on a grid whose axes have `sizes`, the first of `order` fastest.
+// The coordinates of `rank` on a grid whose axes have `sizes`; the first axis of `order` changes fastest.
 function digits(rank, order, sizes) {
     const place = {};
     for (const axis of order) {
@@ -25,7 +25,7 @@ function digits(rank, order, sizes) {
     return place;
 }
 
-// Where `rank` stands on each axis. Experts have a grid of their own over the same ranks, see tpx-layout(5).
+// The position of `rank` on each axis. Experts have their own grid over the same ranks; see tpx-layout(5).
 function placeOf(layout, rank) {
     const {tp, pp, dp, cp, ep, etp} = layout;
     const order = orderOf(layout);
@@ -35,7 +35,7 @@ function placeOf(layout, rank) {
     return place;
 }
 
-// Which part of all layers each stage has, as [begin, end] from 0 to 1, as far as the layout tells.
+// The part of all layers that each stage has, as [begin, end] from 0 to 1; equal parts unless the layout lists stages.
 function stageSpans({text, pp, vpp}) {
     const listed = /stages=\[([0-9,]+)\]/.exec(text)?.[1].split(",").map(Number);
     const layers = listed && vpp === 1 ? listed : Array(pp).fill(1);
@@ -44,11 +44,11 @@ function stageSpans({text, pp, vpp}) {
     return layers.map((count) => [begin / all, (begin += count) / all]);
 }
 
-// One side of the change: `seats` are [host, device] or null; ranks have no places where no layout explains them.
+// One side of the change: `seats` are [host, device] or null; `places` is null if no layout explains the ranks.
 function makeSide(key, title, layout) {
     const seats = data[`${key}_ranks`];
     const side = {key, title, layout, seats, held: data[`${key}_bytes`], count: seats.length};
-    // Where hosts' stores hold the state, whatever ranks wrote it, each host counts as one old rank.
+    // If the state is in the stores of hosts, each host counts as one old rank, whatever ranks wrote the state.
     side.stores = key === "old" && data.state === "stores" && seats.length === data.hosts.length &&
         seats.every((seat, index) => seat === null || (seat[0] === index && seat[1] === null));
     side.noun = side.stores ? "store" : "rank";
@@ -63,8 +63,8 @@ const sides = [makeSide("old", "Before", data.from.layout), makeSide("new", "Aft
 const largestRank = Math.max(...sides.map((side) => side.count));
 const hostName = (host) => (host === null ? "shared storage" : shown(hosts[host].name));
 
-// The devices of each host with the ranks on them, in the order of the hosts: {host, slots: [{device, rank}]}, where a
-// device without a rank has none, and ranks in a host's store have no device. What is on no host is on host -1.
+// The devices of each host with the ranks on them, in the order of the hosts: {host, slots: [{device, rank}]}. A device
+// without a rank has `rank` undefined; ranks in the store of a host have `device` null. Ranks on no host are on host -1.
 function tilesOf(side) {
     const tiles = hosts.map((host, index) => ({host: index, slots: [], stored: []}));
     const nowhere = {host: -1, slots: [], stored: []};
@@ -90,10 +90,10 @@ function placeText(side, rank) {
         .join("  ");
 }
 
-// What people read of a rank when they point at it.
+// The text about a rank under the pointer.
 function aboutRank(side, {rank, device}, host) {
     const part = device === null ? "in its store" : `device ${device}`;
-    const where = host < 0 ? "on no host any more" : `${hostName(host)}, ${part}`;
+    const where = host < 0 ? "no longer on a host" : `${hostName(host)}, ${part}`;
     if (rank === undefined) return [line(element("strong", {}, `${side.title}: no rank`)), line(where)];
     return [
         line(element("strong", {}, `${side.title}: ${side.noun} ${rank}`)),
@@ -107,7 +107,7 @@ function aboutRank(side, {rank, device}, host) {
 
 const line = (...content) => element("div", {}, content);
 
-// Figures that mark a host tell each other which.
+// Lets all figures mark the same host.
 const marked = {
     listeners: new Map(),
     host: undefined,

@@ -2,7 +2,7 @@
 // What the plan's certificate claims, in words.
 "use strict";
 
-// `holds`: true, false, or null for what was given and not compared.
+// `holds`: true, false, or null for a property that was given and not compared.
 function claim(holds, title, ...words) {
     const kind = holds === null ? "given" : holds ? "holds" : "open";
     return element("li", {class: kind}, element("h3", {}, title), element("p", {}, words));
@@ -15,10 +15,10 @@ function coverageClaim({covered}) {
 }
 
 function movementClaim({minimal, placement}) {
-    const compared = placement === "groups" ? "wherever whole TP groups are" : "with ranks where they are";
+    const compared = placement === "groups" ? "wherever whole TP groups are placed" : "with ranks where they are";
     return claim(minimal, minimal ? "Least movement" : "More than the bound",
         bytes("/certificate/between_hosts"), ` come into hosts from elsewhere; ${compared}, at least `,
-        bytes("/certificate/between_hosts_bound"), " must: what hosts need and do not hold.");
+        bytes("/certificate/between_hosts_bound"), " must, because hosts need them and do not hold them.");
 }
 
 const GIVEN_PLACEMENTS = {
@@ -30,7 +30,7 @@ const GIVEN_PLACEMENTS = {
 function timeClaim({minimal}) {
     return claim(minimal ? true : null, "Fast placement", "The change takes ", seconds("/certificate/by_time/seconds"),
         " instead of ", seconds("/certificate/by_time/seconds_of_fewest_bytes"), " with the fewest bytes; ",
-        minimal ? "no placement of blocks is faster." : "none of blocks is faster than ",
+        minimal ? "no placement of blocks is faster." : "no placement of blocks takes less than ",
         minimal ? "" : [seconds("/certificate/by_time/seconds_bound"), "."]);
 }
 
@@ -50,13 +50,13 @@ function sendingClaim({sending}) {
     const named = sending.hosts.slice(0, 6).map((host, index) => [index > 0 ? ", " : "", name(host, 32)]);
     return claim(true, "Balanced senders", bytes("/certificate/sending/bytes"), " can come only from ", named,
         length > 6 ? ` and ${countText(length - 6)} more` : "", `, which takes ${length > 1 ? "them" : "it"} at least `,
-        seconds("/certificate/sending/seconds"), ". No choice of senders is done sooner.");
+        seconds("/certificate/sending/seconds"), ". No choice of senders takes less time.");
 }
 
 function showClaims() {
     const claims = [coverageClaim, movementClaim, placementClaim, sendingClaim].map((make) => make(data.certificate));
     const words = element("p", {class: "muted small"}, element("code", {}, "tpx plan --check"),
-        " proves a plan file anew, with code that shares nothing with the planner; ",
-        "tpx-plan(5) says what is compared and assumed.");
+        " proves a plan file again, with code that shares nothing with the planner; ",
+        "tpx-plan(5) describes what is compared and assumed.");
     put("claims", claims, element("li", {class: "aside"}, words));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both sides of the change beside each other, and the choice of what their colours mean.
+// Both sides of the change, and the choice of what their colors mean.
 "use strict";
 
-// The axes that ranks can be coloured by, the most telling first.
+// The axes by which ranks can be colored, the most informative first.
 function colourings() {
     const longer = Object.keys(axes).filter((axis) => sides.some((side) => side.places && side.layout[axis] > 1));
     return [...longer, "held"];
@@ -32,14 +32,14 @@ function ranksWords() {
     const [old] = sides;
     const words = [];
     if (sides.every((side) => side.fitting))
-        words.push("A rank has the colour of its place in the layout, on one scale for both sides:",
-            "where a host keeps its colours, it keeps its state.");
+        words.push("The color of a rank is its place in the layout, on one scale for both sides:",
+            "a host that keeps its colors keeps its state.");
     else if (old.stores)
-        words.push("The state is in the stores of hosts; new ranks have the colour of their place in the layout.");
+        words.push("The state is in the stores of hosts; the color of a new rank is its place in the layout.");
     else
-        words.push("No layout says what the old ranks hold, so that they have no colour;",
-            "new ranks have that of their place.");
-    if (old.seats.includes(null)) words.push(`Old ${old.noun}s that are on no host any more stand last.`);
+        words.push("The layout of the old ranks is unknown, so they have no color;",
+            "the color of a new rank is its place in the layout.");
+    if (old.seats.includes(null)) words.push(`Old ${old.noun}s that are no longer on a host come last.`);
     return words.join(" ");
 }
 
@@ -49,7 +49,7 @@ function showRanks() {
     const chooser = {id: "colour-by", class: "on-screen", onchange: (event) => drawSides(event.target.value)};
     put("ranks-words", ranksWords());
     put("scale",
-        element("label", {for: "colour-by", class: "on-screen"}, "Colour by"),
+        element("label", {for: "colour-by", class: "on-screen"}, "Color by"),
         element("select", chooser, options),
         element("span", {id: "scale-ends", class: "scale-ends"}));
     put("sides", sides.map(({title, count, noun, layout}) => {

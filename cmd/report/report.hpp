@@ -7,8 +7,8 @@
 
 namespace tpx::cli {
 
-/// A page for browsers that needs no other file: grids, flows, loads and proofs of `plan`, which is what tpx plan
-/// --json prints. Of more than 50,000 flows the page has the largest.
+/// An HTML page that needs no other file: grids, flows, loads and proofs of `plan`, which is what tpx plan --json
+/// prints. The page contains at most the 50,000 largest flows.
 std::string html_report(const nlohmann::ordered_json& plan);
 
 }  // namespace tpx::cli

@@ -31,7 +31,7 @@ function ribbonPath(left, right, y, to, thickness) {
         `C${middle} ${to + thickness} ${middle} ${y + thickness} ${left} ${y + thickness}z`;
 }
 
-// One path for each flow of `order`, which are numbers of flows.
+// One path for each flow in `order`, a list of indices of flows.
 function ribbonPaths(order, from, to, left, right, scale) {
     const nodeOf = (nodes) => new Map(nodes.map((node) => [node.host, node]));
     const [sources, targets] = [nodeOf(from), nodeOf(to)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What came of a trace under each policy.
+// The results of a trace under each policy.
 "use strict";
 
 const {policies} = data;
@@ -36,7 +36,7 @@ function showPolicies() {
 
 const frame = {left: 48, right: 12, top: 10, bottom: 44};
 
-// Marks of time below a chart.
+// The time axis below a chart.
 function timeAxis(width, height, place, marks, title) {
     const middle = (frame.left + width - frame.right) / 2;
     return [drawn("text", {x: middle, y: height - 8, "text-anchor": "middle"}, title), marks.map((value) => [
@@ -63,7 +63,7 @@ function drawTimes(width) {
     const steps = [1, 10, 60, 600, 3600, 36000, 360000, 3600000].filter((value) => x(value) >= frame.left && x(value) <= width - 30);
     const marks = width < 500 ? steps.filter((value, index) => index % 2 === 0) : steps;
     const curves = policies.map(({distribution}, index) => {
-        // A step at each time, as high as the share of jobs that take exactly as long.
+        // A step at each time, as high as the share of jobs that take exactly that long.
         const points = distribution.flatMap((value, rank) => [rank, rank + 1].map((step) =>
             `${x(value).toFixed(1)},${y(step / distribution.length).toFixed(1)}`));
         return drawn("polyline", {class: "curve", style: style(index), points: points.join(" ")});
@@ -82,7 +82,7 @@ function showTimes() {
             drawn("line", {x1: 0, x2: 28, y1: 4, y2: 4, class: "curve", style: style(index)})), name(policy.policy)));
     put("times", figureOf("Share of jobs done within a time", box), element("ul", {class: "key"}, key));
     drawToWidth(box, drawTimes);
-    put("times-caption", "The scale of time is logarithmic; jobs of less than a second count as one.");
+    put("times-caption", "The time scale is logarithmic; jobs shorter than one second count as one second.");
 }
 
 const span = data.end - data.begin;
@@ -123,7 +123,7 @@ function showUsage() {
     }));
 }
 
-// Each slice of each host with the lanes, one a GPU, that it is drawn in: a job keeps its lanes where it can.
+// The slices of each host with the lanes, one per GPU, in which they are drawn. A job keeps its lanes if possible.
 function lanesOf(policy) {
     const hosts = data.places.map(([, gpus]) => Array.from({length: gpus}, () => ({until: -Infinity, job: -1})));
     const boxes = [];
@@ -161,7 +161,7 @@ function drawHosts(policy, width) {
         y: tops[host] + index * lane, height: lanes * lane - (lane > 3 ? 1 : 0),
         style: `fill:${colourOf(job)};opacity:${training ? 1 : 0.4}`,
     }, drawn("title", {}, shown(data.names[job]))));
-    // The name of a job where it fits.
+    // The name of a job, if it fits.
     const titles = boxes.filter(({begin, end, job, lanes}) =>
         lanes * lane >= 12 && x(end) - x(begin) > 7 * shown(data.names[job]).length + 6)
         .map(({begin, job, host, index, lanes}) => drawn("text", {class: "job", x: x(begin) + 3,
@@ -175,8 +175,8 @@ function drawHosts(policy, width) {
 function showHosts() {
     const seen = policies.filter(({slices}) => slices.length > 0);
     const hidden = policies.length - seen.length;
-    put("hosts-words", seen.length > 0 ? "A lane for each GPU, a color for each job, paler while it does not train. " : "",
-        hidden > 0 ? `${hidden} of ${policies.length} policies made more slices than can be seen here; --timeline writes all.` : "");
+    put("hosts-words", seen.length > 0 ? "A lane for each GPU, and a color for each job, which is paler while the job does not train. " : "",
+        hidden > 0 ? `${hidden} of ${policies.length} policies have more slices than can be shown here; --timeline writes all.` : "");
     put("hosts", seen.map((policy) => {
         const box = element("div");
         queueMicrotask(() => drawToWidth(box, (width) => drawHosts(policy, width)));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The head of the page: what changes, what must cross, and how far all bytes travel.
+// The head of the page: what changes, how many bytes must cross between hosts, and how far all bytes travel.
 "use strict";
 
 const travels = [
-    {key: "kept", title: "kept", words: "stay on their device as they are"},
-    {key: "local", title: "local", words: "stay on their device, cut anew"},
+    {key: "kept", title: "kept", words: "stay on their device unchanged"},
+    {key: "local", title: "local", words: "stay on their device, resharded"},
     {key: "same_host", title: "same host", words: "go to another device of the host"},
     {key: "other_host", title: "other host", words: "cross from host to host"},
     {key: "storage", title: "storage", words: "come from shared storage"},
@@ -19,7 +19,7 @@ const degrees = {
     cp: "context parts",
     ep: "expert blocks",
     etp: "parts of an expert",
-    vpp: "chunks a stage",
+    vpp: "chunks per stage",
 };
 
 function showHead() {
@@ -33,14 +33,14 @@ function showHead() {
     byId("path").hidden = false;
 }
 
-// The degrees that are worth a line: those that are more than 1 before or after.
+// The degrees to show: those that are more than 1 before or after.
 function usedDegrees() {
     const layouts = sides.map((side) => side.layout).filter((layout) => layout !== null);
     const plain = layouts.every((layout) => layout.ep === 1 || layout.etp === layout.tp);
     return Object.keys(degrees).filter((key) => layouts.some((layout) => layout[key] > 1) && !(key === "etp" && plain));
 }
 
-// Degrees of both layouts, those that differ emphasised.
+// The degrees of both layouts; those that differ are emphasized.
 function showDegrees() {
     const ends = ["from", "to"];
     const [from, to] = ends.map((end) => data[end].layout);
@@ -72,12 +72,12 @@ function showVerdict() {
     } else {
         const way = total.other_host > 0 ? " cross between hosts" : " come from shared storage";
         const least = {optimal: ", the least possible", groups: ", the least for whole TP groups"}[certificate.placement]
-            ?? ", the least for ranks where they are";
+            ?? ", the least for this placement";
         put("verdict", bytes("/certificate/between_hosts"), way, certificate.minimal ? least : null);
     }
-    const kept = total.kept === total.needed ? ["all of it is"] : [bytes("/total/kept"), " are"];
+    const kept = total.kept === total.needed ? ["all of them are"] : [bytes("/total/kept"), " are"];
     const needed = bytes("/total/needed");
-    put("elsewhere", "of ", needed, " that the new ranks need; ", kept, " where they are needed already.");
+    put("elsewhere", "of ", needed, " that the new ranks need; ", kept, " already where they are needed.");
     const facts = [
         [data.estimate ? "takes about" : "takes at least", seconds("/seconds")],
         data.seconds > 0 && ["bound by", data.binding],

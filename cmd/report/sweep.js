@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What came of a trace for each value of an option.
+// The results of a trace for each value of an option.
 "use strict";
 
 const {points} = data;
@@ -12,14 +12,14 @@ const shareNumber = (pointer) =>
     element("span", {class: "number", "data-at": pointer, "data-value": at(pointer), "data-unit": "share"}, share(at(pointer)));
 
 const measures = [
-    {key: "mean_jct", title: "Mean time of a job", text: timeText},
-    {key: "p99_jct", title: "Time below which 99 % of the jobs are", text: timeText},
+    {key: "mean_jct", title: "Mean job time", text: timeText},
+    {key: "p99_jct", title: "99th percentile of job times", text: timeText},
     {key: "makespan", title: "Makespan", text: timeText},
     {key: "trained", title: "GPUs that train", text: share},
 ];
 const frame = {left: 84, right: 24, top: 12, bottom: 28};
 
-// One line for each policy over the values, which stand at equal distances.
+// One line for each policy over the values, which are evenly spaced.
 function drawCurves({key, text}, width) {
     const height = 220;
     const most = Math.max(1e-9, largest(points.flatMap(({policies}) => policies.map((policy) => policy[key]))));
@@ -68,7 +68,7 @@ function showNumbers() {
 
 put("name", name(data.trace));
 put("words", `${plural(points.length, "value")} of ${shown(data.key)}`);
-put("curves-words", `Below each picture are the values of ${shown(data.key)}, at equal distances.`);
+put("curves-words", `Below each picture are the values of ${shown(data.key)}, evenly spaced.`);
 showCurves();
 showNumbers();
 queueMicrotask(() => queueMicrotask(() => { document.documentElement.dataset.ready = "true"; }));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables: sorted by a click on a head, long ones shown in parts.
+// Tables: a click on a column head sorts them; long tables are shown in parts.
 "use strict";
 
 const rowHead = (...content) => element("th", {scope: "row"}, content);
 const columnHead = (content, numeric) => element("th", {scope: "col", class: numeric && "numeric"}, content);
 const numeric = (...content) => element("td", {class: "numeric"}, content);
 
-// A table of `rows`. A column has a `title`, `cell(row)` that makes the content, and `value(row)` by which it is
-// sorted, if it can be; the first column heads the rows. Columns of numbers are `numeric`.
+// A table of `rows`. A column has a `title`, `cell(row)`, which makes the content, and, if it can be sorted,
+// `value(row)`, by which it is sorted. Cells of the first column are row heads. Columns of numbers are `numeric`.
 function table({caption, columns, rows, part = 100}) {
     let order = rows;
     let limit = part;
@@ -59,7 +59,7 @@ function table({caption, columns, rows, part = 100}) {
     return element("div", {class: "table"}, scroll, controls);
 }
 
-// A folded table, which is made when it is opened first.
+// A folded table, which is made when it is first opened.
 function folded(title, make) {
     const details = element("details", {}, element("summary", {}, title));
     details.addEventListener("toggle", () => {
@@ -68,12 +68,12 @@ function folded(title, make) {
     return details;
 }
 
-// A bar of `part` / `whole` of its place; it only repeats what the text beside it says.
+// A bar that fills `part` / `whole` of its space. Screen readers skip it, because the text beside it has the same number.
 function bar(part, whole, kind) {
     const inner = element("span", {class: `bar-fill ${kind}`});
     inner.style.width = `${(100 * part) / whole}%`;
     return element("span", {class: "bar", "aria-hidden": "true"}, part > 0 ? inner : null);
 }
 
-// A bar, and the number that it stands for.
+// A bar, and the number that it represents.
 const barCell = (made, number) => element("div", {class: "load"}, made, number);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The least time that each resource takes.
+// The minimum time that each resource takes.
 "use strict";
 
 const resourceColours = {
@@ -37,9 +37,9 @@ function showTime() {
             [number(`/resources/${index}/rate`, "rate"), resources[index].assumed ? " *" : null]},
         {title: "host", cell: (index) => host(resources[index])},
     ];
-    const words = "* assumed, since nobody gave this rate; a file for --hosts can.";
+    const words = "* assumed, because the rate is unknown; the file of --hosts can contain it.";
     const assumed = element("p", {class: "small muted"}, words);
     put("time-figure",
-        table({caption: "Least time by resource", columns, rows: counted}),
+        table({caption: "Minimum time by resource", columns, rows: counted}),
         counted.some((index) => resources[index].assumed) ? assumed : null);
 }

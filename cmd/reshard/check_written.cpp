@@ -23,14 +23,14 @@
 namespace tpx::cli {
 namespace {
 
-/// Bytes of a new file that are no tensor's.
+/// A run of bytes of a new file that belongs to no tensor.
 struct CheckRun {
     const std::filesystem::path& file;
     std::uint64_t offset;
     std::uint64_t length;
 };
 
-/// Throws Error when `run` does not hold what `expected(begin, bytes)` gives piece by piece.
+/// Throws Error unless `run` contains the bytes that `expected(begin, size)` returns chunk by chunk.
 template <class Expected>
 void check_run(const CheckRun& run, Expected&& expected) {
     constexpr std::uint64_t chunk = std::uint64_t{1} << 20;
@@ -41,12 +41,12 @@ void check_run(const CheckRun& run, Expected&& expected) {
         const std::string wanted = expected(done, found.size());
         if (found == wanted) continue;
         const auto at = std::ranges::mismatch(found, wanted).in1 - found.begin();
-        throw failure("{}: byte {} read back is not the one that was written", run.file.string(),
+        throw failure("{}: byte {} read back differs from the byte that was written", run.file.string(),
                       run.offset + done + static_cast<std::uint64_t>(at));
     }
 }
 
-/// Bytes of a file that do not come from the draft's own.
+/// A range of bytes of a file that are written later than the draft's fixed bytes.
 struct Late {
     std::uint32_t file = 0;
     std::uint64_t begin = 0;
@@ -55,8 +55,8 @@ struct Late {
     friend auto operator<=>(const Late&, const Late&) = default;
 };
 
-/// The bytes of a draft's files that payloads and copies fill, and CRC-32s, joined where they touch. Payloads are
-/// compared as tensors, copies with their sources, CRC-32s where archives are opened.
+/// The bytes of a draft's files that payloads, copies and CRC-32s fill; ranges that touch are joined. They are checked
+/// elsewhere: payloads as tensors, copies against their sources, CRC-32s when archives are opened.
 std::vector<Late> late_bytes(const Draft& draft) {
     std::vector<Late> all;
     for (const Draft::CrcSlot& slot : draft.crc_slots) all.push_back({slot.file, slot.offset, slot.offset + 4});
@@ -80,8 +80,9 @@ std::vector<Late> late_bytes(const Draft& draft) {
     return joined;
 }
 
-/// The bytes that a draft knows of its files, by file and offset: later ones, such as CRC-32s, may lie within others.
-std::vector<Draft::Fixed> composed(const Draft& draft) {
+/// The fixed bytes of a draft's files, by file and offset. Entries that lie within earlier ones, such as CRC-32s,
+/// replace their bytes.
+std::vector<Draft::Fixed> merged_fixed(const Draft& draft) {
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::string> runs;
     for (const Draft::Fixed& fixed : draft.fixed) {
         auto around = runs.upper_bound({fixed.file, fixed.offset});
@@ -99,7 +100,7 @@ std::vector<Draft::Fixed> composed(const Draft& draft) {
     return all;
 }
 
-/// The bytes of `fixed`, and those of the file where they came later.
+/// The bytes of `fixed`, with those that are written later replaced by the bytes of the file.
 std::string with_late(const Draft::Fixed& fixed, std::span<const Late> late, const std::filesystem::path& path) {
     std::string bytes = fixed.bytes;
     const std::uint64_t end = fixed.offset + bytes.size();
@@ -121,7 +122,7 @@ std::uint64_t check_metadata(const mpi::Comm& comm, const Draft& draft, std::spa
     std::size_t number = 0;
     const auto is_mine = [&] { return number++ % static_cast<std::size_t>(comm.size()) == std::size_t(comm.rank()); };
     const std::vector<Late> late = late_bytes(draft);
-    for (const Draft::Fixed& fixed : composed(draft)) {
+    for (const Draft::Fixed& fixed : merged_fixed(draft)) {
         bytes += fixed.bytes.size();
         if (!is_mine()) continue;
         const CheckRun run{files[fixed.file].path, fixed.offset, fixed.bytes.size()};
@@ -169,7 +170,7 @@ std::vector<Digest> wanted_digests(const mpi::Comm& comm, const ReshardJob& job,
 Verified check_written(const mpi::Comm& comm, const formats::Conversion& conversion, std::span<const Digest> wanted,
                        std::span<const SourceFile> files, const ExecOptions& exec) {
     Verified verified;
-    mpi::barrier(comm);  // all is written
+    mpi::barrier(comm);  // all ranks have written
     std::vector<std::uint64_t> kept{0};
     mpi::all_or_none(comm, [&] {
         for (const SourceFile& file : files) kept[0] += drop_cached(file.path) ? 0 : 1;
@@ -191,7 +192,7 @@ Verified check_written(const mpi::Comm& comm, const formats::Conversion& convers
 
 namespace {
 
-/// The values of `checkpoint`, all of which must be readable: what was not read was not compared.
+/// The values of `checkpoint`. Throws Error if one cannot be read, because it would not be compared.
 std::vector<formats::TrainingValue> all_values(const formats::Checkpoint& checkpoint) {
     formats::TrainingValues found = formats::training_values(checkpoint);
     if (!found.unread.empty())

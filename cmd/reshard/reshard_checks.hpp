@@ -10,23 +10,23 @@
 
 #include <filesystem>
 
-// What tpx reshard compares before and after the bytes have moved.
+// The checks of tpx reshard before and after it moves bytes.
 namespace tpx::cli {
 
-/// The CRC-32s of the source's archives must hold; read before anything is written, and only when asked for, as it
-/// takes another pass over the files.
+/// Throws an mpi::AgreedError if a CRC-32 in the source's archives does not match. Runs before anything is written, and
+/// only if requested, because it reads the files once more. Collective.
 void check_archives(const mpi::Comm& comm, const ReshardOptions& options, const ExecOptions& exec);
 
-/// Reads the digests that were recorded for the source, before `record` of what is read is sealed: all ranks must have
-/// the same ones, and they must not change.
+/// Reads the digests that were recorded for the source. To be called before the ReadRecord is sealed: the digests must
+/// be the same on all ranks, and must not change.
 void read_recorded(const ReshardOptions& options, ReshardJob& job);
 
 /// Checks that the source still matches the digests that were recorded for it, so that damage is not carried over.
-/// `read` contains the bytes of the source that were read so far; only the others are read now, and more if something
+/// `read` contains the digests of the bytes that were read so far; only other bytes are read now, and more if something
 /// differs.
 void check_record(const mpi::Comm& comm, ReshardJob& job, ReadDigests& read, const ExecOptions& exec);
 
-/// Opens the source and what was written anew, and compares the values beside their tensors.
+/// Opens the source and the output again, and compares their non-tensor values.
 void check_written_values(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
                           const std::filesystem::path& directory, Verified& verified);
 

@@ -41,7 +41,7 @@ void add_reshard_output(Command& command, ReshardOptions& options) {
         .details("By default, a checkpoint with missing parts is rejected and the parts are listed.");
     command.flag("--force", &options.force, "Replace OUT if it is a checkpoint or an empty folder");
     command.flag("--restart", &options.restart, "Remove unfinished outputs of earlier runs instead of continuing")
-        .details("A run that still goes on is never disturbed: tpx then ends with an error.");
+        .details("If another run is still writing OUT, tpx ends with an error and does not disturb it.");
     command.flag("--clean", &options.clean, "Remove unfinished outputs of OUT, list them, and write nothing");
 }
 
@@ -68,9 +68,8 @@ void add_reshard(Cli& cli) {
         .details(
             "Before the conversion, CKPT is read once more to check the CRC-32 that PyTorch and Megatron store per "
             "tensor, if there are any. Afterwards, OUT is synchronized, dropped from the page cache and read back. Its "
-            "tensors must have the digests that were computed in memory when they were moved, after they were "
-            "converted "
-            "to another dtype; its headers, configuration and copied files must contain the bytes that were written; "
+            "tensors must have the digests that were computed in memory when they were moved, after any conversion to "
+            "another dtype; its headers, configuration and copied files must contain the bytes that were written; "
             "its non-tensor values, such as arguments, steps and RNG states, must equal those of CKPT as far as OUT "
             "stores them. Tensors of which CKPT contains copies, and all tensors if the run continues an earlier one, "
             "are read from CKPT again; the copies must be equal. The output, or the key verified with --json, reports "
@@ -79,14 +78,14 @@ void add_reshard(Cli& cli) {
     command.option("--hold", &options->hold, "SECONDS", "Also hold OUT in memory for SECONDS; see tpx-hold(1)")
         .details(
             "When OUT is complete, tpx hold reads it and keeps the state of each rank in memory, as tpx-hold(1) "
-            "describes; SECONDS may be none. On several hosts, process K of the job must run on the host of rank K of "
-            "the new layout.");
+            "describes; with none, until it is taken or released. On several hosts, process K of the job must run on "
+            "the host of rank K of the new layout.");
     command.option("--hold-name", &options->hold_name, "NAME", "With --hold: the name of the held state")
         .standard("the last part of OUT");
     command.option("--hold-device", &options->hold_device, "D", "With --hold: memory in which the tensors are held")
         .choices({"auto", "cuda", "host"})
         .standard("host")
-        .details("As --device of tpx hold.");
+        .details("See --device in tpx-hold(1).");
     command.flag("--stages", &options->stages, "Print the time of each stage: read, copy, write and others")
         .details(
             "Times are means over the threads. With --hardware, the table contains the lower bounds of reading and "

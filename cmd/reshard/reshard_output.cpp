@@ -13,7 +13,7 @@
 namespace tpx::cli {
 namespace {
 
-/// What a user can continue after a run that ended with `exit`; empty if nothing.
+/// A message about what a user can continue after a run that ended with `exit`; empty if nothing.
 std::string kept_after(const PartialDirectory& partial, Exit exit) {
     const bool is_stop = exit == Exit::resumable || exit == Exit::interrupted;
     if (!is_stop && partial.attempt() == 0) return {};
@@ -61,7 +61,6 @@ void leave_or_discard(const mpi::Comm& comm, PartialDirectory& partial, const mp
                                  partial.path().string(), fault}};
 }
 
-/// Removes what runs that have ended left of the output, and prints it.
 void clean(const std::string& output, Output& out) {
     auto removed = nlohmann::ordered_json::array();
     for (const Partial& partial : partials_of(without_slashes(output))) {

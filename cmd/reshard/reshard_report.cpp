@@ -60,7 +60,7 @@ Json reshard_json(const ReshardJob& job, const ReshardOptions& options, const st
     return json;
 }
 
-/// The least time of a stage at the rates that are known.
+/// The lower bound on the time of a stage, and the efficiency, as text; empty if the rate is unknown.
 std::string least_of(const ReshardDone& done, Stage stage, double seconds) {
     if (!done.least || (stage != Stage::read && stage != Stage::write)) return "";
     const std::string_view disk = stage == Stage::read ? "disk read" : "disk write";

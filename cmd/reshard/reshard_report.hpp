@@ -13,11 +13,11 @@
 
 namespace tpx::cli {
 
-/// What was done, and the least time that it takes where the rates of the hosts are known.
+/// What was done, and a lower bound on its time if the rates of the hosts are known.
 struct ReshardDone {
     Report report;
     double seconds = 0;
-    std::optional<Prediction> least;  ///< the least times of resources
+    std::optional<Prediction> least;  ///< lower bounds on the times of resources
     bool durable = true;
     std::vector<std::string> said;  ///< notes that were printed before report()
     std::optional<Verified> verified;
@@ -26,7 +26,7 @@ struct ReshardDone {
 /// Adds what will be done to the log of the job.
 void log_plan(const ReshardJob& job, const ReshardOptions& options);
 
-/// Prints what was done, or, without `done`, what would be.
+/// Prints what was done or, without `done`, what would be done.
 void report(const ReshardJob& job, const ReshardOptions& options, const std::optional<ReshardDone>& done, Output& out);
 
 }  // namespace tpx::cli

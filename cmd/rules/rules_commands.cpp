@@ -27,8 +27,9 @@ void add_check(Command& rules) {
     auto options = std::make_shared<RulesCheckOptions>();
     Command& command = rules.subcommand("check", "Check which tensors of a checkpoint a rules file explains");
     command.purpose(
-        "Reads CKPT by the rules in FILE alone and lists names that no rule matches, required tensors that CKPT lacks, "
-        "and sizes that are unknown or contradict config.json. The exit status is 3 unless FILE explains everything.");
+        "Reads CKPT using only the rules in FILE, and lists names that no rule matches, required tensors that CKPT "
+        "lacks, and sizes that are unknown or contradict config.json. The exit status is 3 unless FILE explains "
+        "everything.");
     command.positional("FILE", &options->file, "Rules file (TOML); see tpx-rules(5)").required().file();
     command.positional("CKPT", &options->checkpoint, "Checkpoint: a folder or a file").required().file();
     add_read_options(command, *options);
@@ -44,9 +45,8 @@ void add_rules(Cli& cli) {
     add_suggest(rules);
     add_check(rules);
     rules.purpose(
-        "Helps to write a rules file (see tpx-rules(5)) for a model of an unknown family: suggest drafts the file, "
-        "check "
-        "lists what the file does not explain.");
+        "Helps to write a rules file (see tpx-rules(5)) for a model of an unknown family: suggest drafts the file, and "
+        "check lists what the file does not explain.");
     rules.example("tpx rules suggest model -o model.toml", "draft rules, to be reviewed");
     rules.example("tpx rules check model.toml model", "list what they do not explain");
 }

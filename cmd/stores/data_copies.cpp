@@ -24,16 +24,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Throws Error (usage) if one of two folders is inside the other: a managed store removes what it does not know.
+/// Throws Error (usage) if one of two folders is inside the other: a managed store removes files that it does not know.
 void check_apart(const fs::path& data, const fs::path& store) {
     const fs::path a = resolved(data), b = resolved(store);
     const auto differ = std::ranges::mismatch(a, b);
     if (differ.in1 == a.end() || differ.in2 == b.end())
-        throw usage_error("--data-store: {} and the store {} must be apart", data.string(), store.string());
+        throw usage_error("--data-store: {} and the store {} must not contain each other", data.string(),
+                          store.string());
 }
 
-/// The files that some of `members` lack, in batches of which at most `most` bytes are written on all hosts; one file
-/// may exceed it. An interrupted run keeps complete batches.
+/// The files that some of `members` lack, in batches. All hosts together write at most `most` bytes of a batch, or more
+/// if it is a single file. An interrupted run keeps complete batches.
 std::vector<std::vector<std::size_t>> batches_of(const DataStores& stores, const std::vector<bool>& members,
                                                  std::uint64_t most) {
     std::vector<std::vector<std::size_t>> batches;
@@ -88,7 +89,7 @@ Migration plan_batch(const Managed& run, const DataStores& stores, const std::ve
     return job;
 }
 
-/// By file of the batch: the checksums that the hosts computed while they wrote it. Collective.
+/// For each file of the batch, the checksums that hosts computed while they wrote it, by host. Collective.
 std::vector<std::map<std::size_t, std::uint64_t>> written_crcs(const Managed& run, const Migration& job,
                                                                const FileCrcs& crcs) {
     const std::size_t files = job.conversion.draft.files.size();
@@ -108,14 +109,14 @@ std::vector<std::map<std::size_t, std::uint64_t>> written_crcs(const Managed& ru
     return by_file;
 }
 
-/// Removes what is in `incoming`, also what a killed run left, and the folder itself.
+/// Removes the folder `incoming`, including files that a killed run left in it.
 void remove_incoming(const Managed& run, const fs::path& incoming) {
     if (run.host.rank() != 0 || !entry_exists(incoming)) return;
     if (const std::string fault = remove_tree(incoming); !fault.empty()) throw failure("{}", fault);
 }
 
-/// Gives the files that this host has received their names, and records their checksums, which are in `written`.
-void take_in_batch(const Managed& run, const DataStores& stores, const Migration& job,
+/// Moves the files that this host has received into its data store, and records their checksums from `written`.
+void publish_batch(const Managed& run, const DataStores& stores, const Migration& job,
                    const std::vector<std::size_t>& files,
                    const std::vector<std::map<std::size_t, std::uint64_t>>& written) {
     std::vector<std::size_t> own;
@@ -128,7 +129,7 @@ void take_in_batch(const Managed& run, const DataStores& stores, const Migration
     if (!own.empty()) stores.publish(own, own_crcs);
 }
 
-/// Copies the files of a batch, of which `part` are those of this host, to `incoming`, and then into the data stores.
+/// Copies the files of a batch to `incoming`, and then into the data stores. `part` has the files of this host.
 void copy_through(const Managed& run, const DataStores& stores, const Migration& job,
                   const std::vector<std::size_t>& files, HostPart& part, const fs::path& incoming) {
     ExecOptions exec = limits_of(run.comm, run.options, job);
@@ -136,7 +137,7 @@ void copy_through(const Managed& run, const DataStores& stores, const Migration&
     exec.file_crcs = &crcs;
     exec.cancelled = run.signal();
     const HostRun host_run{run.comm, run.host, run.team, job, part};
-    ReadRecord record;  // of nothing: data files are compared by their times
+    ReadRecord record;  // empty: data files are checked by size and time
     record.seal();
     make_files(host_run, incoming, record, exec);
     together(run.comm, [&] { DraftFiles{run.host, part.draft, incoming}.give_names(); });
@@ -145,7 +146,7 @@ void copy_through(const Managed& run, const DataStores& stores, const Migration&
     mpi::all_or_none(run.comm, [&] { stores.check_sources(files); });
     for (std::size_t k = 0; k < files.size(); ++k) stores.require_same(files[k], written[k]);
     mpi::all_or_none(run.comm, [&] {
-        if (run.host.rank() == 0) take_in_batch(run, stores, job, files, written);
+        if (run.host.rank() == 0) publish_batch(run, stores, job, files, written);
     });
 }
 
@@ -158,7 +159,7 @@ void copy_batch(const Managed& run, DataStores& stores, const Migration& job, co
         if (run.host.rank() == 0 && !part->draft.files.empty()) stores.create();
     });
     mpi::all_or_none(run.comm, [&] {
-        // A host that gets nothing needs a folder all the same, for its messages, but no data store.
+        // A host that gets no file still needs a folder for its messages, but no data store.
         incoming = part->draft.files.empty() ? run.store.staging(incoming_name) : stores.incoming();
         remove_incoming(run, incoming);
         if (run.host.rank() != 0) return;
@@ -177,7 +178,7 @@ void copy_batch(const Managed& run, DataStores& stores, const Migration& job, co
     mpi::all_or_none(run.comm, [&] { remove_incoming(run, incoming); });
 }
 
-/// Checks the places of the files that this host gets, before any file moves.
+/// Checks the paths of the files that this host gets, before any file moves.
 void check_own_places(const Managed& run, const DataStores& stores, const std::vector<bool>& members) {
     std::vector<std::size_t> own;
     for (std::size_t f = 0; f < stores.count(); ++f)
@@ -185,7 +186,7 @@ void check_own_places(const Managed& run, const DataStores& stores, const std::v
     stores.check_places(own);
 }
 
-/// Copies what `members` lack of the data files of `position`. Collective.
+/// Copies the data files of `position` that hosts in `members` lack. Collective.
 DataCopies copy_data_files(const Managed& run, const formats::DataPosition& position,
                            const std::vector<bool>& members) {
     constexpr std::uint64_t batch_bytes = std::uint64_t{1} << 30;

@@ -64,12 +64,12 @@ void DataStores::check_places(const std::vector<std::size_t>& files) const {
     for (const std::size_t f : files) {
         const fs::path place = folder_ / path(f);
         if (path_is_directory(place))
-            throw failure("{}: is a folder, in the place of a data file; move or remove it", place.string());
+            throw failure("{}: is a folder, but a data file belongs there; move or remove it", place.string());
         fs::path above = place.parent_path();
         while (above != folder_ && !path_exists(above)) above = above.parent_path();
         struct stat there {
         }, here{};
-        if (::stat(folder_.c_str(), &here) != 0) continue;  // it will be created, with all that is in it
+        if (::stat(folder_.c_str(), &here) != 0) continue;  // the data store will be created
         if (::stat(above.c_str(), &there) != 0) throw system_failure(above, errno);
         if (!S_ISDIR(there.st_mode)) throw failure("{}: is not a folder, but data files belong there", above.string());
         if (there.st_dev != here.st_dev)
@@ -125,7 +125,7 @@ void DataStores::publish(const std::vector<std::size_t>& files, const std::vecto
     formats::write_data_record(folder_, record);
 }
 
-/// Keeps other runs, which may use other stores, from writing in the data store of this host.
+/// Keeps other runs, which may use other stores, from writing to the data store of this host.
 void DataStores::lock() {
     if (run_.options.dry_run || !path_is_directory(folder_)) return;
     lock_ = open_file(folder_, O_RDONLY | O_DIRECTORY);
@@ -145,7 +145,7 @@ void DataStores::drop_absent_options() {
     }
 }
 
-/// Of each file: whether the store has it, whether the folder of --data has it, its size, checksum and mode.
+/// For each file: whether the store has it, whether the folder of --data has it, its size, checksum and mode.
 nlohmann::ordered_json DataStores::own_files() {
     auto record = formats::read_data_record(folder_);
     bool is_new = false;
@@ -167,7 +167,8 @@ nlohmann::ordered_json DataStores::own_files() {
     return list;
 }
 
-/// Sets the checksum of a file in the store, which is read unless `record` has it; says whether it was read.
+/// Sets the checksum of a file in the store: the one in `record` or, if that is missing or outdated, one computed from
+/// the file. Returns whether it read the file.
 bool DataStores::add_checksum(std::size_t f, formats::StoredData& now, Record& record) const {
     const auto known = record.find(path(f).string());
     if (known != record.end() && known->second.size == now.size && known->second.modified == now.modified) {
@@ -181,11 +182,11 @@ bool DataStores::add_checksum(std::size_t f, formats::StoredData& now, Record& r
     return true;
 }
 
-/// Without the record, the files are only read again.
+/// Failures do no harm: without the record, the files are read again.
 void DataStores::write_record(const Record& record) const {
     try {
         formats::write_data_record(folder_, record);
-    } catch (const Error&) {  // a data store that is only read
+    } catch (const Error&) {  // a read-only data store
     }
 }
 

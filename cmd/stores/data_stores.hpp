@@ -23,18 +23,18 @@ public:
     DataStores(const Managed& run, const formats::DataPosition& position);
 
     /// Finds the files on all hosts, and locks the data store of this host until the object is destroyed. Throws an
-    /// mpi::AgreedError if a file is on no host (no), or has different sizes. Collective.
+    /// mpi::AgreedError if no host has a file (exit status 3) or if its sizes differ. Collective.
     void survey();
 
-    /// Creates the data store of this host, which gets files, and locks it as survey() does, if it did not exist then.
-    /// Throws Error if another run or host has created it since then.
+    /// Creates the data store of this host, which gets files, and locks it, unless survey() has locked it. Throws Error
+    /// if another run or host has created it since then.
     void create();
 
-    /// Throws Error if the place of a file on this host is taken by a folder, or is on another file system than the
-    /// folder from which publish() moves it there. `files` are their numbers.
+    /// Throws Error if the path of a file on this host is a folder, is inside something other than a folder, or is on
+    /// another file system than incoming(), from which publish() moves the file. `files` are file numbers.
     void check_places(const std::vector<std::size_t>& files) const;
 
-    /// Throws Error if a file that this host has read, or may have sent, is not what it was. `files` are their numbers.
+    /// Throws Error if one of `files`, which are file numbers, has changed on this host since survey().
     void check_sources(const std::vector<std::size_t>& files) const;
 
     std::size_t count() const { return files_.size(); }
@@ -47,17 +47,18 @@ public:
     /// The hosts that can read a file, ascending.
     std::vector<std::uint32_t> holders(std::size_t f) const;
 
-    /// Where this host reads a file of which it is a holder.
+    /// The path from which this host, one of the holders, reads a file.
     std::filesystem::path source(std::size_t f) const;
 
     /// Throws an mpi::AgreedError unless `crcs`, by host, agree with each other and with those in the stores.
     void require_same(std::size_t f, const std::map<std::size_t, std::uint64_t>& crcs) const;
 
-    /// Gives the files of this host that are complete in incoming() their names, and records their checksums.
+    /// Moves `files`, which are complete in incoming(), to their paths in the data store of this host, and records
+    /// their checksums.
     void publish(const std::vector<std::size_t>& files, const std::vector<std::uint64_t>& crcs) const;
 
 private:
-    /// Where a host has a data file.
+    /// Where a host has a data file, and what is known about the file.
     struct Found {
         bool in_store = false;
         bool as_original = false;  ///< in the folder of --data
@@ -82,7 +83,7 @@ private:
     std::filesystem::path originals_;                    // of --data; empty: not given
     std::vector<std::vector<Found>> found_;              // by host and file
     std::vector<std::uint64_t> sizes_;                   // by file
-    std::map<std::size_t, formats::StoredData> before_;  // what this host has, by file, on its first rank
+    std::map<std::size_t, formats::StoredData> before_;  // files of this host at survey(); on its first rank
     Fd lock_;
 };
 

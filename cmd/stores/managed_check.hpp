@@ -21,7 +21,7 @@ struct DamagedState : std::exception {
     StoreCheck check;
 };
 
-/// Compares the files of the current state with their checksums; a dry run, with their sizes. Collective.
+/// Compares the files of the current state with their checksums or, in a dry run, only with their sizes. Collective.
 StoreCheck check_current(const Managed& run);
 
 /// Compares the sizes of the files of the current state with the manifest. Collective.
@@ -34,12 +34,12 @@ int threads_of_check(const Managed& run);
 /// Collective.
 void finish_check(const Managed& run);
 
-/// The same, after files were written in `partial` by the ranks `owners` together: if there is damage, removes
-/// `partial`, also if an earlier run has written to it. Collective.
+/// finish_check() after the ranks `owners` have written files in `partial` together: if files are damaged, also removes
+/// `partial`, even if an earlier run has written to it. Collective.
 void finish_check_or_discard(const Managed& run, const mpi::Comm& owners, PartialDirectory& partial);
 
-/// Whether `error`, of planning or reading, can come from damaged files. False for usage errors, which the user wants
-/// to know soon, and for stop requests.
+/// Whether damaged files can have caused `error`, which planning or reading has thrown. False for usage errors, which
+/// are reported at once, and for stop requests.
 inline bool can_be_damage(const Error& error) {
     const Exit others[] = {Exit::usage, Exit::resumable, Exit::interrupted};
     return std::ranges::find(others, error.exit()) == std::end(others);

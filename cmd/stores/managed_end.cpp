@@ -23,7 +23,7 @@ CurrentRanks current_ranks(const Managed& run) {
     return ranks;
 }
 
-/// Removes damaged records, which a change would have replaced, of hosts that rejoin.
+/// With --rejoin, removes damaged records of this host, which a change would have replaced.
 void remove_damaged_records(const Managed& run) {
     mpi::all_or_none(run.comm, [&] {
         if (run.host.rank() == 0 && !run.options.rejoin.empty() && !run.options.dry_run)
@@ -61,8 +61,8 @@ Exit end_without_change(const Managed& run, Output& out) {
     ranks.data_copies = copy_data_of_current(run, ranks.position, ranks.places ? &*ranks.places : nullptr);
     if (const std::string hosts = hosts_with_staging(run); !hosts.empty() && !run.options.prune)
         out.note(
-            "staging of {} contains what an unfinished change left; the command of this change continues it, and "
-            "another change or --prune removes it",
+            "staging of {} contains files of an unfinished change; the command of that change continues it, and "
+            "another change or --prune removes the files",
             hosts);
     mpi::all_or_none(run.comm, [&] {
         report_current(run.options.store, *run.survey.manifest, ranks, out);

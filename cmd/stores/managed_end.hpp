@@ -7,18 +7,19 @@
 
 #include <nlohmann/json.hpp>
 
-// How a run of tpx migrate --store ends: what it tells about the current state, and how it holds it.
+// The last steps of tpx migrate --store: reports the current state, and holds it in memory.
 namespace tpx::cli {
 
-/// The data position in the current state, which a host that has this state reads; null if there is none. Collective.
+/// The data position in the current state, read on one host that has this state; null if there is none. Collective.
 nlohmann::ordered_json current_position(const Managed& run);
 
 /// Holds the state of `manifest` in memory, if --hold asks for it. Collective.
 void hold_managed(const Managed& run, const formats::Manifest& manifest, const RankPlaces& places, HeldState state,
                   Output& out);
 
-/// Reports the current state, which stays as it is, after --prune if given; places its ranks' data files, and writes
-/// what --launch and --hold ask for. Throws an mpi::AgreedError. Collective.
+/// Ends a run that does not change the current state: prunes the stores if --prune is given, copies data files to hosts
+/// that lack them, reports the state, and does what --launch and --hold ask for. Throws an mpi::AgreedError.
+/// Collective.
 Exit end_without_change(const Managed& run, Output& out);
 
 }  // namespace tpx::cli

@@ -21,7 +21,7 @@
 namespace tpx::cli {
 namespace {
 
-/// The state that a change of the current state requests, given or by default.
+/// Properties of the requested state, from the options or, by default, from the current state.
 struct RequestedState {
     std::string layout;
     std::string format;
@@ -37,8 +37,8 @@ RequestedState requested_state(const Managed& run) {
         positive(run.options.replicas, "--replicas", 1)};
 }
 
-/// Whether the current state, although another request made it, is what a change of it would write again: its layout,
-/// format, replicas and hosts are the requested ones, and no device of its ranks is lost.
+/// Whether a change would write the current state again, even if another request created it: its layout, format,
+/// replicas and hosts are the requested ones, and no device of its ranks is lost.
 bool matches_request(const Managed& run) {
     const MigrateRequest& options = run.options;
     const formats::Manifest& current = *run.survey.manifest;

@@ -10,14 +10,15 @@
 // What the user asks of tpx migrate --store.
 namespace tpx::cli {
 
-/// Whether the options request a change, not only the end of an interrupted switch or pruning.
+/// Whether the options request a change of the state, not only pruning or the end of an interrupted switch.
 bool asks_for_change(const MigrateRequest& options);
 
-/// Whether a run only reads the stores: an export, or a run that prints the current state. Then it does not keep other
-/// runs from changing them.
+/// Whether a run only reads the stores: an export, or a run that prints the current state. Such a run does not keep
+/// other runs from changing the stores.
 bool only_reads(const MigrateRequest& options);
 
-/// Throws Error (usage) if options exclude or require each other, or a name is invalid.
+/// Throws Error (usage) if options conflict, if one lacks an option that it requires, or if --job or --within is
+/// invalid.
 void check_managed_options(const MigrateRequest& options);
 
 /// Throws Error (usage) if --export would write into the store of this host: the next run could remove it.
@@ -26,8 +27,8 @@ void check_export_place(const std::filesystem::path& output, const std::filesyst
 /// The hosts of --rejoin. Throws Error (usage) if one of them is unknown.
 std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Team& team);
 
-/// The user's request as text, without the state that the change starts from: the same for all ways to write it.
-/// `layout` and `format` are those of the new state.
+/// The user's request as text, the same for all ways to write it. Does not depend on the state that the change starts
+/// from. `layout` and `format` are those of the new state.
 std::string request_text(const MigrateRequest& options, const Team& team, const std::string& layout,
                          const std::string& format);
 
@@ -38,18 +39,19 @@ std::string hex(std::uint64_t number);
 /// Collective.
 std::string digest_of_request(const Managed& run);
 
-/// Sets --replicas, if it is not given, to the number of the stores, or to that of the hosts that can store files, if
-/// they are fewer; a note then says so. Throws an mpi::AgreedError (usage) if the given number is greater. Collective.
+/// If --replicas is not given, sets it to the value in the stores or, if fewer hosts can store files, to their number,
+/// with a note. Throws an mpi::AgreedError (usage) if the given value exceeds the number of these hosts. Collective.
 void keep_replicas(const Managed& run, MigrateRequest& options, Output& out);
 
-/// Sets the number of virtual nodes in --to, if it has none, to that of the current state. Collective.
+/// If --to has no number of virtual nodes, sets it to that of the current state. Collective.
 void keep_virtual_nodes(const Managed& run, MigrateRequest& options);
 
-/// Throws an mpi::AgreedError (usage) if --data has another position than the current state, whose position is
-/// `stored`: the iteration would train on other samples. Collective.
+/// Throws an mpi::AgreedError (usage) if the position in --data differs from `stored`, the position in the current
+/// state: the iteration would train on other samples. Collective.
 void check_position_stays(const Managed& run, const nlohmann::ordered_json& stored);
 
-/// Whether the current state is the requested one, and all its files are intact. `request` is its digest.
+/// Whether the current state is the requested one, and all its files are intact. `request` is the digest of the
+/// request.
 bool is_done(const Managed& run, const StoreCheck& check, const std::string& request);
 
 }  // namespace tpx::cli

@@ -38,7 +38,7 @@ std::int64_t iteration_of(const Managed& run, const std::string& path, const Mig
     const auto given = given_iteration(run.options.iteration, "--iteration");
     const std::optional<std::int64_t>& recorded = job.opened.source.checkpoint.iteration;
     if (recorded && given && static_cast<std::uint64_t>(*recorded) != *given)
-        throw failure("{}: is of iteration {}, not {} (--iteration)", path, *recorded, *given);
+        throw failure("{}: has iteration {}, not {} (--iteration)", path, *recorded, *given);
     if (!recorded && !given) throw Error{Exit::usage, "{}: does not record its iteration; pass --iteration N", path};
     return recorded ? *recorded : static_cast<std::int64_t>(*given);
 }
@@ -89,7 +89,7 @@ Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs:
     const bool rehearses = only != nullptr && plans_on_first(run.options);
     Migration job = migration_of_mirror(run.options, run.team, mirror, origin, purpose,
                                         rehearses ? Planners::first : Planners::all);
-    if (only != nullptr || job.origin.held) return job;  // documents of held state name the save
+    if (only != nullptr || job.origin.held) return job;  // the metadata of held state identify the save
     const ContentCheck check = check_stores(run.comm, job, mirror, run.team);
     mpi::all_or_none(run.comm, [&] { check(nullptr); });
     return job;
@@ -105,7 +105,7 @@ std::string hosts_of_state_not_given(const Managed& run) {
     return fmt::format("the state is also on {}, which --hosts lacks", formats::fold_host_names(names));
 }
 
-/// "36 tensors", "1 other file" or "36 tensors and 5 other files", which contain no tensor data.
+/// "36 tensors", "1 file" or "36 tensors and 5 other files", where files are those without tensor data.
 std::string count_lost(const StoreCheck& check) {
     const auto files = static_cast<std::size_t>(
         std::ranges::count_if(check.lost_tensors, [](const auto& lost) { return lost.first.empty(); }));

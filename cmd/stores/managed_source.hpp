@@ -23,10 +23,10 @@ struct Managed {
     const NodeStore& store;
     StoreSurvey survey;
     Pace* pace = nullptr;                        ///< limits the rates of --export; null: no limit
-    std::optional<StopSignals>* stop = nullptr;  ///< what asks this run to stop; null or empty: nothing is noticed
+    std::optional<StopSignals>* stop = nullptr;  ///< signals that ask this run to stop; null or empty: none are handled
     CheckDuringMove* check = nullptr;            ///< of the current state; null if it was checked before the move
 
-    /// The signal that asks to stop, for ExecOptions::cancelled; null if none is noticed.
+    /// The signal that asks to stop, for ExecOptions::cancelled; null if none are handled.
     const std::atomic<int>* signal() const { return stop != nullptr && *stop ? &(*stop)->signal() : nullptr; }
 };
 
@@ -37,7 +37,7 @@ struct ManagedJob {
     std::int64_t iteration = 0;
     std::string model;                 ///< see Manifest
     bool is_import = false;            ///< read from a checkpoint instead of the stores
-    std::optional<MigrateDone> saved;  ///< with --within: what was done before, to save what only leaving hosts had
+    std::optional<MigrateDone> saved;  ///< with --within: what was done before to save files of leaving hosts
 };
 
 /// Plans the migration of the checkpoint at `path`, which is on shared storage or, if `path` contains "{host}", in a
@@ -52,14 +52,14 @@ bool plans_on_first(const MigrateRequest& options);
 /// Throws an mpi::AgreedError (no) that names the tensors of which no host has an intact copy, if there are any.
 void require_intact(const Managed& run, const StoreCheck& check);
 
-/// Throws an mpi::AgreedError (no) unless every host of the current state that takes part has all its files, by
-/// `check`, so that its ranks can start. Copies on other hosts may be intact.
+/// Throws an mpi::AgreedError (no) unless, according to `check`, all hosts of the current state have all their files,
+/// so that their ranks can start. Intact copies on other hosts do not count.
 void require_on_hosts(const Managed& run, const StoreCheck& check);
 
 /// Plans the migration of the current state from its intact files or, if these lack tensors, from --fallback. Without
 /// --fallback, throws an mpi::AgreedError (no) that names the tensors of which no host has an intact copy. If
-/// plans_on_first(), ranks other than 0 may get an empty Migration. For a dry run, `to_be` are files that other hosts
-/// would have by then. Collective.
+/// plans_on_first(), ranks other than 0 may get an empty Migration. For a dry run, `to_be` lists files with the hosts
+/// that would have them by then. Collective.
 ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose purpose, ReadRecord& record,
                             Output& out, const std::vector<StoredFile>& to_be = {});
 

@@ -78,8 +78,8 @@ void check_room_for_export(const Managed& run, const HostPart& part, const fs::p
     });
 }
 
-/// Where this host keeps its journals of an export: in a folder of its own, because the journals of an output must be
-/// of one job, and each host writes other files. Collective.
+/// Where this host keeps its journals of an export. Each host has its own folder, because all journals in a folder must
+/// describe the same files, and each host writes different files. Collective.
 JournalPlace journal_of_host(const Managed& run, const PartialDirectory& partial, std::uint64_t request) {
     JournalPlace place{partial.path() / journal_folder / fmt::format("host{}", run.team.host), request, 0};
     std::string attempt = "0";
@@ -91,7 +91,7 @@ JournalPlace journal_of_host(const Managed& run, const PartialDirectory& partial
     return place;
 }
 
-/// By host, whether it is one of the hosts of `manifest`.
+/// By host of `team`: whether it is one of the hosts of `manifest`.
 std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest) {
     std::vector<bool> members(team.hosts.size());
     for (std::size_t h = 0; h < members.size(); ++h)
@@ -100,7 +100,8 @@ std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest
     return members;
 }
 
-/// make_files() in `partial`, which the ranks `owners` write together, and the check of what it reads. Collective.
+/// Runs make_files() in `partial`, which the ranks `owners` write together, and finishes the check of the files that it
+/// reads. Collective.
 Made make_and_check(const Managed& run, const HostRun& host_run, const mpi::Comm& owners, PartialDirectory& partial,
                     const ReadRecord& record, const ExecOptions& exec) {
     Made made;
@@ -111,7 +112,7 @@ Made make_and_check(const Managed& run, const HostRun& host_run, const mpi::Comm
         if (can_be_damage(error)) {
             try {
                 finish_check_or_discard(run, owners, partial);
-            } catch (const mpi::AgreedError&) {  // the first error says more
+            } catch (const mpi::AgreedError&) {  // the first error is more useful
             }
         }
         throw;
@@ -120,7 +121,7 @@ Made make_and_check(const Managed& run, const HostRun& host_run, const mpi::Comm
     return made;
 }
 
-/// Writes the manifest beside the files, and gives the folder its final name in staging. All is on disk on return.
+/// Writes the manifest beside the files, and gives the folder its final name in staging. On return, all are on disk.
 void complete_staging(const HostRun& run, const std::vector<bool>& members, const formats::Manifest& manifest,
                       PartialDirectory& partial) {
     together(run.all, [&] {
@@ -135,8 +136,8 @@ void complete_staging(const HostRun& run, const std::vector<bool>& members, cons
     });
 }
 
-/// Adds the ranks to the hosts, whose numbers in the manifest are `numbers`, and their devices unless these are 0, 1,
-/// ...
+/// Adds the ranks to the hosts of `manifest`, and their devices unless these are 0, 1, 2 and so on. `numbers` contains
+/// the position of each host in `manifest`.
 void add_ranks(formats::Manifest& manifest, const Migration& migration, const std::vector<std::uint32_t>& numbers) {
     const RankPlaces places = rank_places(migration);
     for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank) {
@@ -177,7 +178,7 @@ MigrateDone stage(const Managed& run, const ManagedJob& job, const std::vector<b
     return keeping(*partial, [&] {
         const Made made = make_and_check(run, host_run, run.host, *partial, record, exec);
         together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.give_names(); });
-        // `crcs` lacks what earlier runs wrote.
+        // `crcs` lacks the bytes that earlier runs wrote.
         add_checksums(host_run, partial->path(), made.report.bytes_kept == 0 ? &crcs : nullptr, exec.threads, manifest);
         complete_staging(host_run, members, manifest, *partial);
         return sum_of(host_run, made);
@@ -234,7 +235,7 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
     else
         result.done = stage(run, job, members, record, request, result.manifest, patience);
     if (run.check != nullptr) run.check->skip();
-    patience.set_end("; run the same command to end the switch", exit_after_commit);
+    patience.set_end("; run the same command to complete the switch", exit_after_commit);
     try {
         switch_stores(run.comm, run.team, run.store,
                       {{planned.change, planned.epoch, state_name(planned), formats::SwitchRecord::Says::prepared,

@@ -20,12 +20,12 @@ struct ManagedDone {
 /// user's request.
 formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, const std::string& request);
 
-/// Writes the new state in the staging folder of every store, unless an earlier run has, and switches all stores to it.
-/// Throws an mpi::AgreedError. Collective.
+/// Writes the new state in the staging folder of every store, unless an earlier run has done so, and switches all
+/// stores to it. Throws an mpi::AgreedError. Collective.
 ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const formats::Manifest& manifest,
                             const ReadRecord& record, Patience& patience, Output& out);
 
-/// Writes the checkpoint to --export on shared storage. Collective.
+/// Writes the state as a checkpoint to the path of --export on shared storage. Collective.
 MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint64_t request, const ReadRecord& record,
                             Patience& patience);
 

@@ -31,7 +31,7 @@ bool is_only_on(const StoredFile& file, const std::vector<bool>& hosts) {
     return std::ranges::all_of(file.hosts, [&](int host) { return hosts[static_cast<std::size_t>(host)]; });
 }
 
-/// The options of the change that saves: the current layout and format, without replicas.
+/// The options for saving the state of leaving hosts: the current layout and format, without replicas.
 MigrateRequest options_to_save(const MigrateRequest& options, const formats::Manifest& current) {
     MigrateRequest save = options;
     save.plan.to = current.layout;
@@ -42,7 +42,7 @@ MigrateRequest options_to_save(const MigrateRequest& options, const formats::Man
     return save;
 }
 
-/// The files of the current state with the hosts that the manifest names, for a state that was written just now.
+/// The files of the current state, which has just been written, with the hosts that the manifest names.
 StoreCheck check_by_manifest(const Managed& run) {
     const formats::Manifest& manifest = *run.survey.manifest;
     StoreCheck check;
@@ -58,14 +58,14 @@ StoreCheck check_by_manifest(const Managed& run) {
     return check;
 }
 
-/// Leaving hosts send nothing that other hosts have.
+/// Removes leaving hosts as sources of files that other hosts have, too.
 void spare_leaving_hosts(StoreCheck& check, const std::vector<bool>& leaving) {
     for (StoredFile& file : check.files)
         if (!is_only_on(file, leaving))
             std::erase_if(file.hosts, [&](int host) { return leaving[static_cast<std::size_t>(host)]; });
 }
 
-/// Files that only leaving hosts have count as lost; the state is then read from --fallback.
+/// Marks files that only leaving hosts have as lost, so that the state is read from --fallback.
 void give_up(StoreCheck& check, const formats::Manifest& manifest, const std::vector<bool>& leaving) {
     std::set<std::uint32_t> named;
     for (const formats::ManifestFile& file : manifest.files) {
@@ -83,12 +83,12 @@ void give_up(StoreCheck& check, const formats::Manifest& manifest, const std::ve
     if (out.json()) {
         out.object("tpx.migrate/1",
                    {{"stores", run.options.store}, {"written", false}, {"leaving", leaving_json(plan)}});
-        set_json_errors(false);  // standard output contains one document
+        set_json_errors(false);  // standard output must contain only one document
     }
     throw mpi::AgreedError{Error{
         Exit::no,
         "{}: {}; pass --fallback CKPT with a checkpoint of iteration {} on shared storage, or omit --within to change "
-        "the state whatever time is left",
+        "the state regardless of the time left",
         run.options.store, in_words(plan), run.survey.manifest->iteration}};
 }
 
@@ -100,7 +100,7 @@ MigrateDone save(Managed& run, const MigrateRequest& options, const ManagedJob& 
     request.add(run.survey.manifest->request);
     const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey, nullptr, run.stop};
     formats::Manifest manifest = manifest_to_be(saving, job, fmt::format("{:016x}", request.value()));
-    manifest.requested_replicas = positive(run.options.replicas, "--replicas", 1);  // should this run end here
+    manifest.requested_replicas = positive(run.options.replicas, "--replicas", 1);  // in case this run ends here
     const ManagedDone done = write_to_stores(saving, job, manifest, record, patience, out);
     run.survey = survey_stores(run.comm, run.team, run.store, rejoining_hosts(run.options, run.team));
     out.note("saved: {} has all files on hosts that remain", state_name(done.manifest));

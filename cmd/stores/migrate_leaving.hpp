@@ -11,22 +11,23 @@
 
 namespace tpx::cli {
 
-/// What was saved from leaving hosts, or what a run without --dry-run would save.
+/// The files that were saved from leaving hosts, or that a run without --dry-run would save.
 struct SavedFromLeaving {
     LeavingPlan plan;
     std::optional<MigrateDone> done;  ///< nothing with --dry-run, or if nothing had to be saved
     std::vector<StoredFile> files;    ///< with --dry-run: of the state that would be saved, with their hosts
 };
 
-/// With --within: saves what only leaving hosts have on hosts that remain, as a state in the current layout, so that
-/// the leaving hosts are no longer needed. Prints first whether this can be done in time; throws an mpi::AgreedError
-/// (no) if the given rates show that it cannot and there is no --fallback. On return, `check` and `run.survey` are
-/// those of the saved state. Returns nothing if the options do not include --within. Collective.
+/// With --within: saves files that only leaving hosts have, to hosts that remain, as a state in the current layout, so
+/// that the leaving hosts are no longer needed. First prints whether this can be done in time; throws an
+/// mpi::AgreedError (no) if the given rates show that it cannot and there is no --fallback. On return, `check` and
+/// `run.survey` describe the saved state. Returns nothing if the options do not include --within, or if the current
+/// state lacks tensors. Collective.
 std::optional<SavedFromLeaving> save_from_leaving_hosts(Managed& run, StoreCheck& check, Patience& patience,
                                                         Output& out, std::chrono::steady_clock::time_point start);
 
-/// The seconds of --within, such as 90s or 2min; nothing if it is not given. Throws Error (usage), also if other
-/// options exclude it.
+/// The seconds of --within, such as 90s or 2min; nothing if it is not given. Throws Error (usage) if the time is
+/// invalid or if other options exclude it.
 std::optional<double> seconds_within(const MigrateRequest& options);
 
 }  // namespace tpx::cli

@@ -39,7 +39,7 @@ namespace fs = std::filesystem;
 
 /// The rate of --background-rate for each of the processes on this host; nothing if it is not given.
 std::optional<double> rate_of_process(const MigrateRequest& options, const mpi::Comm& host) {
-    constexpr double least = 100e3;  // slower, a message of 1 MiB would seem to hang
+    constexpr double least = 100e3;  // at lower rates, a message of 1 MiB would seem to hang
     if (options.background_rate.empty()) return std::nullopt;
     const double rate =
         in_context([] { return "--background-rate"; }, [&] { return parse_rate(options.background_rate); });
@@ -95,7 +95,7 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
     copy_data(run, job);
     if (run.options.dry_run) {
         const auto& leaving = job.migration.leaving;
-        if (leaving && !leaving->sends.empty()) ++manifest.epoch;  // the state that is saved first has one, too
+        if (leaving && !leaving->sends.empty()) ++manifest.epoch;  // the state that is saved first has its own epoch
         report_dry_run(run, job, places, &manifest, out);
         return Exit::success;
     }
@@ -135,7 +135,7 @@ Exit import_state(const Managed& run, MigrateRequest& options, Patience& patienc
     return change_state(run, job, request, record, patience, out, start);
 }
 
-/// Why no host has a state that could be changed.
+/// The reason why no host has a state that can be changed.
 Error no_state(const Managed& run) {
     const std::string& store = run.options.store;
     if (std::ranges::all_of(run.survey.hosts, [](const StoreSummary& host) { return host.current.empty(); })) {
@@ -147,8 +147,7 @@ Error no_state(const Managed& run) {
                  run.options.rejoin.empty() ? "" : " (the stores of --rejoin count as empty)"};
 }
 
-/// Changes or exports the current state, of which `check` names the intact files; `record` gets the files that are
-/// read.
+/// Changes or exports the current state, whose intact files are in `check`; `record` gets the files that are read.
 Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, std::optional<ReadRecord>& record,
                   Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
     const bool exports = !options.export_to.empty();
@@ -167,7 +166,7 @@ Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, std::
     for (const std::string& note : check.notes) out.note("{}", note);
     if (options.plan.to.empty()) options.plan.to = run.survey.manifest->layout;
     const std::optional<SavedFromLeaving> saved = save_from_leaving_hosts(run, check, patience, out, start);
-    if (saved && saved->done) {  // from here on, of the saved state, as a rerun after a crash would record it
+    if (saved && saved->done) {  // record only the saved state, as a rerun after a crash would do
         record.reset();
         record.emplace();
     }
@@ -184,8 +183,8 @@ Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, std::
                    : change_state(run, job, request, *record, patience, out, start);
 }
 
-/// Ends a run with --store and without --import. `damaged` is what an earlier attempt has found; null: the current
-/// state has not been compared yet.
+/// Executes a run with --store and without --import. `damaged` is the damage that an earlier attempt has found; null:
+/// the current state has not been compared yet.
 Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Output& out,
                 std::chrono::steady_clock::time_point start, const StoreCheck* damaged) {
     const bool exports = !options.export_to.empty();
@@ -201,7 +200,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
     if (!exports) keep_virtual_nodes(run, options);
     std::optional<ReadRecord> record{std::in_place};
     const bool during_move = damaged == nullptr && !options.dry_run && checks_during_move(options);
-    // check_sizes() adds the files to `record`, so a continued change has read the same files.
+    // check_sizes() adds the files to `record`, so that it is the same when an interrupted change continues.
     StoreCheck check = during_move || damaged != nullptr ? check_sizes(run) : check_current(run);
     if (damaged != nullptr) check = *damaged;
     std::optional<CheckDuringMove> running;
@@ -251,7 +250,7 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
         return move_state(run, options, patience, out, start, nullptr);
     } catch (const DamagedState& state) {
         run.check = nullptr;
-        options.plan.to = given.plan.to;  // "auto" became a layout
+        options.plan.to = given.plan.to;  // the first attempt has replaced "auto" with a layout
         return move_state(run, options, patience, out, start, &state.check);
     }
 }

@@ -63,12 +63,12 @@ void CreatedStore::remove_if_empty() noexcept {
             if (!list_directory(part).empty()) return;
         for (const fs::path& folder : folders_)
             if (::rmdir(folder.c_str()) != 0) return;
-    } catch (const std::exception&) {  // an empty folder that is left does no harm
+    } catch (const std::exception&) {  // an empty folder that remains does no harm
     }
 }
 
 Fd NodeStore::create_and_lock(const CreatedStore& created) const {
-    // Readers lock a store only for a moment, unless they end a switch that was interrupted.
+    // Readers lock a store only for a moment, unless they complete a switch that was interrupted.
     constexpr std::chrono::milliseconds patience{2000}, pause{50};
     for (std::chrono::milliseconds waited{0}; waited < patience; waited += pause) {
         created.create();
@@ -89,7 +89,7 @@ Fd NodeStore::try_to_lock() const {
 
 Fd NodeStore::use_state(const std::string& state) const {
     Fd lock = open_file(this->state(state), O_RDONLY | O_DIRECTORY);
-    // A pruning run looks whether the state is in use, and holds the lock for a moment.
+    // A pruning run holds the lock for a moment to check whether the state is in use.
     for (int tries = 0; ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
         constexpr int most = 20;
         if (tries == most)
@@ -172,7 +172,7 @@ void NodeStore::put_back(const std::string& change, const std::string& state) co
     bool is_of_change = false;
     try {
         is_of_change = manifest(state).change == change;
-    } catch (const Error&) {  // it is damaged
+    } catch (const Error&) {  // the manifest is damaged
     }
     if (!is_of_change) return remove_state(state);
     remove_staging(change);

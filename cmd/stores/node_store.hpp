@@ -14,14 +14,15 @@
 
 namespace tpx::cli {
 
-/// Begins the names in staging of what was in the place of `current`. It may be data, so tpx never removes it.
+/// The prefix of the names in staging of folders that were in place of the link `current`. They may contain data, so
+/// tpx never removes them.
 inline constexpr std::string_view set_aside = "replaced-current-";
 
-/// The folders of a store that a run creates. Destroying this removes them, unless the store contains something.
+/// The folders of a store that a run creates. The destructor removes them, unless the store contains something.
 class CreatedStore {
 public:
     CreatedStore() = default;
-    /// Finds the folders that are missing: parts of the store, the store, and those above it.
+    /// Finds the folders that are missing: parts of the store, the store itself, and its parents.
     explicit CreatedStore(const std::filesystem::path& store);
     ~CreatedStore() { remove_if_empty(); }
     CreatedStore(CreatedStore&& other) noexcept
@@ -39,7 +40,7 @@ private:
     void remove_if_empty() noexcept;
 
     std::vector<std::filesystem::path> parts_;    ///< folders in the store
-    std::vector<std::filesystem::path> folders_;  ///< that were missing, the deepest first
+    std::vector<std::filesystem::path> folders_;  ///< missing ones, the deepest first
 };
 
 /// The store of one host, a folder:
@@ -68,10 +69,10 @@ public:
 
     /// The name of the current state; empty if there is none. Throws Error if the link cannot be used.
     std::string current() const;
-    /// The name of the state that `current` links to, even if this state is missing; empty if `current` is no such
-    /// link.
+    /// The name of the state that `current` links to, even if this state is missing; empty if `current` does not link
+    /// to a state.
     std::string linked_state() const;
-    /// Makes a state current. A folder that is in place of the link moves to staging.
+    /// Makes a state current. Moves a folder that is in place of the link `current` to staging.
     void make_current(const std::string& state) const;
 
     /// The manifest of a state.
@@ -89,15 +90,15 @@ public:
     std::vector<std::string> states() const;
     std::vector<std::string> stagings() const;
 
-    /// Moves the complete state of `change` from staging to states/`state`, and replaces a state of this name.
+    /// Moves the complete state of `change` from staging to states/`state`, replacing any state of this name.
     void take_in(const std::string& change, const std::string& state) const;
     /// Undoes take_in(): the state is in staging again. A state of this name that another change made is removed.
     void put_back(const std::string& change, const std::string& state) const;
     /// Removes a state that is not current, if it exists.
     void remove_state(const std::string& state) const;
-    /// The same, unless another run uses the state: then the result is false.
+    /// Like remove_state(), but returns false if another run uses the state.
     bool remove_unused_state(const std::string& state) const;
-    /// Renames an entry of staging, and replaces one that has the new name.
+    /// Renames an entry of staging, replacing any entry that has the new name.
     void rename_staging(const std::string& from, const std::string& to) const;
     /// Removes an entry of staging; `name` is one that stagings() returns.
     void remove_staging(const std::string& name) const;

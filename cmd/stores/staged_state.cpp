@@ -28,7 +28,7 @@ struct StagedState {
     formats::Manifest manifest;
 };
 
-/// The state that was written by the plan `plan` and whose folder was complete; nothing if there is none.
+/// The complete state that was written by the plan `plan`; nothing if there is none.
 std::optional<StagedState> staged_state(const NodeStore& store, const std::string& plan) {
     for (const std::string& name : store.stagings()) {
         if (!is_of_change(name) || name.find(".partial-") != name.npos) continue;
@@ -36,7 +36,7 @@ std::optional<StagedState> staged_state(const NodeStore& store, const std::strin
         try {
             formats::Manifest manifest = formats::parse_manifest(read_file(file), file);
             if (manifest.plan == plan) return StagedState{name, std::move(manifest)};
-        } catch (const Error&) {  // it is no complete state
+        } catch (const Error&) {  // not a complete state
         }
     }
     return std::nullopt;
@@ -61,7 +61,7 @@ bool is_intact(const NodeStore& store, const StagedState& state, const std::stri
     return unlisted.empty();
 }
 
-/// Takes the checksums of `from`, a manifest of the same plan.
+/// Copies the checksums of `from`, a manifest of the same plan, to `to`.
 void copy_checksums(const formats::Manifest& from, formats::Manifest& to) {
     for (std::size_t f = 0; f < to.files.size(); ++f) to.files[f].crc = from.files[f].crc;
 }
@@ -72,7 +72,8 @@ bool have_same_files(const formats::Manifest& a, const formats::Manifest& b) {
     });
 }
 
-/// What the host of this rank has: the text of its staged manifest, "" if it has none, "-" if it needs none.
+/// What the host of this rank has in staging: the text of the manifest, followed by "damaged" if its files are damaged;
+/// "" if there is none; "-" if none is needed, or if this rank does not act for the host. Sets `mine`.
 std::string find_staged(const Managed& run, bool is_member, const formats::Manifest& manifest,
                         std::optional<StagedState>& mine) {
     if (!is_member || !run.team.is_first(run.comm.rank())) return "-";
@@ -133,8 +134,10 @@ void remove_old_staging(const Managed& run, const formats::Manifest& manifest, O
     });
     mpi::all_sum(run.comm, removed);
     if (removed[0] > 0)
-        out.note("removed what an unfinished run of this change had left in staging, because it read other files");
-    if (removed[1] > 0) out.note("removed what an unfinished change to another state had left in staging");
+        out.note(
+            "removed files that an unfinished run of this change had left in staging, because that run read other "
+            "files");
+    if (removed[1] > 0) out.note("removed files that an unfinished change to another state had left in staging");
 }
 
 std::string hosts_with_staging(const Managed& run) {

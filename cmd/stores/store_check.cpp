@@ -14,7 +14,7 @@ namespace {
 
 using Faults = std::set<std::pair<std::size_t, int>>;  // file of the manifest, and host of the team
 
-/// By host of the manifest: its number in the team, -1 if it has no current state there.
+/// By host of the manifest: its number in the team; -1 if it is not in the team or does not have the current state.
 std::vector<int> hosts_in_team(const Team& team, const StoreSurvey& survey) {
     std::vector<int> here;
     for (const formats::ManifestHost& host : survey.manifest->hosts) {
@@ -38,7 +38,7 @@ std::vector<std::size_t> files_of_reader(const formats::Manifest& manifest, cons
     return files;
 }
 
-/// Throws Error that says how a file differs from the manifest.
+/// Throws Error if a file differs from the manifest.
 void compare(const std::filesystem::path& path, const formats::ManifestFile& file, CheckFiles how,
              const std::function<void(std::uint64_t)>& on_read) {
     if (how == CheckFiles::by_size) return formats::require_size(path, file.size);
@@ -61,10 +61,12 @@ struct Reading {
     }
 };
 
-/// What is wrong with the copies of this host that this rank reads: "NUMBER CAUSE", each followed by a NUL.
+/// The faults of the files of this host that this rank reads: "NUMBER CAUSE", with the number of the file in the
+/// manifest, each followed by a NUL.
 std::string find_faults(const mpi::Comm& host, const Team& team, const NodeStore& store, const StoreSurvey& survey,
                         const Reading& reading) {
-    // Under a limit, one thread of each host reads all files, at the whole rate: files may be too few to share.
+    // With a limit, one thread of each host reads all files at the whole rate, because there may be fewer files than
+    // ranks.
     std::optional<Pace> whole;
     if (reading.pace != nullptr) whole.emplace(reading.pace->rate() * host.size());
     const auto pay = [&](std::uint64_t bytes) {

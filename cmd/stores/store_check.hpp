@@ -32,21 +32,21 @@ StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team&
                        const StoreSurvey& survey, int threads, Pace* pace = nullptr,
                        CheckFiles how = CheckFiles::completely, const std::atomic<int>* signal = nullptr);
 
-/// The same comparison with checksums during the move, on other threads, without a limit of the rate. The arguments
-/// must outlive this object.
+/// Compares the files like check_state(), with checksums, but during the move, on other threads, and without a rate
+/// limit. The arguments must outlive this object.
 class CheckDuringMove {
 public:
-    /// `known` is what check_state() has found by size.
+    /// `known` is the result of check_state() by size.
     CheckDuringMove(const mpi::Comm& host, const Team& team, const NodeStore& store, const StoreSurvey& survey,
                     StoreCheck known, int threads)
         : host_{host}, team_{team}, store_{store}, survey_{survey}, known_{std::move(known)}, threads_{threads} {}
 
-    /// Begins to read, unless it has begun. Called after planning, so that planning has the disk to itself.
+    /// Begins to read, unless it has begun. To be called after planning, so that planning has the disk to itself.
     void start();
 
-    /// Waits for the comparison, and returns what all ranks have found, with notes about what was not known; null if
-    /// there is no more damage than was known. Throws an mpi::AgreedError if the number at `signal`, which may be null,
-    /// is that of a signal. After an error, finds no damage. Collective.
+    /// Waits for the comparison, and returns what all ranks have found, with notes about new damage only; null if there
+    /// is no new damage. Throws an mpi::AgreedError if the number at `signal`, which may be null, is that of a signal.
+    /// After an error, finds no damage. Collective.
     const StoreCheck* finish(const mpi::Comm& comm, const std::atomic<int>* signal);
 
     /// Ends the comparison because the new state is complete: from now on, finish() finds no damage.

@@ -19,8 +19,8 @@
 namespace tpx::cli {
 namespace {
 
-/// Throws an mpi::AgreedError if no host has a store, unless an import creates them: then the path may be wrong, and no
-/// folders are created there. Collective.
+/// Throws an mpi::AgreedError if no host has a store, unless an import creates the stores: the path may be wrong, and
+/// no folders must be created there. Collective.
 void require_stores(const mpi::Comm& comm, const NodeStore& store, const MigrateRequest& options) {
     std::uint64_t stores = 0;
     mpi::all_or_none(comm, [&] {
@@ -35,7 +35,7 @@ void require_stores(const mpi::Comm& comm, const NodeStore& store, const Migrate
     throw mpi::AgreedError{Error{Exit::no, "{}: no remaining host has a store; use --import CKPT", options.store}};
 }
 
-/// Throws an mpi::AgreedError if two hosts have the same folder, as links can cause. Collective.
+/// Throws an mpi::AgreedError if two hosts have the same folder, for example because of links. Collective.
 void require_different_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                               const std::string& pattern) {
     std::string mine;  // the host and, if it has a store, the machine and the folder
@@ -67,7 +67,7 @@ StoreLock lock_store(const mpi::Comm& comm, const mpi::Comm& host, const NodeSto
                      const MigrateRequest& options) {
     StoreLock lock;
     std::uint64_t locked_by_others = 0;
-    // On all hosts before one creates its store: the stores of emulated hosts have folders in common.
+    // All hosts find missing folders before any host creates its store: stores of emulated hosts share parent folders.
     mpi::all_or_none(comm, [&] {
         if (host.rank() == 0 && !only_looks(options)) lock.created = CreatedStore{store.folder()};
     });
@@ -97,8 +97,8 @@ Fd use_current(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, c
     return used;
 }
 
-/// Runs `look`, which surveys the stores while another run may change them: that they do not match for a moment is not
-/// an error, and advice such as --rejoin would be wrong. Collective.
+/// Runs `look`, which surveys the stores while another run may change them. Repeats it if the stores do not match: this
+/// may be temporary, and advice such as --rejoin would be wrong. Collective.
 template <class Look>
 void look_beside_others(const std::string& pattern, Output& out, Look&& look) {
     constexpr int tries = 10;

@@ -10,14 +10,15 @@
 namespace tpx::cli {
 
 /// The lock of the store of this host. If the run has created the store and puts nothing into it, the store is removed
-/// before the lock is.
+/// before the lock is released.
 struct StoreLock {
     bool is_held = false;  ///< the same on all ranks, although only one of each host has the lock
     Fd lock;
     CreatedStore created;
 };
 
-/// The stores of a run: locked for a run that changes them, else in use, so that their current state stays.
+/// The stores of a run: locked if the run changes them; otherwise marked as in use, so that no other run removes their
+/// current state.
 struct OpenStores {
     StoreLock lock;
     Fd used;
@@ -25,8 +26,8 @@ struct OpenStores {
 };
 
 /// Locks the stores, ends a switch that was interrupted, and finds the current state. A run that changes the stores
-/// creates those that are missing. A run that only reads, and a dry run, are not kept waiting by another run, and lock
-/// the stores only for a moment. `outdated` is as for survey_stores(). Throws an mpi::AgreedError. Collective.
+/// creates those that are missing. A run that only reads, or a dry run, does not wait for other runs, and locks the
+/// stores only for a moment. `outdated` is as for survey_stores(). Throws an mpi::AgreedError. Collective.
 OpenStores open_stores(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
                        const MigrateRequest& options, const std::vector<std::string>& outdated, Output& out);
 

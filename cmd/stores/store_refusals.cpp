@@ -10,7 +10,7 @@
 namespace tpx::cli {
 namespace {
 
-/// The value of --rejoin that names the hosts `numbers` and those that it names already.
+/// The value of --rejoin that names the hosts `numbers` and those that it already names, `outdated`.
 std::string names_to_rejoin(const Team& team, const std::vector<std::size_t>& numbers,
                             const std::vector<std::string>& outdated) {
     std::vector<std::string> names;
@@ -39,8 +39,8 @@ std::string in_words_outdated(const Team& team, const std::vector<StoreSummary>&
                        team.hosts[newest].name, epoch_of(hosts[newest]));
 }
 
-/// Says which of `others`, which advice says to empty, has the latest iteration, if this is later than that of host
-/// number `newest`, and how to continue from it; empty if none has.
+/// More advice if one of `others`, whose stores are otherwise to be treated as empty, has a later iteration than host
+/// number `newest`: names the host with the latest iteration, and how to continue from it. Empty if none has.
 std::string later_iteration(const Team& team, const std::vector<StoreSummary>& hosts, std::size_t newest,
                             const std::vector<std::size_t>& others, const std::vector<std::string>& outdated) {
     const std::size_t latest = *std::ranges::max_element(others, {}, [&](std::size_t h) { return hosts[h].iteration; });
@@ -50,7 +50,7 @@ std::string later_iteration(const Team& team, const std::vector<StoreSummary>& h
         if (!hosts[h].current.empty() && hosts[h].fault.empty() && hosts[h].digest != hosts[latest].digest)
             earlier.push_back(h);
     return fmt::format(
-        "; the state on host '{}' is of the later iteration {}: to continue from this one, pass --rejoin "
+        "; the state on host '{}' has the later iteration {}: to continue from this one, pass --rejoin "
         "{} instead",
         team.hosts[latest].name, hosts[latest].iteration, names_to_rejoin(team, earlier, outdated));
 }

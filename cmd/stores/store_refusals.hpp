@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
-// Why stores cannot be used together. Each message names all hosts concerned, and the --rejoin that helps: it contains
-// the hosts `outdated`, which the user has named already.
+// Errors for stores that cannot be used together. Each message names all affected hosts and the value of --rejoin that
+// helps, which includes the hosts that the user has already named, `outdated`.
 namespace tpx::cli {
 
-/// Refuses the hosts `others`, whose states are not that of host number `newest`.
+/// Throws an mpi::AgreedError about the hosts `others`, whose states are not that of host number `newest`.
 [[noreturn]] void refuse_other_states(const Team& team, const std::vector<StoreSummary>& hosts, std::size_t newest,
                                       const std::vector<std::size_t>& others, const std::vector<std::string>& outdated);
 
-/// Refuses to take an older state, that of host number `newest`, for the current one because the hosts `lacking` have
-/// lost a newer one.
+/// Throws an mpi::AgreedError (no): the state of host number `newest` cannot be the current one, because the hosts
+/// `lacking` have lost a newer one.
 [[noreturn]] void refuse_lost_states(const Team& team, const std::vector<StoreSummary>& hosts, std::size_t newest,
                                      const std::vector<std::size_t>& lacking, const std::vector<std::string>& outdated);
 

@@ -20,7 +20,7 @@ std::uint64_t epoch_of_name(const std::string& state) {
     std::uint64_t epoch = 0;
     const std::size_t at = state.rfind('-');
     if (at == state.npos) return 0;
-    constexpr std::uint64_t most = std::uint64_t{1} << 50;  // more is nobody's epoch
+    constexpr std::uint64_t most = std::uint64_t{1} << 50;  // larger numbers are not epochs
     const char* end = state.data() + state.size();
     const auto [last, code] = std::from_chars(state.data() + at + 1, end, epoch);
     return code == std::errc{} && last == end && epoch < most ? epoch : 0;

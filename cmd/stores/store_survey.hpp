@@ -29,7 +29,7 @@ struct StoreSummary {
     std::uint64_t last_epoch = 0;
     std::string record_fault;           ///< why a record of a switch cannot be read; empty: both can
     std::vector<std::string> states;    ///< all that are there
-    std::vector<std::string> stagings;  ///< names of what unfinished changes left in staging
+    std::vector<std::string> stagings;  ///< names of entries that unfinished changes left in staging
 };
 
 /// The epoch in the name of a state; 0 if it has none.
@@ -52,7 +52,7 @@ struct StoreSurvey {
     std::optional<formats::Manifest> manifest;  ///< of the current state with the highest epoch
     std::vector<bool> has_current;              ///< by host, whether `manifest` is that of its current state
 
-    /// One more than every epoch that a store has a trace of, so that no name of a state is used twice.
+    /// One more than the highest epoch that any store has a trace of, so that no name of a state is used twice.
     std::uint64_t next_epoch() const;
 };
 

@@ -43,12 +43,13 @@ void write_shared(const mpi::Comm& comm, const SwitchRecord& record) {
     });
 }
 
-/// Removes the decision on a switch that no host has left unfinished. If this fails, the file does no harm.
+/// Removes the decision on a switch that all hosts have finished. If this fails, the file does no harm.
 void remove_shared(const mpi::Comm& comm, const SwitchRecord& record) {
     if (comm.rank() == 0 && !record.decision_dir.empty()) ::unlink(shared_decision(record).c_str());
 }
 
-/// Records the decision in the stores of all members. Returns how many succeeded; `fault` is why one failed.
+/// Records the decision in the stores of all members. Returns how many succeeded; `fault` becomes the cause of a
+/// failure.
 std::size_t record_decision(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change,
                             const SwitchRecord& decision, std::string& fault) {
     std::uint64_t count = 0;
@@ -71,14 +72,14 @@ void roll_back(const mpi::Comm& comm, const Team& team, const NodeStore& store, 
     write_shared(comm, abort);
     on_members(comm, team, change.members, [&] { store.write(abort); });
     on_members(comm, team, change.members, [&] {
-        store.put_back(change.record.change, change.record.state);  // so that the same command need not write it again
+        store.put_back(change.record.change, change.record.state);  // so that the same command does not write it again
         store.remove_prepared();
     });
     remove_shared(comm, abort);
 }
 
-/// Records the decision also in the stores of hosts that do not get the new state, such as leaving ones: without the
-/// others, they must not take their older state for the newest. If that fails, the change is complete all the same.
+/// Also records the decision in the stores of hosts that do not get the new state, such as leaving hosts, so that a run
+/// on these hosts only does not take their older state for the newest. If that fails, the change is still complete.
 void fence_others(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change,
                   const SwitchRecord& commit) {
     if (!team.is_first(comm.rank()) || change.members[team.host] || !path_is_directory(store.folder())) return;
@@ -99,7 +100,7 @@ void apply(const mpi::Comm& comm, const Team& team, const NodeStore& store, cons
         });
     } catch (const mpi::AgreedError& error) {
         throw mpi::AgreedError{
-            Error{exit_after_commit, "{}; the change is decided: run the same command to end it", error.what()}};
+            Error{exit_after_commit, "{}; the change is decided: run the same command to complete it", error.what()}};
     }
 }
 
@@ -113,7 +114,7 @@ bool is_on_all_hosts(const mpi::Comm& comm, const Team& team, const NodeStore& s
     mpi::all_or_none(comm, [&] {
         try {
             if (comm.rank() == reader) text = formats::to_text(store.manifest(change.record.state));
-        } catch (const Error&) {  // it is damaged, and nobody knows its hosts
+        } catch (const Error&) {  // the manifest is damaged, so the hosts are unknown
         }
     });
     mpi::broadcast(comm, text, reader);
@@ -174,7 +175,7 @@ std::string end_switch(const mpi::Comm& comm, const Team& team, const NodeStore&
         const SwitchRecord& record = change->record;
         if (comm.rank() != 0 || record.decision_dir.empty()) return;
         if (!path_is_directory(record.decision_dir))
-            throw failure("{}: has the decision on an unfinished change, and is missing", record.decision_dir);
+            throw failure("{}: is missing, but contains the decision on an unfinished change", record.decision_dir);
         if (path_is_file(shared_decision(record)))
             shared = formats::to_text(*formats::read_record(shared_decision(record)));
     });

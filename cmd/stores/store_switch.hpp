@@ -21,9 +21,9 @@ struct Switch {
 /// exit status is exit_after_commit if the switch is decided, so that the same command completes it. Collective.
 void switch_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change);
 
-/// Ends the switch that an interrupted run left. Completes the switch if a host has switched, or if a commit and no
-/// abort is recorded in the stores and in the decision folder; otherwise rolls it back. Returns a note, which is empty
-/// if there was no such switch. `outdated` names hosts whose stores count as empty. Collective.
+/// Ends a switch that was interrupted. Completes the switch if a host has switched, or if a commit but no abort is
+/// recorded in the stores and in the decision folder; otherwise rolls it back. Returns a note, which is empty if there
+/// was no such switch. `outdated` names hosts whose stores count as empty. Collective.
 std::string recover_switch(const mpi::Comm& comm, const Team& team, const NodeStore& store,
                            const std::vector<std::string>& outdated);
 

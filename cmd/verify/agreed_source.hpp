@@ -12,20 +12,20 @@
 
 namespace tpx::cli {
 
-/// A checkpoint that is only read, and that all ranks opened alike. Of several, the one that was made last must be
-/// destroyed first.
+/// A checkpoint that is only read, with the same files and values on all ranks. Destroy several objects in reverse
+/// order of their construction.
 class AgreedSource {
 public:
-    /// Opens `path`, where a link or tracker that is moved later has no effect; `more` reads whatever else the ranks
-    /// must have in common, and does not communicate. Throws an mpi::AgreedError if a rank finds other files or values
-    /// than rank 0. Collective.
+    /// Opens `path`; moving a link or tracker in it later has no effect. `more` reads whatever else must be the same on
+    /// all ranks; it must not communicate. Throws an mpi::AgreedError if a rank finds files or values that differ from
+    /// those of rank 0. Collective.
     AgreedSource(const mpi::Comm& comm, const std::string& path, const ReadOptions& options,
                  const std::function<void(AgreedSource&)>& more = {});
 
-    const std::filesystem::path& path() const { return path_; }  ///< without links
+    const std::filesystem::path& path() const { return path_; }  ///< with links and trackers resolved
     formats::Source& source() { return opened_.source; }
 
-    /// Throws an mpi::AgreedError that names a file that was read and has changed since. Collective.
+    /// Throws an mpi::AgreedError that names the file if a file has changed since it was read. Collective.
     void check_unchanged(const mpi::Comm& comm) const;
 
 private:

@@ -18,11 +18,11 @@
 namespace tpx::cli {
 namespace {
 
-/// The canonical tensor that `name` is when a checkpoint does not store it: a tied output layer is the embedding, and
-/// the values of a layer may be its keys.
+/// The canonical tensor that `name` equals in a checkpoint that does not store it: a tied output layer equals the
+/// embedding, and the values of a layer may equal its keys. Empty: none.
 std::string tied_to(const formats::Source& source, const std::string& name) {
     if (!source.reading.family || !source.reading.complete) return "";
-    const std::size_t begin = name.rfind('.') + 1;  // behind the number of the layer
+    const std::size_t begin = name.rfind('.') + 1;  // after the layer number
     const auto found = source.reading.family->tensors.find(name.substr(begin));
     if (found == source.reading.family->tensors.end() || found->second.tie.empty()) return "";
     return name.substr(0, begin) + found->second.tie;
@@ -48,7 +48,7 @@ public:
             const auto pair = same_stored.find(name);
             if (pair != same_stored.end()) {
                 paired.insert(pair->second);
-                // Steps that were compared here are not compared again by what groups say.
+                // Steps that are compared here are not compared again as settings of groups.
                 const auto number_in_b = b_.numbers.at(pair->second);
                 if (a_.digested.canonical.roles[number] == Role::step) b_.roles.insert(Role::step);
                 if (b_.digested.canonical.roles[number_in_b] == Role::step) a_.roles.insert(Role::step);
@@ -78,7 +78,7 @@ public:
     }
 
 private:
-    /// Whether only weights are compared and `name` is a master whose weight is there, too.
+    /// Whether only weights are compared and `name` is a master whose weight `member` also has.
     bool is_beside_weight(const Member& member, std::size_t number, const std::string& name) {
         if (!options_.weights_only || member.digested.canonical.roles[number] != Role::master) return false;
         const bool beside = std::ranges::any_of(
@@ -109,7 +109,8 @@ private:
                 masters_.size()));
         if (!only_masters_.empty())
             result_.notes.push_back(
-                fmt::format("{} weights of one side are compared with what masters round to, which the other has alone",
+                fmt::format("compared {} weights of one side with the rounded master weights of the other, which "
+                            "stores only masters",
                             only_masters_.size()));
         if (redundant_ > 0)
             result_.notes.push_back(
@@ -130,7 +131,7 @@ private:
                                        .lacking = lacking});
     }
 
-    /// Whether the stored tensor has other canonical tensors in it: its name alone does not tell which of them this is.
+    /// Whether the stored tensor contains several canonical tensors, so that its name does not identify this one.
     static bool is_part(const Member& member, std::size_t tensor) {
         const formats::Canonical& canonical = member.digested.canonical;
         const auto same = [&](std::size_t other) {
@@ -149,7 +150,8 @@ private:
         if (!tie.empty() && tied != has.numbers.end() &&
             has.digested.digests[tied->second] == has.digested.digests[number])
             return;
-        if (role == Role::step && !lacks.roles.contains(Role::step)) return;  // settings tell it; see compare_steps
+        if (role == Role::step && !lacks.roles.contains(Role::step))
+            return;  // the settings contain the step; see compare_steps
         if (role == Role::master && is_weight_of(has, lacks, number, name)) return;
         const char side = &lacks == &a_ ? 'A' : 'B';
         differ(has, number, side == 'A' ? "" : stored, side == 'B' ? "" : stored, fmt::format("{} lacks it", side),
@@ -157,8 +159,8 @@ private:
         if (!lacks.roles.contains(role)) result_.differences.back().absent = tpx::name(role);
     }
 
-    /// Whether `lacks` has as a weight, in the same element type, what `has` has as master `name` as well: weights in
-    /// single precision need no masters.
+    /// Whether `lacks` stores master `name` of `has` as a weight with equal dtype and values: fp32 weights need no
+    /// masters.
     bool is_weight_of(const Member& has, const Member& lacks, std::size_t number, const std::string& name) {
         for (const std::string& weight : weights_of_master(name)) {
             const auto found = lacks.numbers.find(weight);
@@ -173,7 +175,7 @@ private:
         return false;
     }
 
-    /// A second copy of a tensor, which the other side lacks, must be what it is a copy of.
+    /// Checks that a second copy of a tensor, which only `has` stores, equals its original.
     void judge_copy(const Member& has, std::size_t number, const std::string& name) {
         const std::size_t original = has.numbers.at(std::string{formats::original_name(name)});
         ++result_.compared;
@@ -181,11 +183,13 @@ private:
         const std::string& stored = has.digested.canonical.stored_name(number);
         const bool in_a = &has == &a_;
         differ(has, number, in_a ? stored : "", in_a ? "" : stored,
-               fmt::format("is not what '{}' is, which it is a copy of", has.digested.canonical.stored_name(original)));
+               fmt::format("differs from '{}', of which it should be a copy",
+                           has.digested.canonical.stored_name(original)));
     }
 
-    /// Which weights are compared as masters, before anything is: both sides' in full precision, or one side's with
-    /// what the other's round to where its format stores nothing else.
+    /// Selects the weights that are compared with masters of the other side: fp32 weights, if the other side has
+    /// half-precision weights and masters; or weights of any dtype, with the rounded masters, if the other side's
+    /// format stores only masters. Must run before anything is compared.
     void pair_masters() {
         for (const auto& [half, full] : {std::pair{&a_, &b_}, std::pair{&b_, &a_}}) {
             for (const auto& [name, number] : full->numbers) {
@@ -201,7 +205,7 @@ private:
         }
     }
 
-    /// Adds the weights that `member` should store and does not, while the other side stores masters only.
+    /// Reports the weights that `member` should store but lacks, if the other side stores only masters.
     void add_lost_weights(const Member& member, const Member& other) {
         const char side = &member == &a_ ? 'A' : 'B';
         for (const std::string& master : masters_without_weight(member, other))
@@ -209,7 +213,7 @@ private:
                    fmt::format("{} lacks its weight", side), side);
     }
 
-    /// Weight `name`, of which one side has the master only, must be what that rounds to.
+    /// Checks that weight `name` of one side equals the rounded master of the other, which has no such weight.
     void compare_rounded(const std::string& name) {
         const bool in_a = a_.numbers.contains(name);
         const Member& has = in_a ? a_ : b_;
@@ -231,11 +235,11 @@ private:
         const auto difference = first_difference(comm_, 0, one_tensor(lacks, master).stored(),
                                                  one_tensor(has, weight).stored(), options_.exec, cast);
         if (difference)
-            fault(fmt::format("differs first at {} from what its master '{}' rounds to: {} against {}",
+            fault(fmt::format("differs first at {} from its rounded master '{}': {} against {}",
                               at(has, weight, *difference), other, difference->second, difference->first));
     }
 
-    /// The number of weight `name`, or of its master where one stands for it.
+    /// The number of weight `name` in `member`, or of its master if the master is compared instead.
     std::size_t as_kept(const Member& member, const std::string& name) const {
         const auto master = masters_.find(name);
         const auto kept = master == masters_.end() ? member.numbers.end() : member.numbers.find(master->second);
@@ -266,7 +270,7 @@ private:
                            difference->second, where));
     }
 
-    /// The index in the stored tensor.
+    /// The index of a difference in the stored tensor.
     std::string at(const Member& member, std::size_t tensor, const Difference& difference) {
         const Tuple<Index> index = finder_.stored_index(member.digested.canonical, tensor, difference.index);
         return fmt::format("[{}]", fmt::join(index.begin(), index.end(), ", "));
@@ -278,10 +282,10 @@ private:
     const CompareOptions& options_;
     Comparison result_;
     formats::PartFinder finder_;
-    std::map<std::string, std::string> masters_;       // that weights are compared with, by the weights' names
-    std::map<std::string, std::string> only_masters_;  // the same, of weights that one side does not have
-    std::set<std::string> names_of_masters_;           // that nothing else is compared with
-    std::uint64_t redundant_ = 0;                      // masters that are weights of the other side
+    std::map<std::string, std::string> masters_;       // that weights are compared with, by weight name
+    std::map<std::string, std::string> only_masters_;  // the same for weights that one side lacks
+    std::set<std::string> names_of_masters_;           // masters that are compared with nothing else
+    std::uint64_t redundant_ = 0;                      // number of masters that equal weights of the other side
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ OneTensor bytes_of(const Member& member, std::size_t number) {
     return one;
 }
 
-/// The dtype of the canonical tensor that is stored as `name` without blocks; empty when there is none.
+/// The dtype of a canonical tensor that is stored as `stored` without blocks; empty if there is none.
 std::string plain_dtype(const Member& member, const std::string& stored) {
     const formats::Canonical& canonical = member.digested.canonical;
     for (std::size_t t = 0; t < canonical.tensors.size(); ++t)
@@ -46,7 +46,7 @@ void differ(const std::string& tensor, std::string cause, char lacking, Comparis
                                   .lacking = lacking});
 }
 
-/// Reports a tensor that is quantized on the side other than `lacking` only.
+/// Reports a tensor that is quantized only on the side other than `lacking`.
 void one_sided(const Quantised& tensor, const Member& other, char lacking, Comparison& result) {
     const std::string plain = plain_dtype(other, tensor.name);
     if (plain.empty()) return differ(tensor.name, fmt::format("{} lacks it", lacking), lacking, result);

@@ -8,8 +8,8 @@
 
 namespace tpx::cli {
 
-/// Compares the quantized tensors of two checkpoints, block by block as bytes: equal means the same type, shape and
-/// bytes. A tensor that is quantized on one side only differs. Adds what it finds to `result`. Collective.
+/// Compares the quantized tensors of two checkpoints: their types, shapes and blocks, as bytes. A tensor that is
+/// quantized on only one side is a difference. Adds the differences to `result`. Collective.
 void compare_blocks(const mpi::Comm& comm, const Member& a, const Member& b, const ExecOptions& options,
                     Comparison& result);
 

@@ -23,7 +23,7 @@ using formats::SettingGroup;
 using Groups = std::vector<const SettingGroup*>;
 using Texts = std::set<std::string>;
 
-/// 0 and 0.0 are the same number.
+/// `text` in normal form if it is a number: 0 and 0.0 become equal.
 std::string normal(const std::string& text) {
     double number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -44,7 +44,7 @@ bool says_nothing(const std::string& key, const Texts& texts) {
         texts, [&](const std::string& text) { return formats::is_default("param_groups." + key, text); });
 }
 
-/// Which parameters a group has: Megatron's multipliers, or the parameters, or the group's name.
+/// What identifies a group: Megatron's multipliers, or its list of parameters, or else its name.
 std::string identity(const SettingGroup& group) {
     const bool megatron = group.settings.contains("wd_mult");
     std::string text;
@@ -60,8 +60,8 @@ std::map<std::string, Groups> by_optimizer(std::span<const SettingGroup> groups)
     return result;
 }
 
-/// All settings of a group but the parameters and the step, for groups that name them differently: some formats store
-/// steps elsewhere.
+/// All settings of a group except its parameters, which formats name differently, and its step, which some formats
+/// store elsewhere.
 std::string contents(const SettingGroup& group) {
     std::string text;
     for (const auto& [key, texts] : group.settings)
@@ -70,7 +70,7 @@ std::string contents(const SettingGroup& group) {
     return text;
 }
 
-/// The items of a list of params, "[0, 1]"; nothing of a list too long to be kept as text.
+/// The items of a list of params, "[0, 1]"; std::nullopt if the list was too long to be kept as text.
 std::optional<std::vector<std::string>> items_of(std::string_view text) {
     if (!text.starts_with('[') || !text.ends_with(']')) return std::nullopt;
     std::vector<std::string> items;
@@ -82,13 +82,13 @@ std::optional<std::vector<std::string>> items_of(std::string_view text) {
     return items;
 }
 
-/// A group for each parameter, where all groups name theirs, each once; else nothing.
+/// One group per parameter, if all groups list their parameters and none occurs twice; otherwise empty.
 std::map<std::string, SettingGroup> by_parameters(const Groups& groups) {
     std::map<std::string, SettingGroup> result;
     for (const SettingGroup* group : groups) {
         const auto params = group->settings.find("params");
-        const bool told = params != group->settings.end() && params->second.size() == 1;
-        const auto items = told ? items_of(*params->second.begin()) : std::nullopt;
+        const bool has_list = params != group->settings.end() && params->second.size() == 1;
+        const auto items = has_list ? items_of(*params->second.begin()) : std::nullopt;
         if (!items || group->settings.contains("wd_mult")) return {};
         for (const std::string& item : *items) {
             const auto [own, is_new] = result.emplace(item, *group);
@@ -117,7 +117,7 @@ public:
         if (of_a.size() != of_b.size()) {
             compare_sets("", all(a), all(b));
         } else {
-            // Optimizers of the same names stand in the same order; of other names, the order is all that is known.
+            // Optimizers with equal names are in the same order; those with other names can only be matched by order.
             for (auto one = of_a.begin(), other = of_b.begin(); one != of_a.end(); ++one, ++other)
                 compare_optimizer(one->second, other->second);
         }
@@ -159,7 +159,8 @@ private:
         compare_pairs(prefix, a, b, same);
     }
 
-    /// Key by key: what one side lacks altogether, or has otherwise in the same way in every group, is one difference.
+    /// Compares key by key. A key that one side lacks in all groups, or that has the same two values in every pair of
+    /// groups, is one difference.
     void compare_pairs(const std::string& prefix, const Groups& a, const Groups& b, bool same) {
         if (entries_.step) compare_group_steps(prefix, a, b);
         const Settings of_a = united(a), of_b = united(b);
@@ -186,12 +187,12 @@ private:
         return fmt::format("{}param_groups.{}.{}{}", prefix, names[0], key, more);
     }
 
-    /// Adds the groups that lack a step, or have that of another group. Where one side has no steps in its groups, or
-    /// other ones, compare_steps() reports it.
+    /// Reports groups that lack a step, or that have the step of another group. If one side has no steps in its groups,
+    /// or has other steps, compare_steps() reports that.
     void compare_group_steps(const std::string& prefix, const Groups& a, const Groups& b) {
         const Texts of_a = texts(united(a), "step"), of_b = texts(united(b), "step");
         if (of_a.empty() || of_b.empty()) return;
-        std::map<std::pair<Texts, Texts>, std::size_t> found;  // and the first groups that have them
+        std::map<std::pair<Texts, Texts>, std::size_t> found;  // the first pair of groups with these texts
         for (std::size_t k = 0; k < a.size(); ++k)
             found.emplace(std::pair{texts(*a[k], "step"), texts(*b[k], "step")}, k);
         for (const auto& [both, k] : found) {
@@ -215,7 +216,7 @@ private:
     }
     static Texts texts(const SettingGroup& group, const std::string& key) { return texts(group.settings, key); }
 
-    /// Texts that were not made comparable.
+    /// Texts as they are stored, not in normal form.
     static Texts as_stored(const SettingGroup& group, std::string_view key) {
         const auto found = group.settings.find(key);
         return found == group.settings.end() ? Texts{} : found->second;
@@ -228,7 +229,8 @@ private:
         return result;
     }
 
-    /// The settings to compare: parameters, and how Megatron puts them into groups, are compared otherwise.
+    /// The settings to compare: all except steps, bookkeeping and, unless groups have the `same` parameters, settings
+    /// that were compared by parameter.
     std::set<std::string> keys_of(const Settings& a, const Settings& b, bool same) const {
         std::set<std::string> keys;
         for (const Settings* side : {&a, &b})
@@ -245,7 +247,8 @@ private:
                        bool lacks_everywhere = false) {
         const bool parameter = entries_.by_parameter && formats::is_of_parameters(key);
         if (a.empty() != b.empty() && says_nothing(key, a.empty() ? b : a)) return;
-        // A learning rate stands for where a scheduler began. What no group of a side has is compared elsewhere.
+        // The learning rate replaces a missing initial_lr. A key that one side lacks in all groups is compared
+        // elsewhere.
         if (a.empty() != b.empty() && parameter && (key == "initial_lr" || lacks_everywhere)) return;
         if (!a.empty() && !b.empty() && !parameter) compared_.insert(key);
         if (a == b || (parameter && is_reported(key, text_of(a), text_of(b)))) return;
@@ -264,8 +267,8 @@ private:
                                        .lacking = lacking});
     }
 
-    /// Whether the same two values were found to differ of a parameter, where what one group lacks has a default; betas
-    /// are two settings there.
+    /// Whether the same two values were already reported for a parameter. There, a missing value is replaced by its
+    /// default, and betas are two settings.
     bool is_reported(const std::string& key, const std::string& a, const std::string& b) const {
         const std::string word = key == "betas" ? "beta" : key + " of ";
         return std::ranges::any_of(result_.differences, [&](const Comparison::Difference& known) {
@@ -276,7 +279,7 @@ private:
 
     GroupEntries entries_;
     Comparison& result_;
-    bool several_ = false;            // optimizers
+    bool several_ = false;            // A has several optimizers
     std::set<std::string> compared_;  // keys
 };
 

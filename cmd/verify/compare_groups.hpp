@@ -16,11 +16,11 @@ struct GroupEntries {
     bool step = true;
 };
 
-/// Compares the param_groups of two optimizers, group by group: those that name the same parameters, else those of one
-/// number. Where the numbers of groups differ, as between formats, the values of all groups are compared as sets. Does
-/// nothing when one side has no groups. Settings that were compared parameter by parameter are compared only of groups
-/// that name the same parameters. Of steps, compares only which group has which: compare_steps() compares all of them
-/// together. Adds each difference to `result`, once.
+/// Compares the param_groups of two optimizers group by group: groups with the same parameters or, if parameters do not
+/// match, in the same position. If the numbers of groups differ, as they may between formats, compares the values of
+/// all groups as sets. Does nothing if one side has no groups. Compares settings that were compared parameter by
+/// parameter only for groups with the same parameters. Of steps, compares only which group has which step;
+/// compare_steps() compares the set of all steps. Adds each difference to `result` once.
 void compare_groups(std::span<const formats::SettingGroup> a, std::span<const formats::SettingGroup> b,
                     const GroupEntries& entries, Comparison& result);
 

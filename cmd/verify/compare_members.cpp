@@ -12,9 +12,9 @@
 namespace tpx::cli {
 namespace {
 
-/// What tensors are compared by: their canonical names; where sizes to take them apart are not known, the plain name of
-/// the parameter in their dialect, and their role; of models that no rules know, the name that the checkpoint itself
-/// tells of the parameter, and the role, which formats spell in their ways.
+/// The names by which tensors are compared: their canonical names; if the sizes for splitting tensors are unknown, role
+/// and name of the parameter in its dialect; for models without rules, role and parameter name as the checkpoint
+/// records them.
 class Names {
 public:
     explicit Names(const formats::Source& source) : source_{source} {}
@@ -36,7 +36,7 @@ private:
         constexpr std::array common{Role::weight,     Role::master, Role::exp_avg,
                                     Role::exp_avg_sq, Role::step,   Role::extra};
         if (std::ranges::find(common, role) != common.end()) return fmt::format("{} {}", role, parameter);
-        // Of what is no role everywhere, a parameter may have several.
+        // A parameter may have several tensors of other state, for which formats have no common role.
         const std::string_view name = checkpoint.catalogue.tensors[stored].name;
         return fmt::format("state {} {}", parameter, name.substr(name.find_last_of("./") + 1));
     }
@@ -50,7 +50,7 @@ Member read_member(const mpi::Comm& comm, formats::Source& source,
                    const std::function<bool(const std::string&)>& left_out, const ExecOptions& options) {
     std::vector<std::string> damaged = damaged_archives(comm, source, options);
     Member member{&source, {}, {}, {}, std::move(damaged), {}, {}};
-    // Before digests are taken: that locates payloads, and with them where archives begin is lost.
+    // Must precede digest_all(), which locates payloads: after that, it is no longer known where archives begin.
     mpi::all_or_none(comm, [&] {
         if (comm.rank() == 0 && !left_out("settings"))
             in_path(source.checkpoint.catalogue.directory.string(), [&] { member.adam = formats::adam_of(source); });
@@ -63,7 +63,7 @@ Member read_member(const mpi::Comm& comm, formats::Source& source,
     std::erase_if(member.left_out, [](const auto& entry) { return entry.second == 0; });
     const Names names{source};
     for (std::size_t t = 0; t < member.digested.digests.size(); ++t) {
-        // Should two be called alike, the second keeps the name that nothing else has.
+        // If two tensors get the same name, the second keeps its canonical name, which is unique.
         if (!member.numbers.emplace(names(member.digested.canonical, t), t).second)
             member.numbers.emplace(member.digested.canonical.tensors[t].name, t);
         member.roles.insert(member.digested.canonical.roles[t]);

@@ -19,20 +19,20 @@ namespace tpx::cli {
 struct Member {
     formats::Source* source;
     Digested digested;
-    std::map<std::string, std::size_t> numbers;  ///< canonical tensors by what they are compared by
+    std::map<std::string, std::size_t> numbers;  ///< canonical tensors, by the names for comparison
     std::set<Role> roles;
     std::vector<std::string> damaged;
-    std::optional<formats::Adam>
-        adam;  ///< the settings of the optimizer, on rank 0; nothing where they are not compared
-    std::map<std::string, std::uint64_t> left_out;  ///< by role, how many tensors were not read
+    std::optional<formats::Adam> adam;              ///< optimizer settings, on rank 0; unset if they are not compared
+    std::map<std::string, std::uint64_t> left_out;  ///< number of tensors not read, by role
 };
 
-/// Reads all of `source` but tensors of roles for which `left_out` holds. Its tensors are compared by their canonical
-/// names; where sizes to take them apart are not known, or no rules know the model, by role and parameter. Collective.
+/// Reads all tensors of `source` except those of roles for which `left_out` returns true. Tensors are compared by their
+/// canonical names or, if the sizes for splitting them are unknown or no rules describe the model, by role and
+/// parameter. Collective.
 Member read_member(const mpi::Comm& comm, formats::Source& source,
                    const std::function<bool(const std::string&)>& left_out, const ExecOptions& options);
 
-/// One tensor of a checkpoint as a side of its own.
+/// One tensor of a checkpoint, as a side of a comparison.
 struct OneTensor {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;

@@ -14,8 +14,8 @@
 namespace tpx::cli {
 namespace {
 
-/// The tensors of `member` that `other` has no tensor of the same name for, by the name under which they are stored
-/// whole; nothing for a name of several.
+/// The names of tensors of `member` that are not names of tensors of `other`, by stored name. Omits stored tensors that
+/// contain several canonical ones.
 std::map<std::string, std::string> unmatched(const Member& member, const Member& other) {
     std::map<std::string, std::string> found;
     for (const auto& [name, number] : member.numbers) {
@@ -31,15 +31,14 @@ Role role_of(const Member& member, const std::string& name) {
     return member.digested.canonical.roles[member.numbers.at(name)];
 }
 
-/// Whether a tensor of `role` is Adam's state of a known parameter. Every other tensor may have its role only because
-/// nothing says what it is.
+/// Whether `role` says what a tensor is. A tensor may have one of the other roles only because nothing identifies it.
 bool is_known(Role role) { return role != Role::state && role != Role::extra && role != Role::weight; }
 
-/// Whether tensors of these roles may be one. State that both sides understand is told apart by its parameters: in
-/// files, numbers may stand for these.
-bool may_be_one(Role a, Role b) { return !is_known(a) || !is_known(b); }
+/// Whether tensors of these roles with the same stored name may be the same tensor. If both roles are known, parameters
+/// are compared instead, because stored names may contain numbers for parameters.
+bool may_be_same_tensor(Role a, Role b) { return !is_known(a) || !is_known(b); }
 
-/// From then on tensors are nothing but their names.
+/// Makes all tensors of `source` unknown, so that only their stored names identify them.
 void forget_meanings(formats::Source& source) {
     source.reading = {.meanings = std::vector<Meaning>(source.reading.meanings.size())};
     source.checkpoint.roles.clear();
@@ -57,13 +56,13 @@ std::set<std::string_view> names_of(const formats::Source& source) {
 void make_names_comparable(formats::Source& a, formats::Source& b) {
     if (!a.reading.complete) adopt_dims(a, b);
     if (!b.reading.complete) adopt_dims(b, a);
-    // Names of different frameworks can be told apart only part by part, and that takes all sizes.
+    // Tensors of different frameworks can be compared only part by part, which requires all sizes.
     if (a.reading.complete != b.reading.complete || !a.reading.complete) {
         const bool same_names = (a.reading.dialect == nullptr) == (b.reading.dialect == nullptr) &&
                                 (!a.reading.dialect || a.reading.dialect->name == b.reading.dialect->name);
         if (!same_names && names_of(a) != names_of(b))
-            throw mpi::AgreedError{failure(
-                "A and B use different names, and neither tells the model's dimensions; give them with --config")};
+            throw mpi::AgreedError{
+                failure("A and B use different names, and neither records the model's dimensions; pass --config")};
         for (formats::Source* source : {&a, &b}) {
             source->reading.complete = false;
             if (!same_names) forget_meanings(*source);
@@ -78,10 +77,10 @@ std::vector<std::string> weights_of_master(const std::string& name) {
 }
 
 std::string master_of(const std::string& name, const Member& member) {
-    constexpr std::string_view untaken = "weight ";  // how Names calls tensors that are not taken apart
+    constexpr std::string_view prefix = "weight ";  // how names of tensors that are not split begin
     std::string master = "master." + name;
-    if (name.starts_with(untaken)) {
-        const std::string parameter = name.substr(untaken.size());
+    if (name.starts_with(prefix)) {
+        const std::string parameter = name.substr(prefix.size());
         const auto& shared = member.source->checkpoint.shared;
         const auto kept = shared.find(parameter);
         master = fmt::format("master {}", kept == shared.end() ? parameter : kept->second);
@@ -113,7 +112,7 @@ std::map<std::string, std::string> pairs_by_stored_name(const Member& a, const M
     std::map<std::string, std::string> pairs;
     for (const auto& [stored, name] : of_a) {
         const auto other = of_b.find(stored);
-        if (other != of_b.end() && may_be_one(role_of(a, name), role_of(b, other->second)))
+        if (other != of_b.end() && may_be_same_tensor(role_of(a, name), role_of(b, other->second)))
             pairs.emplace(name, other->second);
     }
     return pairs;

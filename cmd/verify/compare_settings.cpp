@@ -23,7 +23,7 @@ using formats::SettingGroup;
 
 struct Setting {
     std::string_view name;
-    std::string_view key;  ///< of a group of parameters
+    std::string_view key;  ///< in a parameter group
     double AdamSettings::*value;
 };
 constexpr std::array<Setting, 6> all_settings{{{"lr", "lr", &AdamSettings::lr},
@@ -44,8 +44,8 @@ bool stores(const Member& member, std::span<const SettingGroup> groups, std::str
     });
 }
 
-/// The settings that both checkpoints store: an optimizer without betas has no default of them. Where a scheduler began
-/// is the learning rate of a checkpoint without one.
+/// The settings that both checkpoints store: an optimizer without betas has no default for them. For initial_lr, one
+/// checkpoint is enough: in the other, the learning rate replaces it.
 std::vector<Setting> stored_settings(const Member& a, std::span<const SettingGroup> of_a, const Member& b,
                                      std::span<const SettingGroup> of_b) {
     std::vector<Setting> stored{all_settings.begin(), all_settings.end()};
@@ -56,7 +56,7 @@ std::vector<Setting> stored_settings(const Member& a, std::span<const SettingGro
     return stored;
 }
 
-/// Adds the settings that one side stores and the other does not; the learning rate stands for initial_lr.
+/// Reports the settings that only one side stores, except initial_lr, which the learning rate replaces.
 void add_lacking(const Member& a, const Member& b, const SettingGroups& groups, Comparison& result) {
     if (groups.a.empty() || groups.b.empty()) return;
     for (const std::string_view key : {"lr", "betas", "eps", "weight_decay"}) {
@@ -79,7 +79,7 @@ void add_lacking(const Member& a, const Member& b, const SettingGroups& groups, 
     }
 }
 
-/// The settings of one checkpoint by what parameters are compared by.
+/// The settings of one checkpoint for each parameter, by the name under which its exp_avg is compared.
 class Settings {
 public:
     explicit Settings(const Member& member) : adam_{member.adam} {
@@ -101,7 +101,7 @@ private:
     std::map<std::string, const AdamSettings*> of_parameters_;
 };
 
-/// Where a setting differs: for so many parameters, of which one is named.
+/// The number of parameters for which a setting differs, and the name of one of them.
 struct Found {
     std::uint64_t count = 0;
     std::string example;
@@ -125,7 +125,7 @@ void compare_all(std::span<const Setting> stored, const AdamSettings& a, const A
 
 bool has_tensors(const Member& member) { return member.roles.contains(Role::step); }
 
-/// The steps that the tensors of `member` hold, each once, in order; nothing where one of them is no number.
+/// The distinct steps that tensors of `member` contain, ascending; std::nullopt if one of them is not a number.
 std::optional<std::set<double>> steps_of(const mpi::Comm& comm, const Member& member) {
     const formats::Canonical& canonical = member.digested.canonical;
     std::vector<StateCheck> checks;
@@ -145,7 +145,7 @@ std::string text_of(const AdamSettings& settings) {
                        settings.weight_decay);
 }
 
-/// The same settings of groups of which it is not known which parameters they have.
+/// The same for groups whose parameters are unknown.
 std::string text_of(std::span<const SettingGroup> groups) {
     std::set<std::string> texts;
     for (const SettingGroup& group : groups)
@@ -154,7 +154,7 @@ std::string text_of(std::span<const SettingGroup> groups) {
     return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-/// Adds that one side has no settings at all; groups on both sides are compared as groups.
+/// Reports if only one side has any settings.
 void add_one_sided(const std::optional<Adam>& a, const std::optional<Adam>& b, const SettingGroups& groups,
                    Comparison& result) {
     const bool in_a = a || !groups.a.empty(), in_b = b || !groups.b.empty();
@@ -236,7 +236,7 @@ void compare_steps(const mpi::Comm& comm, const Member& a, const Member& b,
                                        .canonical = "",
                                        .a = "",
                                        .b = "",
-                                       .cause = "its tensors are no floating-point numbers",
+                                       .cause = "its tensors are not floating-point numbers",
                                        .value = true});
         return;
     }

@@ -19,7 +19,7 @@
 namespace tpx::cli {
 namespace {
 
-/// The values of a checkpoint by what they are compared by.
+/// The values of a checkpoint, by role and path.
 struct Values {
     using Key = std::pair<std::string, std::string>;  // role and path
 
@@ -34,8 +34,8 @@ struct Values {
 
     std::map<Key, std::map<std::string, std::string>> values;  // by place
     std::set<std::string> roles;
-    std::set<std::string> keys;  // the first of each path
-    bool has_groups = false;     // of parameters
+    std::set<std::string> keys;  // the first key of each path
+    bool has_groups = false;     // parameter groups
     formats::Format format;
 };
 
@@ -52,7 +52,7 @@ public:
         for (const Values* side : {&a_, &b_})
             for (const auto& [key, texts] : side->values) keys.insert(key);
         for (const Values::Key& key : keys) {
-            if (key.first == "step") continue;  // compared with tensors of steps
+            if (key.first == "step") continue;  // see compare_steps
             if (is_of_groups(key) && !ignored_(key.first)) continue;
             const auto a = a_.values.find(key);
             const auto b = b_.values.find(key);
@@ -69,17 +69,17 @@ public:
     }
 
 private:
-    /// A model may be described twice, by Megatron's args and by a config.json that was made of them, or the other way
-    /// round. Where both sides have the one, the other adds nothing.
+    /// A model may be described twice: by Megatron's args and by a config.json, of which one was made from the other.
+    /// If both sides have the same one, the other adds nothing.
     void note_descriptions() {
         for (const auto& [one, other] : {std::pair{"args", "config"}, std::pair{"config", "args"}}) {
             if (!a_.keys.contains(one) || !b_.keys.contains(one) || a_.keys.contains(other) == b_.keys.contains(other))
                 continue;
             not_compared_ = other;
-            result_.notes.push_back(
-                fmt::format("{} {}; both have {}, which is compared", a_.keys.contains(other) ? "A has" : "B has",
-                            std::string_view{other} == "config" ? "config.json, too" : "Megatron's args, too",
-                            std::string_view{one} == "config" ? "config.json" : "Megatron's args"));
+            result_.notes.push_back(fmt::format("{} also has {}; compared only {}, which both have",
+                                                a_.keys.contains(other) ? "A" : "B",
+                                                std::string_view{other} == "config" ? "config.json" : "Megatron's args",
+                                                std::string_view{one} == "config" ? "config.json" : "Megatron's args"));
         }
     }
 
@@ -88,8 +88,7 @@ private:
         return key.first == "settings" && key.second.starts_with("param_groups.") && a_.has_groups && b_.has_groups;
     }
 
-    /// Keras stores the model's configuration in archives and in its older files, and has no place for it in files of
-    /// weights.
+    /// Keras stores the model's configuration in archives and in its older files, but cannot store it in weights files.
     void note_omitted_config() {
         if (!a_.format->may_omit_config || !b_.format->may_omit_config ||
             a_.keys.contains("config") == b_.keys.contains("config"))
@@ -97,8 +96,8 @@ private:
         not_compared_ = "config";
         if (ignored_("args")) return;
         result_.notes.push_back(
-            fmt::format("not compared: the model's configuration, which only {} stores; Keras' files of weights have "
-                        "no place for it",
+            fmt::format("not compared: the model's configuration, which only {} stores; Keras weights files cannot "
+                        "contain it",
                         a_.keys.contains("config") ? 'A' : 'B'));
     }
 
@@ -146,13 +145,13 @@ private:
             if (!a.contains(place) && !formats::is_default(key.second, text)) unmatched_[key.first].in_b.insert(place);
     }
 
-    /// Places of ranks that one side has.
+    /// Places of ranks that only one side has.
     struct Unmatched {
         std::set<std::string> in_a;
         std::set<std::string> in_b;
     };
 
-    /// Under another layout there are other ranks, with values of their own. Under the same one, one side lacks them.
+    /// Adds a note if the layouts differ, because other ranks have their own values; otherwise a difference.
     void add_unmatched(const std::string& role, const Unmatched& places) {
         std::vector<std::string> causes;
         if (!places.in_a.empty()) causes.push_back(fmt::format("only A has values of {}", ranks_text(places.in_a)));
@@ -218,7 +217,7 @@ void decode(const std::string& text, Comparison& result) {
         result.not_compared.push_back(from_json(d));
 }
 
-/// Whether both layouts are known, and their ranks have other parts of the model.
+/// Whether both layouts are known and differ in tp, pp, ep or dp.
 bool have_other_layouts(const Member& a, const Member& b) {
     const std::optional<Layout>& one = a.source->layout;
     const std::optional<Layout>& other = b.source->layout;

@@ -6,8 +6,9 @@
 
 namespace tpx::cli {
 
-/// Compares what two checkpoints store beside their tensors, and the optimizers' settings parameter by parameter; adds
-/// what it finds to `result`. `ignored` says of a role whether it is left out. Collective; read by rank 0.
+/// Compares the non-tensor values of two checkpoints, and the optimizers' settings parameter by parameter. Adds the
+/// differences to `result`. `ignored` returns true for roles that are not compared. Collective; only rank 0 reads
+/// values.
 void compare_values(const mpi::Comm& comm, const Member& a, const Member& b,
                     const std::function<bool(const std::string&)>& ignored, Comparison& result);
 

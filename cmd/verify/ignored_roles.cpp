@@ -9,7 +9,7 @@
 namespace tpx::cli {
 namespace {
 
-/// What an optimizer keeps beside the weights. Roles that are not listed are states of optimizers other than Adam.
+/// Whether a role is optimizer state. Roles that are not listed are states of optimizers other than Adam.
 bool is_of_optimizer(const std::string& role) {
     return role != "weight" && role != "extra" && role != "copy" &&
            (std::ranges::find(formats::value_roles, role) == formats::value_roles.end() || role == "settings" ||
@@ -20,7 +20,7 @@ bool is_of_optimizer(const std::string& role) {
 
 bool is_ignored(const std::string& role, const CompareOptions& options) {
     if (role == "weight") return false;
-    // Masters are read nevertheless: where there are no weights, they are the weights.
+    // Masters are read all the same: in a checkpoint without weights, they are the weights.
     if (options.weights_only) return role != "copy" && role != "master";
     const bool listed = std::ranges::find(ignorable_roles, role) != ignorable_roles.end();
     const std::string word = listed ? role : "state";

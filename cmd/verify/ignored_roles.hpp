@@ -10,7 +10,7 @@ namespace tpx::cli {
 
 struct CompareOptions;
 
-/// The roles that can be ignored: of tensors, of values beside them, and "optimizer" for all that is an optimizer's.
+/// The roles of tensors and non-tensor values that can be ignored; "optimizer" stands for all optimizer state.
 inline constexpr std::array<std::string_view, 15> ignorable_roles{
     "optimizer", "master", "exp_avg", "exp_avg_sq", "state", "step",  "settings", "scheduler",
     "rng",       "rerun",  "args",    "counters",   "data",  "extra", "copy"};

@@ -16,14 +16,14 @@
 namespace tpx::cli {
 namespace {
 
-/// A master may lie beside its weight by this part of the tensor's largest: what is left where a training framework
-/// adds to masters that are not rounded at once.
-constexpr double close = 1.0 / (1 << 14);
-/// And so may one element in this many; tensors that are too small for shares may have some more.
-constexpr std::uint64_t few = 16;
-constexpr std::uint64_t some = 4;
+/// A master weight that does not round to its weight may differ from it by this fraction of the tensor's largest
+/// weight: training frameworks may update master weights without rounding them to weights at once.
+constexpr double near_fraction = 1.0 / (1 << 14);
+/// At most one in `elements_per_near` elements, plus `extra_near` for small tensors, may differ like this.
+constexpr std::uint64_t elements_per_near = 16;
+constexpr std::uint64_t extra_near = 4;
 
-/// What is read for one role of a parameter.
+/// The check of one state tensor of a parameter, and the tensor's role.
 struct RoleCheck {
     StateCheck check;
     Role role = Role::master;
@@ -101,8 +101,8 @@ private:
         if (facts.negative > 0)
             return fault(job, facts, fmt::format("{} of {} squares are negative", facts.negative, facts.elements));
         if (facts.misses == 0) return;
-        const bool far = facts.farthest > close * facts.largest;
-        if (!far && facts.misses <= facts.elements / few + some) {
+        const bool far = facts.farthest > near_fraction * facts.largest;
+        if (!far && facts.misses <= facts.elements / elements_per_near + extra_near) {
             near_ += facts.misses;
             return;
         }
@@ -129,11 +129,11 @@ private:
                                             *stored.begin(), stored.size() > 1 ? ", ..." : ""));
     }
 
-    void judge_steps(const std::vector<std::string>& told) {
-        if (told.size() > 1)
+    void judge_steps(const std::vector<std::string>& group_steps) {
+        if (group_steps.size() > 1)
             report_.faults.push_back(
-                fmt::format("groups of parameters are at different steps: {}", fmt::join(told, ", ")));
-        if (told.size() == 1) report_.step = told[0];
+                fmt::format("groups of parameters are at different steps: {}", fmt::join(group_steps, ", ")));
+        if (group_steps.size() == 1) report_.step = group_steps[0];
         if (steps_.size() == 1) report_.step = fmt::format("{}", steps_.begin()->first);
         const auto most = std::ranges::max_element(steps_, {}, [](const auto& step) { return step.second.size(); });
         for (auto step = steps_.begin(); step != steps_.end(); ++step) {
@@ -152,9 +152,9 @@ private:
     formats::Canonical canonical_;
     formats::PartFinder finder_;
     MastersReport report_;
-    std::map<double, std::vector<std::uint32_t>> steps_;  // tensors by the step that they tell
+    std::map<double, std::vector<std::uint32_t>> steps_;  // tensors by the step that they contain
     std::uint64_t near_ = 0;
-    std::uint64_t alone_ = 0;  // masters without a weight beside them
+    std::uint64_t alone_ = 0;  // master weights that have no weight to compare with
 };
 
 }  // namespace

@@ -11,19 +11,19 @@
 
 namespace tpx::cli {
 
-/// Whether a checkpoint's optimizer is that of its weights.
+/// Whether a checkpoint's optimizer state matches its weights.
 struct MastersReport {
-    std::vector<std::string> faults;  ///< a line each, with the tensor's stored name; empty when it is
+    std::vector<std::string> faults;  ///< one line each, with the tensor's stored name; empty if the state matches
     std::vector<std::string> notes;
     std::uint64_t parameters = 0;  ///< with optimizer state
     std::uint64_t misfits = 0;     ///< canonical tensors that have a fault
-    std::uint64_t masters = 0;     ///< compared with their weights
+    std::uint64_t masters = 0;     ///< master weights that were compared with their weights
     std::uint64_t moments = 0;
-    std::uint64_t elements = 0;  ///< of masters
-    std::string step;            ///< empty: none is told, or several are
+    std::uint64_t elements = 0;  ///< of all master weights
+    std::string step;            ///< of the optimizer; empty: not recorded, or several
 };
 
-/// Reads weights, masters and moments once. Collective.
+/// Checks that the optimizer state of `source` matches its weights. Reads each tensor once. Collective.
 MastersReport check_masters(const mpi::Comm& comm, formats::Source& source, const ExecOptions& options = {});
 
 }  // namespace tpx::cli

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Memory for each tensor in tables of names, in which tensors are paired, in bytes.
+/// Bytes of memory for each tensor in the tables of names that pair tensors.
 constexpr std::uint64_t for_pairs = 500;
 
 Json masters_json(const MastersReport& report) {
@@ -49,7 +49,7 @@ void print_masters(const std::string& checkpoint, const MastersReport& report, O
                    report.faults.size(), report.parameters, report.masters, report.moments, step);
 }
 
-/// Whether the optimizers of A and of B, if it is given, are those of their weights; in JSON, a list in `list`.
+/// Checks that the optimizer state of A and, if given, of B matches the weights. `list` becomes the results as JSON.
 Exit verify_masters(const mpi::Comm& comm, const VerifyOptions& options, Output& out, Json& list) {
     bool fit = true;
     list = Json::array();
@@ -87,7 +87,7 @@ std::string count_text(std::uint64_t count, std::string_view thing) {
     return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
-/// Long values are told in full in JSON only.
+/// Shortens a long value; only JSON contains long values in full.
 std::string short_text(const std::string& text) {
     constexpr std::size_t longest = 100;
     return text.size() <= longest ? text : text.substr(0, longest) + "...";
@@ -107,9 +107,9 @@ std::string line_of(const Comparison::Difference& difference) {
                        short_text(difference.b));
 }
 
-/// Things of a role that one side has none of are one line; all others are a line each.
+/// Prints one line for each role of which one side has nothing, and one line for each other difference.
 void print_differences(const Comparison& comparison, Output& out) {
-    constexpr std::uint64_t most_listed = 5;  // of the values of a role; tensors are all listed
+    constexpr std::uint64_t most_listed = 5;  // of the values of a role; all tensors are listed
     std::map<std::string, std::vector<const Comparison::Difference*>> absent;
     std::map<std::pair<std::string, char>, std::uint64_t> listed;
     for (const Comparison::Difference& difference : comparison.differences) {
@@ -183,7 +183,8 @@ void print_comparison(const VerifyOptions& options, const Comparison& comparison
     out.object("tpx.verify/1", json);
 }
 
-/// Of a quantized and another checkpoint, values are compared; of two that store weights alike, codes and scales.
+/// Dequantizes both checkpoints, so that values are compared, unless both store weights alike: then codes and scales
+/// are compared.
 void dequantize_unless_alike(const mpi::Comm& comm, formats::Source& a, formats::Source& b) {
     if (formats::stores_alike(a.checkpoint, b.checkpoint)) return;
     mpi::all_or_none(comm, [&] {

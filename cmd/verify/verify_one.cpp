@@ -58,12 +58,12 @@ void print_tensors(const Digested& digested, Output& out) {
                    printable(tensor.name));
 }
 
-/// What was found of one checkpoint.
+/// The results for one checkpoint.
 struct FileFindings {
     Digested digested;
-    std::vector<std::string> differences;  ///< damage, and what is not as recorded
+    std::vector<std::string> differences;  ///< damage, and differences from the record
     std::vector<std::string> missing;      ///< parts of the model that are not stored
-    bool recorded = false;                 ///< digests are kept beside it
+    bool recorded = false;                 ///< whether digests are stored beside it
 
     bool good() const { return differences.empty() && missing.empty(); }
     std::string_view verdict(bool write) const {
@@ -91,14 +91,14 @@ StoredPlace place_of(AgreedSource& opened, const VerifyOptions& options) {
     return place;
 }
 
-/// What the tables of tensors that are printed, recorded or compared with a record take for each tensor, in bytes.
+/// Bytes of memory for each tensor in the tables that are printed, recorded or compared with a record.
 std::uint64_t memory_of_lists(const VerifyOptions& options, const StoredPlace& place, const Output& out) {
     constexpr std::uint64_t listed = 350, in_json = 2000, recorded = 800, written = 2000;
     return (options.tensors ? listed : 0) + (out.json() ? in_json : 0) + (place.record ? recorded : 0) +
            (options.write ? written : 0);
 }
 
-/// Adds a line for each file that cannot be opened, which is then not compared with the record.
+/// Adds a line for each file that cannot be opened, and excludes these files from the comparison with the record.
 void list_unreadable(const mpi::Comm& comm, StoredPlace& place, std::vector<std::string>& lines) {
     for (const std::string& name : place.dangling)
         lines.push_back(fmt::format("file '{}': is a link without a file", name));
@@ -158,7 +158,7 @@ ExecOptions read_limits(const mpi::Comm& comm, const VerifyOptions& options,
     return exec;
 }
 
-/// Records and comparisons with records do not depend on what --config adds.
+/// Tensors are recorded, and compared with records, without what --config and --set add.
 Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out) {
     StoredPlace place;
     std::optional<Opened> plain;

@@ -12,14 +12,14 @@
 
 namespace tpx::cli {
 
-/// The limits for reading `sources`, which are all that is open, within --memory. `more` is the memory that the command
-/// needs for each canonical tensor beside what reading takes, in bytes. Throws an mpi::AgreedError that names a limit
-/// that would do if the metadata do not fit. Collective.
+/// The limits for reading `sources`, which are all open checkpoints, within --memory. `more` is the memory in bytes
+/// that the command needs for each canonical tensor in addition to reading. Throws an mpi::AgreedError that names a
+/// sufficient limit if the metadata do not fit. Collective.
 ExecOptions read_limits(const mpi::Comm& comm, const VerifyOptions& options,
                         std::span<const formats::Source* const> sources, std::uint64_t more);
 
-/// Whether one checkpoint can be read, has all parts of its model, and is what the digests recorded beside it say;
-/// with --write, records these. Collective.
+/// Checks whether a checkpoint can be read, has all parts of its model, and matches the digests that are recorded
+/// beside it; with --write, records them. Collective.
 Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out);
 
 }  // namespace tpx::cli

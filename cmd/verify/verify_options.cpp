@@ -44,7 +44,7 @@ void add_verify(Cli& cli) {
     add_limit_options(
         command, *options,
         "If the metadata of the checkpoint, such as the names, shapes and places of a million tensors, do "
-        "not fit, the command fails before it reads tensors and names a limit that would do.");
+        "not fit, the command fails before it reads tensors and names a sufficient limit.");
     add_read_options(command, *options);
     command.common_options();
     command.example("tpx verify ckpt", "is the checkpoint complete and undamaged?");

@@ -14,7 +14,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The addends of canonical tensors that have one in `dialect`.
+/// The addends in `dialect`, by canonical tensor; tensors without one are absent.
 std::map<std::string_view, int> addends_of(const Dialect& dialect) {
     std::map<std::string_view, int> addends;
     for (const Rule& rule : dialect.rules)
@@ -22,7 +22,7 @@ std::map<std::string_view, int> addends_of(const Dialect& dialect) {
     return addends;
 }
 
-/// By stored tensor: what is added to its values so that they are those that `dialect` stores.
+/// For each stored tensor: what to add to its values to get the values that `dialect` stores.
 std::vector<int> changes_to(const Dialect& dialect, const Reading& reading) {
     const std::map<std::string_view, int> addends = addends_of(dialect);
     std::vector<int> changes(reading.meanings.size());
@@ -47,7 +47,7 @@ DType type_of_values(const Tensor& tensor, std::optional<DType> dtype) {
     return dtype && is_computable(*dtype) && itemsize(*dtype) > itemsize(tensor.dtype) ? *dtype : tensor.dtype;
 }
 
-/// By stored tensor: the number of the master of a weight, of the same shape; none for others.
+/// For each stored tensor: if it is a weight, the number of its master of the same shape, if any.
 std::vector<std::optional<std::uint32_t>> masters_of(const Reading& reading, std::span<const Tensor> tensors) {
     using Parameter = std::tuple<std::string_view, std::optional<int>, std::optional<int>>;
     const auto parameter = [](const Meaning& meaning) {
@@ -66,7 +66,7 @@ std::vector<std::optional<std::uint32_t>> masters_of(const Reading& reading, std
     return found;
 }
 
-/// Makes `piece` a file of its values, which are stored as `stored`, plus `addend`.
+/// Redirects `piece` to a computed file: its values, which are stored as `stored`, plus `addend`, as `dtype`.
 void add_to(Catalogue& catalogue, Piece& piece, DType stored, DType dtype, int addend) {
     const auto& coding = catalogue.files[piece.file].coding;
     if (coding && merged_weight(*coding)) throw failure("is changed by the adapter; write the merged model first");
@@ -85,8 +85,8 @@ void add_to(Catalogue& catalogue, Piece& piece, DType stored, DType dtype, int a
     catalogue.files.push_back({path, values.size, std::make_shared<const Coding>(std::move(values))});
 }
 
-/// Replaces the pieces of tensor `t` by their values plus `addend`, or by those of its master, to which its optimizer
-/// rounds it.
+/// Adds to `pieces` the pieces of tensor `t` with `addend` added to their values. Computes them from its master, if
+/// given, which the optimizer rounds to get the weight.
 void change_tensor(Catalogue& catalogue, std::uint32_t t, std::optional<std::uint32_t> master, DType dtype, int addend,
                    std::vector<Piece>& pieces) {
     const std::uint32_t from = master.value_or(t);
@@ -108,7 +108,7 @@ std::string note_of(const std::vector<Tensor>& tensors, const std::vector<int>& 
         if (count++ == 0) first = &tensors[t], change = changes[t];
         if (rounded == nullptr && tensors[t].dtype != DType::f32) rounded = &tensors[t];
     }
-    return fmt::format("added {} to the values of {} ('{}'{}), because {} checkpoints store them so{}", change,
+    return fmt::format("added {} to the values of {} ('{}'{}), because {} checkpoints store them this way{}", change,
                        counted(count, "tensor"), first->name, count > 1 ? ", ..." : "", dialect,
                        rounded != nullptr ? fmt::format("; rounded to {}", name(rounded->dtype)) : "");
 }

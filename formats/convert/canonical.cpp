@@ -13,14 +13,14 @@
 namespace tpx::formats {
 namespace {
 
-/// The canonical tensors in stored tensor number `t`.
+/// The canonical tensors in stored tensor `t`.
 std::vector<Part> parts_of_stored(const Source& source, std::size_t t) {
     const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
     if (itemsize(tensor.dtype) == 0) return {own_part(in_bytes(tensor))};
     return parts_of(source.reading, tensor, source.reading.meanings[t]);
 }
 
-/// The numbers of tensors by their names, which are not copied.
+/// A set of tensor numbers with lookup by name; does not copy the names.
 class TensorNumbers {
 public:
     explicit TensorNumbers(const std::vector<Tensor>& tensors) : numbers_{0, Hash{tensors}, Equal{tensors}} {}
@@ -105,7 +105,7 @@ void for_each_canonical(const Source& source, const std::function<void(const Par
     }
 }
 
-/// Stored tensors are taken apart one after another, so that the parts of one of them are in memory at a time.
+/// Splits stored tensors one at a time, so that only the parts of one are in memory.
 Canonical canonical(Source& source) {
     locate_all(source.checkpoint);
     const Catalogue& from = source.checkpoint.catalogue;

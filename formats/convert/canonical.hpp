@@ -17,11 +17,11 @@ namespace tpx::formats {
 /// Separator in the canonical name of a duplicate: ORIGINAL as STORED.
 inline constexpr const char* copy_mark = " as ";
 
-/// Of which canonical tensor the one called `name`, with copy_mark, is a copy.
+/// The name of the canonical tensor that `name`, which contains copy_mark, is a copy of.
 inline std::string_view original_name(std::string_view name) { return name.substr(0, name.find(copy_mark)); }
 
-/// The canonical tensors of a checkpoint and the pieces that hold them, which verify compares. Refers to the source, of
-/// which it is made; a million tensors should take little more memory than their names, shapes and pieces.
+/// The canonical tensors of a checkpoint and their pieces, which verify compares. Refers to its source. A million
+/// tensors should take little more memory than their names, shapes and pieces.
 struct Canonical {
     const Source* source = nullptr;
     std::vector<Tensor> tensors;
@@ -35,15 +35,15 @@ struct Canonical {
     const std::string& stored_name(std::size_t t) const;
 };
 
-/// The canonical tensors of `source`, whose payloads are located by this call. Throws Error "tensor 'NAME': ..." when
-/// two tensors are the same canonical one.
+/// Locates the payloads of `source` and returns its canonical tensors. Throws Error "tensor 'NAME': ..." if two stored
+/// tensors contain the same canonical one.
 Canonical canonical(Source& source);
 
-/// Calls `visit` for every canonical tensor of `source`, of which no names are made unique, with the number of its
-/// pieces. Takes little memory.
+/// Calls `visit` for every canonical tensor of `source` with the number of its pieces. Does not mark the names of
+/// duplicates with copy_mark. Takes little memory.
 void for_each_canonical(const Source& source, const std::function<void(const Part& part, std::size_t pieces)>& visit);
 
-/// Finds where canonical tensors are in stored ones, for messages. Keeps the parts of the last stored tensor.
+/// Finds where canonical tensors are in stored ones, for messages. Caches the parts of the last stored tensor.
 class PartFinder {
 public:
     /// The coordinates in the stored tensor of element `x` of tensor `t`.
@@ -54,10 +54,10 @@ private:
     std::vector<Part> parts_;
 };
 
-/// Whether a stored tensor is a duplicate that some files have of another one.
+/// Whether a stored tensor is a duplicate of another one, as some files contain.
 bool is_copy(const Meaning& meaning);
 
-/// The numbers of all stored tensors, those of duplicates behind all others.
+/// The numbers of all stored tensors, duplicates last.
 std::vector<std::size_t> copies_last(const Reading& reading);
 
 }  // namespace tpx::formats

@@ -24,7 +24,7 @@ Tensor in_bytes(const Tensor& tensor) {
 
 void PieceCutter::cut(const Tensor& tensor, const Piece& stored, const std::vector<NumberedPart>& parts,
                       std::vector<Piece>& out) {
-    constexpr std::size_t few = 8;  // parts that are looked at one by one
+    constexpr std::size_t few = 8;  // with at most this many parts, checks each
     if (parts.empty()) return;
     const Piece piece = piece_in_bytes(tensor, stored);
     const int size = std::max(itemsize(tensor.dtype), 1);

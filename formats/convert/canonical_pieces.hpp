@@ -13,11 +13,11 @@
 
 namespace tpx::formats {
 
-/// `tensor` as a canonical tensor has it: a row of bytes if its elements are smaller than a byte, else as it is.
+/// The canonical form of `tensor`: a row of bytes if its elements are smaller than a byte, else unchanged.
 Tensor in_bytes(const Tensor& tensor);
 
-/// The parts of a stored tensor by where they stand on its axes of layers and experts, on which each has one place. A
-/// piece holds few of the many that a stack has.
+/// The parts of a stored tensor, indexed by their positions on the layer and expert axes, where each part has exactly
+/// one position. A piece of a stack contains only a few of its many parts.
 class PartsByPlace {
 public:
     PartsByPlace() = default;
@@ -32,7 +32,7 @@ public:
         for (const NumberedPart& part : parts) by_place_[place(part)].push_back(&part);
     }
 
-    /// Calls `each` for the parts that may lie in `box`, in their order.
+    /// Calls `each` for the parts that may overlap `box`, in order.
     template <class Each>
     void for_each_in(const Box& box, Each&& each) const {
         if (!axes_.empty()) return descend(box, {}, each);
@@ -67,12 +67,13 @@ private:
     std::map<Tuple<Index>, std::vector<const NumberedPart*>> by_place_;
 };
 
-/// Cuts pieces of stored tensors into pieces of canonical tensors. Keeps the parts of stacks, which have many, by
-/// place.
+/// Cuts pieces of stored tensors into pieces of canonical tensors. Indexes the parts of stacks, which have many, by
+/// position.
 class PieceCutter {
 public:
-    /// Appends to `out` what `stored`, a piece of `tensor`, has of the tensor's `parts`, which must be the same each
-    /// time. Throws Error "tensor 'NAME': ..." for a cut through a tensor whose elements are smaller than a byte.
+    /// Appends to `out` the overlaps of `stored`, a piece of `tensor`, with the tensor's `parts`, which must be the
+    /// same in every call for this tensor. Throws Error "tensor 'NAME': ..." for a cut through a tensor whose elements
+    /// are smaller than a byte.
     void cut(const Tensor& tensor, const Piece& stored, const std::vector<NumberedPart>& parts,
              std::vector<Piece>& out);
 
@@ -80,8 +81,8 @@ private:
     std::unordered_map<std::uint32_t, PartsByPlace> places_;
 };
 
-/// The pieces of stored tensors as pieces of the canonical tensors that `parts` (one list a tensor) finds in them.
-/// Throws Error like PieceCutter::cut().
+/// Cuts `pieces` of stored tensors into pieces of the canonical tensors in `parts`, which has one list for each stored
+/// tensor. Throws Error like PieceCutter::cut().
 std::vector<Piece> canonical_pieces(std::span<const Tensor> tensors, std::span<const Piece> pieces,
                                     std::span<const std::vector<NumberedPart>> parts);
 

@@ -35,7 +35,7 @@
 namespace tpx::formats {
 namespace {
 
-/// Whether weights that DeepSpeed keeps as masters only are weights in the target, too.
+/// Whether the target stores weights that DeepSpeed may store only as masters.
 bool needs_weights(const Source& source, const Target& target) {
     return source.checkpoint.format->has_param_groups && target.format->keeps_masters;
 }
@@ -46,8 +46,8 @@ ShardMap shard_map_of(const Target& target, int layer_count) {
     return {target.layout, cutting_of(target.format), stages};
 }
 
-/// Gives each box to the least loaded of its holders, in a fixed order. If the target is split by holders, `file` of a
-/// piece is the number of its holders among those that its rank writes for.
+/// Assigns each box to its least loaded holder, deterministically. If the target is split by holders, `file` of a piece
+/// identifies its set of holders among those that its rank writes files for.
 std::vector<Piece> assign(const Expressed& expressed, const Target& target, const ShardMap& map) {
     const Sharing sharing = stored_sharing(target.layout);
     std::vector<std::uint64_t> load(target.layout.ranks(), 0);
@@ -69,12 +69,12 @@ std::vector<Piece> assign(const Expressed& expressed, const Target& target, cons
     return pieces;
 }
 
-/// Whether both sides are split by groups of parameters, so that no rules are needed to split them in another way.
+/// Whether both sides are split by parameter groups, so that no rules are needed to reshard them.
 bool reshards_param_groups(const Source& source, const Target& target) {
     return source.checkpoint.format->has_param_groups && target.format->has_param_groups;
 }
 
-/// The tensors that the target stores: renamed, padded for another tp, or just those of the source.
+/// The tensors that the target stores: renamed, padded for another tp, or the same as in the source.
 Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
     if (respells_states(source, target, dialect)) return with_states_respelt(source, target);
@@ -85,7 +85,7 @@ Expressed target_tensors(const Source& source, const Target& target, const Diale
     return repad(source.reading, tensors, config, target.layout.tp);
 }
 
-/// The steps of convert(), in the order in which they must be made.
+/// The steps of convert(), in the order in which they must run.
 class Converter {
 public:
     Converter(Source& source, const Target& given) : source_{source}, target_{given} {
@@ -110,8 +110,8 @@ private:
     Format source_format() const { return source_.checkpoint.format; }
     bool reshards_partitions() const { return reshards_param_groups(source_, target_); }
 
-    /// Dequantizes the source if the target stores plain values, restores Megatron's common state, and decides which
-    /// files beside the tensors are copied.
+    /// Dequantizes the source if the target stores plain values, restores state that the target's format kept in the
+    /// source, and decides which other files are copied.
     void settle_source() {
         if (needs_values(source_, target_)) {
             if (std::string note = dequantization_note(source_, target_); !note.empty())
@@ -119,14 +119,14 @@ private:
             dequantize(source_, target_.dtype);
         }
         if (const auto& quantised = source_.checkpoint.quantised; !quantised.empty())
-            throw failure("tensor '{}' and {} more are quantised ({}): their blocks cannot be moved", quantised[0].name,
+            throw failure("tensor '{}' and {} more are quantized ({}): their blocks cannot be moved", quantised[0].name,
                           quantised.size() - 1, quantised[0].type);
         if (const auto restore = target_.format->restore) restore(source_.checkpoint);
         settle_folder_files(source_.checkpoint, target_.format);
         settle_adapter(source_, target_);
     }
 
-    /// Finds the dialect of the new names; none where the tensors keep theirs.
+    /// Chooses the dialect of the new names; null if the tensors keep their names.
     void choose_names() {
         Config config = source_.reading.config;
         for (const auto& [key, value] : target_.config) config[key] = value;
@@ -141,15 +141,15 @@ private:
             out_.notes.push_back(std::move(note));
     }
 
-    /// Refuses settings of a config.json that Megatron does not follow. Parameters that come with them have no names
-    /// there, which would not be the reason.
+    /// Rejects config.json settings that Megatron does not support, before a missing Megatron name of their parameters
+    /// would be reported as the cause.
     void check_settings(const Config& config) const {
         Reading reading = source_.reading;
         const std::string_view wanted = target_.dialect.empty() ? target_.format->dialect : target_.dialect;
         if (wanted != "mcore" || reading.source() != "hf" || (reading.dialect && reading.dialect->name == wanted))
             return;
         if (!reading.family) {
-            // The family that model_type names may require a tensor that is missing because of such a setting.
+            // Such a setting may be why a tensor required by the family of model_type is missing.
             if (!reading.why_not.ends_with("is missing")) return;
             const auto type = config.find("model_type");
             const auto* text = type == config.end() ? nullptr : std::get_if<std::string>(&type->second);
@@ -180,12 +180,13 @@ private:
         check_dtype(source_, target_);
         if (!reshards_partitions()) check_unscaled(source_, target_, choice_.dialect);
         if (!reshards_partitions()) check_unknown(source_, target_, out_.notes);
-        made_ = needs_weights(source_, target_) ? add_missing_weights(source_) : std::map<std::string, DType>{};
-        if (!reshards_partitions() && choice_.dialect != nullptr && !made_.empty() && !target_.dtype)
-            target_.dtype = made_.begin()->second;
+        master_only_dtypes_ =
+            needs_weights(source_, target_) ? add_missing_weights(source_) : std::map<std::string, DType>{};
+        if (!reshards_partitions() && choice_.dialect != nullptr && !master_only_dtypes_.empty() && !target_.dtype)
+            target_.dtype = master_only_dtypes_.begin()->second;
     }
 
-    /// The configuration with which the new tensors are named and padded.
+    /// Sets the configuration that determines the names and padding of the new tensors.
     void settle_settings() {
         config_ = source_.reading.config;
         for (const auto& [key, value] : target_.config) config_[key] = value;
@@ -200,11 +201,11 @@ private:
             fit(out_.expressed, config_, target_.dtype, out_.notes);
         set_dtype(out_.expressed, target_.dtype);
         if (reshards_partitions()) keep_names(target_, out_.expressed);
-        if (!target_.dtype) set_dtypes(out_.expressed, made_);
+        if (!target_.dtype) set_dtypes(out_.expressed, master_only_dtypes_);
         drop_unplaceable(source_, target_, out_.expressed);
     }
 
-    /// Says which rank writes which boxes.
+    /// Sets the pieces of the new checkpoint: which rank writes which boxes.
     void fill_content() {
         std::vector<View> views = take_views(source_, target_, choice_.dialect, out_.expressed);
         std::vector<Piece> pieces;
@@ -223,7 +224,7 @@ private:
                         .held = target_.held};
     }
 
-    /// Carries settings of the optimizer over.
+    /// Carries over optimizer settings.
     void carry_optimizer() {
         const bool respells = respells_states(source_, target_, choice_.dialect);
         const StateNames names = target_.format->state_names;
@@ -236,7 +237,7 @@ private:
             out_.content.adam = adam_of(source_);
     }
 
-    /// Says which part of the source each part of the new tensors is.
+    /// Maps each part of the new tensors to a part of the source.
     void join() {
         locate_all(source_.checkpoint);
         choice_.dialect != nullptr ? join_by_parts(source_, out_) : join_by_name(source_, out_);
@@ -269,7 +270,8 @@ private:
         note_split_files(target_, out_);
     }
 
-    /// Tells of copies that have names of their own, as layers for multi-token prediction have of the embedding.
+    /// Adds a note about dropped copies with names of their own, such as the embedding in multi-token prediction
+    /// layers.
     void note_copies() {
         const auto& tensors = source_.checkpoint.catalogue.tensors;
         std::vector<const DroppedCopy*> named;
@@ -296,7 +298,7 @@ private:
     ModelChoice choice_{};
     std::vector<DroppedCopy> zeros_;  // biases that the target does not have
     Config config_;
-    std::map<std::string, DType> made_;  // weights that are masters only in the source
+    std::map<std::string, DType> master_only_dtypes_;  // dtypes of weights that the source stores only as masters
     Conversion out_;
 };
 

@@ -14,7 +14,7 @@
 
 namespace tpx::formats {
 
-/// A canonical tensor inside a stored one, by its number among the canonical tensors.
+/// A canonical tensor inside a stored one, and its number among the canonical tensors.
 struct NumberedPart {
     Part part;
     std::uint32_t number = 0;
@@ -27,20 +27,20 @@ struct Conversion {
     Draft draft;                                          ///< the files
     std::vector<Tensor> source_tensors;                   ///< canonical tensors in the source's dtypes
     std::vector<Tensor> target_tensors;                   ///< the same in the target's dtypes
-    std::vector<std::vector<NumberedPart>> source_parts;  ///< one list a stored tensor
+    std::vector<std::vector<NumberedPart>> source_parts;  ///< one list for each stored tensor
     std::vector<std::vector<NumberedPart>> target_parts;
     std::vector<Piece> source_pieces;
     std::vector<Piece> target_pieces;
-    std::vector<std::string> notes;           ///< what the user should know: names kept, tensors and objects left out
+    std::vector<std::string> notes;           ///< for the user: names kept, tensors and objects dropped
     std::vector<DroppedCopy> dropped_copies;  ///< stored tensors whose values must be compared before bytes move
-    std::shared_ptr<const Dialect> dialect;   ///< that the names are written in; null where they are kept
+    std::shared_ptr<const Dialect> dialect;   ///< the dialect of the new names; null if names are kept
 
     Side source_side() const { return {source_tensors, source_pieces}; }
     Side target_side() const { return {target_tensors, target_pieces}; }
 };
 
-/// Plans the conversion of `source`, whose payloads are located by this call. Throws Error (exit 2) when the target
-/// layout cannot be, Error (exit 1) when the target cannot hold the source's weights.
+/// Plans the conversion of `source` and locates its payloads. Throws Error (exit 2) if the target layout is invalid,
+/// Error (exit 1) if the target cannot store the source's weights.
 Conversion convert(Source& source, const Target& target);
 
 }  // namespace tpx::formats

@@ -21,8 +21,8 @@
 namespace tpx::formats {
 namespace {
 
-/// The config.json of the new checkpoint. DCP keeps one too, although PyTorch does not ask for it: without it nobody
-/// could tell the heads of its weights apart.
+/// The config.json of the new checkpoint. DCP also gets one, although PyTorch does not need it: without it the
+/// attention heads in the weights could not be told apart.
 std::string target_config_json(const Source& source, const Target& target, ModelChoice::File file,
                                const Expressed& expressed, const Config& config) {
     if (file == ModelChoice::File::none) return "";
@@ -33,7 +33,7 @@ std::string target_config_json(const Source& source, const Target& target, Model
     return is && was != is ? with_dtype(own, *is) : own;
 }
 
-/// Puts a small file into the draft, in place of one that would have been copied.
+/// Adds a small file to the draft; replaces a copy at the same path.
 void put_file(Draft& draft, const std::filesystem::path& path, std::string text) {
     auto file = std::ranges::find(draft.files, path, &FileEntry::path);
     if (file == draft.files.end()) file = draft.files.insert(file, FileEntry{path, 0});
@@ -43,7 +43,7 @@ void put_file(Draft& draft, const std::filesystem::path& path, std::string text)
     draft.fixed.push_back({number, 0, std::move(text)});
 }
 
-/// Names the companions that no memory holds.
+/// Adds a note about companions other than config.json, which are not held in memory.
 void note_not_held(const Checkpoint& checkpoint, std::vector<std::string>& notes) {
     std::vector<std::string> names;
     for (const std::filesystem::path& name : checkpoint.companions)
@@ -55,7 +55,7 @@ void note_not_held(const Checkpoint& checkpoint, std::vector<std::string>& notes
                                 more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
-/// Where companions go: beside the weights, which Megatron keeps in the folder of the iteration.
+/// The folder for companions: beside the weights, which Megatron stores in the iteration's folder.
 std::filesystem::path folder_of(const Draft& draft) {
     for (const FileEntry& file : draft.files) {
         if (file.path.begin()->string().starts_with("iter_")) return *file.path.begin();
@@ -81,9 +81,9 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
     if (dialect && source.reading.family && is_of_adapters(*source.reading.family)) {
         std::string settings = adapter_config_for(source, target.format, out.content.tensors, config, out.notes);
         if (!settings.empty()) put_file(made, folder / adapter_config_name, std::move(settings));
-        if (target.format->is_hugging_face) return made;  // config.json beside it would be that of the base
+        if (target.format->is_hugging_face) return made;  // a config.json beside it would be the base model's
     }
-    // Megatron has args; only what they cannot say comes from a file.
+    // Megatron has args; config.json is only for settings that args cannot express.
     if (target.format->has_args && source.checkpoint.config_json.empty()) return made;
     std::string config_json = target_config_json(source, target, choice.config_json, out.expressed, config);
     if (!config_json.empty()) put_file(made, folder / "config.json", std::move(config_json));

@@ -7,7 +7,7 @@
 namespace tpx::formats {
 
 /// The files of the new checkpoint that `out` describes: its tensors and arguments, and the files beside them, such as
-/// config.json and tokenizers. `config` is the source's configuration and what the user set.
+/// config.json and tokenizers. `config` is the source's configuration with the user's settings.
 Draft make_draft(const Source& source, const Target& target, const ModelChoice& choice, const Config& config,
                  Conversion& out);
 

@@ -17,7 +17,8 @@
 namespace tpx::formats {
 namespace {
 
-/// Whether weights have names that begin with what wraps the model, which its framework would not know.
+/// Whether names of weights contain the prefix of a wrapper of the model, which the target's framework would not
+/// recognize.
 bool is_wrapped(const Source& source) {
     const Checkpoint& checkpoint = source.checkpoint;
     for (std::size_t t = 0; t < checkpoint.parameters.size(); ++t)
@@ -26,15 +27,15 @@ bool is_wrapped(const Source& source) {
     return false;
 }
 
-/// Whether the configuration has a model_type that a family goes by.
+/// Whether the configuration has a model_type of a known family.
 bool names_known_model(const Source& source) {
     const auto type = source.reading.config.find("model_type");
     const auto* text = type == source.reading.config.end() ? nullptr : std::get_if<std::string>(&type->second);
     return text != nullptr && source.families.has_type(*text);
 }
 
-/// Whether one side stores the family's tensors under names of ranks, the other under names of the whole model.
-bool turns_ranks(const Source& source, const Target& target) {
+/// Whether one side stores the family's tensors under per-rank names and the other under names for the whole model.
+bool changes_rank_names(const Source& source, const Target& target) {
     const Format from = source.checkpoint.format;
     return from->has_args && target.format->has_args && from->has_rank_names != target.format->has_rank_names &&
            source.reading.family &&
@@ -47,8 +48,8 @@ bool names_alike(const Driver& a, const Driver& b) {
     return &a == &b || (stores_megatron_tensors(a) && stores_megatron_tensors(b));
 }
 
-/// Refuses Megatron's names for parts outside the language model that have none, and files that Megatron Bridge does
-/// not write of such models.
+/// Rejects conversion to Megatron names if parts outside the language model have none, and conversion to a format in
+/// which Megatron Bridge does not write such models.
 void check_outer(const Source& source, const Target& target, std::string_view wanted) {
     const Reading& reading = source.reading;
     if (wanted != "mcore" || !reading.family || reading.dialect->name == wanted) return;
@@ -82,7 +83,7 @@ bool lacks_titan_names(const Source& source, std::string_view wanted, bool asked
     return !whole.empty();
 }
 
-/// Why torchtitan, which has a model of the family, has none with these tensors; "" if it has.
+/// Why torchtitan's model of the family does not match the stored tensors; "" if it does, or without such a model.
 std::string why_no_titan_model(const Source& source) {
     const Reading& reading = source.reading;
     const Dialect* titan = reading.family ? reading.family->dialect("titan") : nullptr;
@@ -130,10 +131,10 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
         target.format->is_hugging_face && reading.family && reading.dialect->name == wanted && is_wrapped(source);
     if (!asked && !unwrap && names_alike(*source.checkpoint.format, *target.format)) return nullptr;
     const bool must = asked || target.format->has_args;
-    // Megatron's own names in another container may lack what its files have around them: padding, args, groups.
+    // A source with Megatron names in another format may lack what Megatron's files contain: padding, args, groups.
     const bool whole = source.checkpoint.format->has_args || source.checkpoint.common;
     const bool named = reading.family && reading.dialect->name == wanted && !unwrap;
-    if (named && turns_ranks(source, target)) return reading.dialect;
+    if (named && changes_rank_names(source, target)) return reading.dialect;
     if (named && (!target.format->has_args || whole)) return nullptr;
     if (reading.family && (reading.complete || must)) {
         if (reading.dialect->name == wanted) return reading.dialect;  // nested names stay nested
@@ -143,19 +144,19 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
         return nullptr;
     }
     if (must) throw failure("cannot convert to {} names: {}", wanted, reading.why_not);
-    // Its names would look like a model of transformers, and there would be no config.json.
+    // The kept names would look like a transformers model without config.json.
     if (reading.family && target.format->is_hugging_face)
         throw Error{
             Exit::usage,
             "cannot convert to {} names: sizes are unknown ({}); pass --config config.json, or --set KEY=N for each; "
             "--dialect keep leaves the names as they are",
             wanted, missing_sizes(reading)};
-    // Beside the config.json of that model, transformers would load none of the tensors.
+    // With that model's config.json, transformers would load none of the tensors.
     if (!reading.family && target.format->is_hugging_face && names_known_model(source))
         throw failure("cannot convert to {} names: {}; --dialect keep leaves the names as they are", wanted,
                       reading.why_not);
     notes.push_back(reading.family
-                        ? "names are kept: the dimensions that other names need are not known (--config gives them)"
+                        ? "names are kept: dimensions needed to convert them are unknown (pass --config config.json)"
                         : fmt::format("names are kept: {}", reading.why_not));
     return nullptr;
 }

@@ -8,9 +8,9 @@
 
 namespace tpx::formats {
 
-/// The dialect to write, or null to keep the names as they are: the one that is asked for, or else what the target's
-/// framework uses. Adds a note when names are kept because the source lacks rules or dimensions. Throws Error for names
-/// that cannot be made and must be.
+/// The dialect to write: the one that the user asked for, or else the one of the target's framework; null to keep the
+/// names. Adds a note if names are kept because rules or dimensions are missing. Throws Error if names must be
+/// converted but cannot be.
 const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes);
 
 }  // namespace tpx::formats

@@ -19,10 +19,10 @@ constexpr std::string_view keep_names =
 
 constexpr std::string_view keep_tied = "--dialect keep leaves the names as they are and keeps both";
 
-/// By the name of a canonical tensor outside the layers: the stored tensor that holds it.
+/// Maps names of canonical tensors outside the layers to the stored tensors that contain them.
 using Stored = std::map<std::string_view, std::uint32_t>;
 
-/// The tensors of one role: first those that hold a parameter, then its copies.
+/// Adds the dropped copies of one role. A stored tensor that is not a copy is kept; without one, the first copy is.
 void add(const Reading& reading, Role role, std::vector<DroppedCopy>& dropped) {
     Stored stored;
     std::vector<std::uint32_t> copies;
@@ -48,7 +48,7 @@ void add(const Reading& reading, Role role, std::vector<DroppedCopy>& dropped) {
     }
 }
 
-/// The elements that a tensor repeats: conversion takes the first of each.
+/// Adds the elements that a tensor repeats: conversion keeps the first of each.
 void add_repeats(const Checkpoint& checkpoint, const Reading& reading, std::vector<DroppedCopy>& dropped) {
     for (std::uint32_t t = 0; t < reading.meanings.size(); ++t) {
         const Meaning& meaning = reading.meanings[t];

@@ -8,27 +8,27 @@
 
 namespace tpx::formats {
 
-/// A box of a tensor that has an axis for each factor (group, head, ...), seen with the axes of the model's tensor,
-/// each of which is the product of some consecutive factors.
+/// Views a box of a factored tensor, which has one axis for each factor (group, head, ...), with the axes of the
+/// model's tensor, each of which combines some consecutive factors.
 class FactorGroups {
 public:
-    /// `counts`: how many axes of `box` make up each axis; they add up to those of the box.
+    /// `counts`: how many axes of `box` each model axis combines; their sum is the number of axes of `box`.
     FactorGroups(std::vector<int> counts, Box box);
 
-    /// The size of the box on each axis.
+    /// The size of the box on each model axis.
     const Shape& sizes() const { return sizes_; }
 
-    /// The first factor of an axis.
+    /// The number of the first factor of a model axis.
     int first_factor(int axis) const;
 
-    /// The boxes, in factors, of the part of the box whose rows on `axis`, counted from the first, are in `rows`.
+    /// The part of the box with `rows` on model axis `axis`, relative to the box, as boxes of the factored tensor.
     std::vector<Box> boxes(int axis, Interval rows) const;
 
 private:
     std::vector<int> counts_;
     Box box_;
     Shape sizes_;
-    Part part_;  ///< the box in factors as a part of one with the model's axes
+    Part part_;  ///< the factored box as a part of a tensor with the model's axes
 };
 
 }  // namespace tpx::formats

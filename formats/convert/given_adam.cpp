@@ -21,7 +21,7 @@ double number(const Config& settings, const std::string& key, double otherwise) 
     throw Error{Exit::usage, "--set {}: not a number", key};
 }
 
-/// Sets the steps of `adam` from tensors of one f32. Returns false where there are none.
+/// Sets the steps of `adam` from scalar f32 tensors. Returns false if there are none.
 bool read_step_tensors(const Source& source, Adam& adam) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
     std::optional<std::int64_t> first;
@@ -41,7 +41,7 @@ bool read_step_tensors(const Source& source, Adam& adam) {
     return first.has_value();
 }
 
-/// The step that the user tells, or else the iteration, where no tensor does.
+/// Sets the step, which no tensor records, to the user's or else to the iteration.
 void guess_step(const Source& source, const Config& settings, Adam& adam, std::vector<std::string>& notes) {
     if (const auto given = integer(settings, "step")) {
         adam.step = *given;
@@ -51,8 +51,8 @@ void guess_step(const Source& source, const Config& settings, Adam& adam, std::v
             "the optimizer's step is not stored; using the iteration, {} (--set step=N overrides it)", adam.step));
     } else {
         throw Error{Exit::usage,
-                    "the optimizer's step, by which Adam corrects its moments, is not known; give --set step=N, or "
-                    "pass --drop optimizer to omit its state"};
+                    "the optimizer's step, which Adam's bias correction needs, is unknown; pass --set step=N, or "
+                    "--drop optimizer to omit optimizer state"};
     }
 }
 

@@ -9,10 +9,9 @@
 
 namespace tpx::formats {
 
-/// What `settings` say of an optimizer where a checkpoint tells nothing: lr, weight_decay (of matrices), adam_beta1,
-/// adam_beta2 and adam_eps, with the step that `source` has as a tensor, or else that of `settings`, or its iteration,
-/// which a line in `notes` tells. Nothing without lr. Throws Error (usage) for what is no number, and for a step that
-/// nothing tells.
+/// Adam settings from `settings`, for a checkpoint that records none: lr, weight_decay (of matrices), adam_beta1,
+/// adam_beta2 and adam_eps. The step comes from a tensor of `source`, else from `settings`, else from the iteration,
+/// with a note. Unset without lr. Throws Error (usage) if a setting is not a number or the step is unknown.
 std::optional<Adam> given_adam(const Source& source, const Config& settings, std::vector<std::string>& notes);
 
 }  // namespace tpx::formats

@@ -8,7 +8,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The tensors that the ranks of a job with FSDP left whole although they could be split: buffers and frozen parts.
+/// The tensors that an FSDP job did not split although they could be split: buffers and frozen parameters.
 std::set<std::string_view> left_whole(const Source& source) {
     std::set<std::string_view> names;
     if (!source.layout || source.layout->fsdp == 1) return names;

@@ -19,17 +19,17 @@ namespace {
 
 bool is_state(Role role) { return role != Role::weight && role != Role::extra; }
 
-/// The exact pieces that ranks hold of some stored tensors, where they are no equal parts along an axis.
+/// The exact pieces of stored tensors that ranks hold, for frameworks that do not split them evenly along an axis.
 struct ExactPieces {
     std::vector<Piece> pieces;
-    bool of_weights = false;  ///< of weights too, not only of optimizer state
+    bool of_weights = false;  ///< `pieces` include weights, not only optimizer state
 
     bool include(Role role) const { return is_state(role) || (of_weights && role == Role::weight); }
 };
 
-/// Expands a ShardMap by piece: what each rank holds of stored tensors, as pieces of canonical tensors. The shards of
-/// tensor, pipeline, expert and FSDP parallelism are boxes of stored tensors; ZeRO splits the canonical tensors in
-/// them, unless `exact` of run() gives the pieces.
+/// Computes from a ShardMap what each rank holds, as pieces of canonical tensors. Tensor, pipeline, expert and FSDP
+/// parallelism split stored tensors; ZeRO splits the canonical tensors in their shards, unless run() gets `exact`
+/// pieces.
 class Expansion {
 public:
     Expansion(const Reading& reading, std::span<const Tensor> tensors, std::span<const std::vector<NumberedPart>> parts,
@@ -72,7 +72,8 @@ private:
         return form;
     }
 
-    /// Whether the first and the last stage have it: the embedding is the output layer too, or predicts tokens.
+    /// Whether both the first and the last stage have the tensor: an embedding that is also the output layer or is used
+    /// for multi-token prediction.
     bool on_both_ends(std::uint32_t t) const {
         const Meaning& meaning = reading_.meanings[t];
         if (map_.layout().pp == 1 || meaning.kind != Meaning::Kind::parameter) return false;
@@ -84,14 +85,14 @@ private:
         return tensor.first && (tied || (predicts && family.dims.contains('L')));
     }
 
-    /// How many leading axes of a canonical tensor of `axes` axes count layers and experts: none, unless the tensor
-    /// keeps its name, since then the canonical tensor is the stored one.
+    /// How many leading axes of a canonical tensor with `axes` axes are layer and expert axes: 0 unless the tensor
+    /// keeps its name, because then the canonical tensor is the stored one.
     static int index_axes(const TensorForm& form, int axes) {
         return axes == form.shape.size() ? (form.layer_axis >= 0 ? 1 : 0) + (form.expert_axis >= 0 ? 1 : 0) : 0;
     }
 
-    /// Where the rows of `shard` end on an axis of a canonical tensor that ends at `end`: later where the stored tensor
-    /// is padded, which only tensors of one part are.
+    /// The end of the rows of `shard` on an axis of a canonical tensor, whose own rows end at `end`. Greater than `end`
+    /// if the stored tensor is padded, which only tensors with a single part are.
     Index padded_end(std::uint32_t t, const Shard& shard, int axis, Index end) const {
         const Part& part = parts_[t].front().part;
         if (parts_[t].size() != 1 || !part.view.empty() || part.axis[axis] < 0) return end;
@@ -101,7 +102,7 @@ private:
         return plain && alone ? std::max(end, shard.box[stored].end) : end;
     }
 
-    /// Each of `ranks`, which hold the same parameters, holds its part of the shard.
+    /// Splits the shard among `ranks`, which hold the same parameters.
     void share(std::uint32_t t, const TensorForm& form, const Shard& shard, std::span<const int> ranks) {
         const Grid grid = grid_of(map_.layout(), shard.of_experts);
         const int count = grid.replicas();
@@ -123,7 +124,8 @@ private:
         }
     }
 
-    /// How many axes of a canonical tensor, which has one for each factor, make up each axis of the model's tensor.
+    /// For each axis of the model's tensor: how many axes of the canonical tensor, which has one for each factor, it
+    /// combines.
     std::vector<int> factors(std::uint32_t t, std::uint32_t canonical, int axes) const {
         std::vector<int> counts;
         const auto part = std::ranges::find(parts_[t], canonical, &NumberedPart::number);
@@ -158,7 +160,7 @@ std::vector<Role> roles_of_source(const Source& source) {
     return roles;
 }
 
-/// The number among the tensors that were expressed of each tensor of the draft, which may lack some.
+/// For each tensor of the draft, which may lack some: its number in `conversion.expressed`.
 std::vector<std::size_t> numbers_of_draft(const Conversion& conversion) {
     std::unordered_map<std::string_view, std::size_t> numbers;
     const std::vector<Tensor>& expressed = conversion.expressed.tensors;
@@ -168,8 +170,8 @@ std::vector<std::size_t> numbers_of_draft(const Conversion& conversion) {
     return found;
 }
 
-/// The optimizer state of each rank, where the driver knows how its framework splits it under ZeRO. Nothing for others,
-/// with a warning in `note` if ZeRO splits optimizer state.
+/// The optimizer state of each rank, if the driver knows how its framework splits it under ZeRO. Otherwise unset, with
+/// a warning in `note` if ZeRO splits optimizer state.
 std::optional<ExactPieces> exact_pieces(Format format, const Content& content, const Config& args,
                                         std::span<const Role> roles, std::string& note) {
     if (content.layout.zero == 0) return std::nullopt;
@@ -192,7 +194,8 @@ std::optional<ExactPieces> exact_pieces(Format format, const Content& content, c
     return std::nullopt;
 }
 
-/// No rules say what a rank of tensor or pipeline parallelism has of a universal checkpoint's tensors.
+/// Rejects tensor and pipeline parallelism for a universal checkpoint of an unknown family: no rules define how its
+/// tensors are split.
 void check_universal(const Reading& reading, const Layout& layout) {
     if (reading.family || (layout.tp == 1 && layout.pp == 1)) return;
     throw Error{Exit::usage,
@@ -257,13 +260,13 @@ RankHoldings needed_pieces(const Source& source, const Conversion& conversion, c
 
 std::vector<Role> roles_of_draft(const Source& source, const Conversion& conversion) {
     const std::vector<Meaning>& meanings = conversion.expressed.reading.meanings;
-    // Where tensors keep their names, the checkpoint itself may tell what they are.
-    const std::vector<Role>& told = source.checkpoint.roles;
-    const bool same = !told.empty() && meanings.size() == told.size() && !conversion.dialect;
+    // If tensors keep their names, use the roles that the checkpoint records, if any.
+    const std::vector<Role>& recorded = source.checkpoint.roles;
+    const bool same = !recorded.empty() && meanings.size() == recorded.size() && !conversion.dialect;
     std::vector<Role> roles;
     for (std::size_t t : numbers_of_draft(conversion)) {
         const bool extra = meanings[t].kind == Meaning::Kind::extra;
-        roles.emplace_back(extra ? Role::extra : same ? told[t] : meanings[t].role);
+        roles.emplace_back(extra ? Role::extra : same ? recorded[t] : meanings[t].role);
     }
     return roles;
 }

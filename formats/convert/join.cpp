@@ -28,8 +28,8 @@ private:
 
 }  // namespace
 
-/// A tensor that keeps its name on both sides, or becomes a copy, is canonical itself; where padding differs, what both
-/// sides have of it.
+/// Each tensor of the draft is a canonical tensor itself. If padding differs, the canonical tensor is the part that
+/// both sides have.
 void join_by_name(const Source& source, Conversion& out) {
     const std::vector<Tensor>& from = source.checkpoint.catalogue.tensors;
     NameNumbers names;
@@ -49,10 +49,10 @@ void join_by_name(const Source& source, Conversion& out) {
     }
 }
 
-/// Tensors of different dialects are joined part by part. A part of the source may become several.
+/// A part of the source may become several parts of the target.
 void join_by_parts(const Source& source, Conversion& out) {
     NameNumbers names;
-    std::unordered_multimap<std::string, std::uint32_t> wanted;  // by the source's name
+    std::unordered_multimap<std::string, std::uint32_t> wanted;  // by the canonical name in the source
     for (std::size_t t = 0; t < out.draft.tensors.size(); ++t) {
         const Tensor& target = out.draft.tensors[t];
         out.target_parts.emplace_back();

@@ -5,10 +5,11 @@
 
 namespace tpx::formats {
 
-/// Joins tensors that keep their names: each is canonical itself; where padding differs, what both sides have of it.
+/// Matches tensors that keep their names, or become copies: fills the canonical tensors and parts of `out` for both
+/// sides.
 void join_by_name(const Source& source, Conversion& out);
 
-/// Joins tensors of different dialects part by part.
+/// Does the same for tensors of different dialects, part by part.
 void join_by_parts(const Source& source, Conversion& out);
 
 }  // namespace tpx::formats

@@ -13,23 +13,23 @@
 namespace tpx::formats {
 namespace {
 
-/// How DeepSpeed's files call the state of a role, behind the parameter's name.
+/// DeepSpeed's names for the state of each role, after the parameter's name.
 constexpr std::array<std::pair<Role, std::string_view>, 3> deepspeed_states{
     {{Role::master, "fp32"}, {Role::exp_avg, "exp_avg"}, {Role::exp_avg_sq, "exp_avg_sq"}}};
 
-/// How torch calls the state of a role; the first pattern counts.
+/// PyTorch's name for the state of a role, from the first pattern for the role.
 std::string torch_name(Role role, const std::string& parameter) {
     const auto found = std::ranges::find(torch_roles(), role, &RolePattern::role);
     return std::string{found->pattern}.replace(found->pattern.find('*'), 1, parameter);
 }
 
-/// What a tensor is state of, and in which role.
+/// The parameter and the role of a tensor with optimizer state.
 struct State {
     std::string parameter;
     Role role = Role::weight;
 };
 
-/// Of tensor `t`, as the checkpoint or else its name in torch tells; nothing for other tensors.
+/// The state in tensor `t`, as the checkpoint records it, or else from PyTorch's names; unset for other tensors.
 std::optional<State> state_of(const Checkpoint& checkpoint, std::size_t t) {
     if (!checkpoint.roles.empty()) {
         if (checkpoint.roles[t] == Role::weight || checkpoint.roles[t] == Role::extra) return std::nullopt;
@@ -47,8 +47,7 @@ bool has_states(const Source& source) {
     return false;
 }
 
-/// Whether state is named PARAMETER/STATE, as DeepSpeed's files do and those of HDF5 that were made of them; Keras
-/// names it otherwise.
+/// Whether state is named PARAMETER/STATE, as in DeepSpeed's files and in HDF5 files converted from them, unlike Keras.
 bool has_slashes(const Checkpoint& checkpoint) {
     if (!checkpoint.parameters.empty()) return false;
     for (std::size_t t = 0; t < checkpoint.roles.size(); ++t) {
@@ -60,7 +59,7 @@ bool has_slashes(const Checkpoint& checkpoint) {
     return !checkpoint.roles.empty();
 }
 
-/// Whether the checkpoint tells of state whose name does not say its parameter: an optimizer that counts them.
+/// Whether names of optimizer state lack the parameter's name, because the optimizer numbers its parameters.
 bool counts_parameters(const Checkpoint& checkpoint) {
     for (std::size_t t = 0; t < checkpoint.parameters.size(); ++t) {
         const std::string& name = checkpoint.catalogue.tensors[t].name;
@@ -69,17 +68,17 @@ bool counts_parameters(const Checkpoint& checkpoint) {
     return false;
 }
 
-/// Collects the tensors of a target.
-class Respeller {
+/// Renames optimizer state: collects the tensors of the target.
+class StateRenamer {
 public:
-    explicit Respeller(const Source& source) : source_{source} {
+    explicit StateRenamer(const Source& source) : source_{source} {
         out_.reading = source.reading;
         out_.reading.meanings.clear();
         out_.reading.unknown.clear();
         for (std::uint32_t t = 0; t < tensors().size(); ++t) numbers_.emplace(tensors()[t].name, t);
     }
 
-    /// Of DeepSpeed's names torch's: master weights take the place of weights.
+    /// Converts DeepSpeed's names to PyTorch's: master weights replace weights.
     Expressed to_torch() {
         const auto& roles = source_.checkpoint.roles;
         const bool adam = has_moments(source_);
@@ -103,7 +102,7 @@ public:
         return std::move(out_);
     }
 
-    /// Names by parameter for state that is told by number, and its weights'.
+    /// Names numbered state, and weights, by parameter.
     Expressed to_names() {
         for (std::uint32_t t = 0; t < tensors().size(); ++t) {
             const std::string& name = tensors()[t].name;
@@ -118,7 +117,7 @@ public:
         return std::move(out_);
     }
 
-    /// Of other names DeepSpeed's: parameters with moments get master weights.
+    /// Converts other names to DeepSpeed's: parameters with moments get master weights.
     Expressed to_deepspeed() {
         find_masters();
         for (std::uint32_t t = 0; t < tensors().size(); ++t) {
@@ -163,10 +162,10 @@ private:
                     open ? "of an unknown parameter" : fmt::format("that has no name in a {}", place)};
     }
 
-    /// Models may stand below "model".
+    /// The weight of the state's parameter; model weights may have the prefix "model.".
     std::optional<std::uint32_t> weight_of(const State& state) {
-        const auto told = told_weights_.find(state.parameter);
-        if (told != told_weights_.end()) return told->second;
+        const auto recorded = recorded_weights_.find(state.parameter);
+        if (recorded != recorded_weights_.end()) return recorded->second;
         for (const char* prefix : {"", "model."}) {
             const auto found = numbers_.find(prefix + state.parameter);
             if (found == numbers_.end()) continue;
@@ -179,7 +178,7 @@ private:
     void find_masters() {
         for (std::uint32_t t = 0; t < source_.checkpoint.roles.size(); ++t) {
             const Role role = source_.checkpoint.roles[t];
-            if (role == Role::weight) told_weights_.emplace(parameter_of(source_.checkpoint, t), t);
+            if (role == Role::weight) recorded_weights_.emplace(parameter_of(source_.checkpoint, t), t);
             if (role == Role::master) masters_.emplace(parameter_of(source_.checkpoint, t), t);
         }
     }
@@ -189,18 +188,18 @@ private:
         const auto known = weights_.find(t);
         if (known != weights_.end()) return void(add(known->second, Role::weight, t));
         if (state_of(source_.checkpoint, t)) return;
-        const bool told = !source_.checkpoint.parameters.empty();
-        if (source_.reading.meanings[t].kind == Meaning::Kind::extra || (!told && !name.starts_with(prefix_)))
+        const bool has_parameters = !source_.checkpoint.parameters.empty();
+        if (source_.reading.meanings[t].kind == Meaning::Kind::extra || (!has_parameters && !name.starts_with(prefix_)))
             out_.left_out.push_back(name);
         else
-            add(told ? source_.checkpoint.parameters[t] : name.substr(prefix_.size()), Role::weight, t);
+            add(has_parameters ? source_.checkpoint.parameters[t] : name.substr(prefix_.size()), Role::weight, t);
     }
 
     const Source& source_;
     std::unordered_map<std::string, std::uint32_t> numbers_;
-    std::unordered_map<std::uint32_t, std::string> weights_;       // that have moments: their parameters
-    std::unordered_map<std::string, std::uint32_t> told_weights_;  // by parameter, where the checkpoint tells roles
-    std::unordered_map<std::string, std::uint32_t> masters_;       // the same
+    std::unordered_map<std::uint32_t, std::string> weights_;  // parameters of weights with moments, by tensor number
+    std::unordered_map<std::string, std::uint32_t> recorded_weights_;  // by parameter, if the checkpoint records roles
+    std::unordered_map<std::string, std::uint32_t> masters_;           // the same
     std::string prefix_;
     Expressed out_;
 };
@@ -228,10 +227,10 @@ bool respells_states(const Source& source, const Target& target, const Dialect* 
 }
 
 Expressed with_states_respelt(const Source& source, const Target& target) {
-    Respeller respeller{source};
+    StateRenamer renamer{source};
     const StateNames names = target.format->state_names;
-    if (names == StateNames::by_parameter) return respeller.to_names();
-    return names == StateNames::by_folder ? respeller.to_deepspeed() : respeller.to_torch();
+    if (names == StateNames::by_parameter) return renamer.to_names();
+    return names == StateNames::by_folder ? renamer.to_deepspeed() : renamer.to_torch();
 }
 
 Dialect with_state_names(StateNames names, const Dialect& dialect) {

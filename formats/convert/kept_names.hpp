@@ -6,20 +6,21 @@
 
 namespace tpx::formats {
 
-/// Whether `source` itself tells of state that Adam's kinds of optimizers have.
+/// Whether `source` records optimizer state like Adam's.
 bool has_moments(const Source& source);
 
-/// Whether names are kept, but optimizer state of `source` is called otherwise in `target`: DeepSpeed's, which is
-/// PARAMETER/exp_avg, becomes torch's optimizer.state.PARAMETER.exp_avg in a DCP checkpoint, and the other way round.
-/// Files of torch.save and HDF5 keep either; of an optimizer that counts its parameters, HDF5 has them by name.
+/// Whether names of weights are kept but optimizer state has another name in `target`: DeepSpeed's PARAMETER/exp_avg
+/// becomes PyTorch's optimizer.state.PARAMETER.exp_avg in a DCP checkpoint, and vice versa. torch.save and HDF5 files
+/// keep either form; numbered state is named by parameter in HDF5.
 bool respells_states(const Source& source, const Target& target, const Dialect* dialect);
 
-/// The tensors of `source` in a target that respells_states(). A DCP checkpoint has the master weights as weights; a
-/// universal one has its weights as masters, too. Steps become no tensors of it: the content's adam tells them. Throws
-/// Error (usage) for state that the target has no place for.
+/// The tensors of `source` with optimizer state renamed for a target for which respells_states() is true. A DCP
+/// checkpoint gets master weights as weights; a universal one gets weights as masters, too. Steps do not become
+/// tensors; Content::adam has them. Throws Error (usage) for state that the target cannot store.
 Expressed with_states_respelt(const Source& source, const Target& target);
 
-/// `dialect` with the names that the target's format gives optimizer state, where it has none of its own.
+/// `dialect` with the optimizer state names of a format: always for `by_folder`, for `by_torch` only if `dialect` has
+/// none.
 Dialect with_state_names(StateNames names, const Dialect& dialect);
 
 }  // namespace tpx::formats

@@ -12,7 +12,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The rule by which `dialect` stores `missing`, and only tensors that are missing in the same place.
+/// The rule of `dialect` for the stored tensor with `missing` whose parts are all missing in the same layer; else null.
 const Rule* rule_in(const Dialect& dialect, const Reading& reading, const PlacedTensor& missing,
                     std::span<const PlacedTensor> all) {
     for (const Rule& rule : dialect.rules) {
@@ -28,7 +28,7 @@ const Rule* rule_in(const Dialect& dialect, const Reading& reading, const Placed
     return nullptr;
 }
 
-/// The same in the source's dialect or, where its models have no such tensor, in `target`.
+/// The rule in the source's dialect or, if there is none, in `target`.
 const Rule* rule_for(const Reading& reading, const Dialect& target, const PlacedTensor& missing,
                      std::span<const PlacedTensor> all) {
     const Rule* rule = rule_in(*reading.dialect, reading, missing, all);
@@ -39,7 +39,7 @@ void add(Source& source, const Rule& rule, Place place) {
     Reading& reading = source.reading;
     Catalogue& catalogue = source.checkpoint.catalogue;
     Meaning meaning{Meaning::Kind::parameter, &rule, Role::weight, indices_of(place)};
-    if (!rule.name.has('e')) meaning.indices.expert.reset();  // a tensor of all experts
+    if (!rule.name.has('e')) meaning.indices.expert.reset();  // one tensor for all experts
     const NameIndices numbers = numbers_in(rule.name, meaning.indices, reading.dims).value();
     std::string name = rule.name.name(numbers, reading.prefixed);
     if (std::ranges::find(catalogue.tensors, name, &Tensor::name) != catalogue.tensors.end()) return;

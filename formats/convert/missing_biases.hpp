@@ -5,8 +5,8 @@
 
 namespace tpx::formats {
 
-/// Adds to `source`, without pieces, the biases that a model in Megatron must have and `source` lacks, so that
-/// fill_holes() makes them zeros. Nothing happens for other targets, or where more than biases is missing.
+/// Adds to `source`, without pieces, the biases that Megatron's model requires and `source` lacks, so that fill_holes()
+/// makes them zeros. Does nothing for other targets, or if `source` has unknown tensors or sizes.
 void add_missing_biases(Source& source, const Target& target);
 
 }  // namespace tpx::formats

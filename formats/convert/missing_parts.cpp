@@ -27,7 +27,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The state that stands for the model: weights, or masters where no weights are stored beside them.
+/// Where the model's tensors are stored: weights, or masters if no weights are stored.
 Occurrences stored_model(const Source& source) {
     for (const Role role : {Role::weight, Role::master}) {
         Occurrences found = occurrences_of(source.reading, source.checkpoint.catalogue.tensors, role);
@@ -36,7 +36,7 @@ Occurrences stored_model(const Source& source) {
     return {};
 }
 
-/// Where the rules of a family say which tensors each layer has.
+/// Finds missing tensors of a model whose family's rules define the tensors of each layer.
 class FamilyCheck {
 public:
     explicit FamilyCheck(const Source& source) : source_{source}, stored_{stored_model(source)} {}
@@ -44,7 +44,7 @@ public:
     std::vector<std::string> run() {
         if (stored_.empty()) return {};
         const Family& family = *source_.reading.family;
-        // A decoder beside an encoder has layers of its own, whose tensors are optional.
+        // In a model with an encoder, the decoder's layers are numbered separately and their tensors are optional.
         for (const auto& [name, occurrence] : stored_)
             for (const Place& place : occurrence.places)
                 if (place.layer >= 0 && !family.tensor(name).optional) layers_.insert(place.layer);
@@ -59,12 +59,12 @@ public:
         return std::move(lines_);
     }
 
-    /// A line about layers beyond those that the configuration counts, or of another kind than it describes; "" if
-    /// there are none.
+    /// A line about layers that exceed the configuration's number of layers, or differ in kind from its description; ""
+    /// if there are none.
     const std::string& contradiction() const { return contradiction_; }
 
 private:
-    /// Notes layers beyond the `configured` ones and those for multi-token prediction.
+    /// Sets contradiction_ if layers exceed the `configured` ones and those for multi-token prediction.
     void find_beyond(Index configured) {
         const Reading& reading = source_.reading;
         const Index limit = reading.dims['l'].value_or(configured);
@@ -81,7 +81,7 @@ private:
                                : "");
     }
 
-    /// The key that counts layers in the configuration; "" if it is none of those in the rules.
+    /// The configuration key with the number of layers; "" if the configuration has none of the rules' keys.
     std::string key_of_layers() const {
         const Reading& reading = source_.reading;
         const auto formulas = reading.family->dims.find(reading.family->dims.contains('L') ? 'L' : 'l');
@@ -117,8 +117,8 @@ private:
         if (tensor.ep != 0 && found != stored_.end()) check_experts(name, found->second);
     }
 
-    /// Whether a layer must have a tensor. One that may be tied to another of its layer is optional, but not in layers
-    /// where [present] says that the model has it; nor is a router where experts are stored.
+    /// Whether a layer must have a tensor. An optional tensor is required if it may be tied to another tensor of its
+    /// layer and [present] says that the model has it there, or if it is a router and the layer stores experts.
     bool is_required(const CanonicalTensor& tensor, Index layer) const {
         if (!tensor.optional) return true;
         if (!tensor.tie.empty() && may_have(tensor.name, layer) == true) return true;
@@ -126,7 +126,7 @@ private:
                                    [&](const Occurrence* experts) { return has_layer(experts->places, layer); });
     }
 
-    /// The stored tensors of experts that layers have, as [present] says, if they have `name`: a router.
+    /// The stored expert tensors whose condition in [present] is `name`, a router.
     std::vector<const Occurrence*> experts_with(const std::string& name) const {
         const Reading& reading = source_.reading;
         std::vector<const Occurrence*> found;
@@ -140,12 +140,12 @@ private:
         return found;
     }
 
-    /// Whether [present] says that the model has a tensor in a layer.
+    /// Whether [present] says that the model has a tensor in a layer; unset if unknown.
     std::optional<bool> may_have(const std::string& name, Index layer) const {
         return is_present(source_.reading, source_.reading.dialect->name, stored_, name, static_cast<int>(layer));
     }
 
-    /// Whether a layer has tensors that only layers for multi-token prediction have: no layer below L.
+    /// Whether a layer has tensors that only multi-token prediction layers have, that is, no layer below L.
     bool is_for_prediction(Index layer) const {
         const auto is_absent_below = [&](const std::string& name) {
             return std::ranges::all_of(layers_, [&](Index other) {
@@ -158,7 +158,7 @@ private:
                });
     }
 
-    /// Where each tensor of layers is in the model that a config.json describes. Empty if that is unknown.
+    /// The layers of each tensor in the model that config.json describes. Empty if unknown.
     Places configured_places() const {
         const Reading& reading = source_.reading;
         const std::string& dialect = reading.dialect->name;
@@ -172,8 +172,9 @@ private:
         }
     }
 
-    /// A layer must have the optional tensors that [present] gives it and that other layers store. A layer with tensors
-    /// that [present] gives to other layers is of another kind than the rules conclude from the configuration.
+    /// A layer must have an optional tensor that the configured model has in it if any layer stores this tensor. A
+    /// layer that stores a tensor the configured model does not have there is of another kind than the configuration
+    /// describes.
     void check_configured() {
         const Places model = configured_places();
         if (model.empty()) return;
@@ -198,7 +199,7 @@ private:
         }
     }
 
-    /// The rules may not say which tensors a model has; a tensor that has a master has a weight, too.
+    /// Rules may not define all tensors of a model, but a tensor with a master must also have a weight.
     void check_masters() {
         if (source_.checkpoint.format->has_param_groups) return;  // see lost_weights()
         const auto& tensors = source_.checkpoint.catalogue.tensors;
@@ -210,7 +211,7 @@ private:
                     fmt::format("tensor '{}': only its master weight '{}' is stored", name, master.stored));
     }
 
-    /// A layer with one expert must have all of them.
+    /// A layer with any expert must have all experts.
     void check_experts(const std::string& name, const Occurrence& occurrence) {
         const auto experts = static_cast<int>(source_.reading.dims['e'].value_or(0));
         for (const Index layer : layers_) {
@@ -225,7 +226,7 @@ private:
         }
     }
 
-    /// What the checkpoint calls a tensor of a layer; of its experts, that of `expert`.
+    /// The stored name of a tensor in a layer; for an expert tensor, that of `expert`.
     std::string stored_in(const std::string& name, Index layer, Index expert = 0) const {
         const bool of_experts = source_.reading.family->tensor(name).ep != 0;
         return stored_name(
@@ -233,7 +234,7 @@ private:
             {static_cast<int>(layer), of_experts ? std::optional{static_cast<int>(expert)} : std::nullopt});
     }
 
-    /// Whether the configuration is that of a model with an output layer of its own.
+    /// Whether the configuration describes a model with a separate output layer.
     bool has_output_layer() const {
         const Reading& reading = source_.reading;
         if (reading.config.empty() || reading.tied) return false;
@@ -251,7 +252,7 @@ private:
 }  // namespace
 
 std::vector<std::string> missing_parts(const Source& source) {
-    // An adapter may be for any of the layers of its base.
+    // An adapter may cover any subset of its base model's layers.
     if (source.reading.family != nullptr && is_of_adapters(*source.reading.family)) return {};
     std::vector<std::string> lines;
     if (source.reading.family != nullptr) {
@@ -269,7 +270,7 @@ std::vector<std::string> missing_parts(const Source& source) {
 void check_whole_model(const Source& source, const Target& target) {
     if (!target.format->is_hugging_face || target.dialect == "keep" || source.reading.family == nullptr) return;
     if (is_of_adapters(*source.reading.family)) return;
-    // Weights that DeepSpeed's files lack are rounded from their masters.
+    // Ignores lost_weights(): weights that DeepSpeed's files lack are rounded from their masters.
     FamilyCheck check{source};
     const std::vector<std::string> missing = check.run();
     if (!check.contradiction().empty())

@@ -8,13 +8,14 @@
 
 namespace tpx::formats {
 
-/// What the model of `source` must have and no tensor of it stores, a line each: layers that config.json or Megatron's
-/// args count, tensors that every layer has, experts, an output layer that is not tied. Of models that no rules know,
-/// layers are counted by the numbers in the tensors' names. Also layers that the configuration does not count, or
-/// describes otherwise. Empty for a complete checkpoint, and where nothing says how large the model is.
+/// One line for each missing part of the model of `source`: layers, according to config.json or Megatron's args;
+/// tensors that every layer has; experts; an untied output layer. For models without rules, finds layers by the numbers
+/// in tensor names. Also reports layers that exceed or contradict the configuration. Empty for a complete checkpoint,
+/// or if the size of the model is unknown.
 std::vector<std::string> missing_parts(const Source& source);
 
-/// Throws Error when transformers, loading `target`, would invent parameters that the model of `source` lacks.
+/// Throws Error if transformers, when it loads `target`, would initialize parameters that `source` lacks with new
+/// values.
 void check_whole_model(const Source& source, const Target& target);
 
 }  // namespace tpx::formats

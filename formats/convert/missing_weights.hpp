@@ -9,15 +9,15 @@
 
 namespace tpx::formats {
 
-/// Gives parameters that are stored as master weights only (DeepSpeed's ZeRO 3, universal ones of pipelines) tensors of
-/// their own over the masters' bytes. Returns their names, and the types that they have in training.
+/// Adds weight tensors, backed by the masters' bytes, for parameters that are stored only as master weights
+/// (DeepSpeed's ZeRO 3, universal checkpoints of pipelines). Returns their names and training dtypes.
 std::map<std::string, DType> add_missing_weights(Source& source);
 
-/// Whether `checkpoint` was written without the weights of its parameters, which are stored as master weights only.
-/// Everywhere else a weight that is missing beside its master was lost.
+/// Whether `checkpoint` was written with master weights only. In other checkpoints, a weight that is missing beside its
+/// master was lost.
 bool stores_masters_only(const Checkpoint& checkpoint);
 
-/// The parameters whose weights are missing, although their masters are stored and the format stores weights, too.
+/// The parameters whose masters are stored but whose weights are missing although the format stores weights.
 std::vector<std::string> lost_weights(const Checkpoint& checkpoint);
 
 }  // namespace tpx::formats

@@ -15,15 +15,15 @@
 namespace tpx::formats {
 namespace {
 
-constexpr const char* told_type = "hf_model_type";
+constexpr const char* hf_type_key = "hf_model_type";
 
-/// A way to read the source, and why its config.json would be another model's.
+/// One reading of the source, the config.json for it, and why that config.json does not fit.
 struct Candidate {
     std::string model_type;
     Reading reading;
     std::string config_json;
     std::string why_not;
-    std::vector<std::pair<std::string, std::string>> missing;  ///< settings that nobody told
+    std::vector<std::pair<std::string, std::string>> missing;  ///< settings that nothing specifies
 
     bool fits() const { return why_not.empty(); }
 };
@@ -34,10 +34,10 @@ std::string text_of(const Config& config, std::string_view key) {
     return text ? *text : "";
 }
 
-Candidate tried(const Source& source, Reading reading, Config config) {
+Candidate try_reading(const Source& source, Reading reading, Config config) {
     Candidate candidate{
         .model_type = {}, .reading = std::move(reading), .config_json = {}, .why_not = {}, .missing = {}};
-    const std::string type = text_of(config, told_type);
+    const std::string type = text_of(config, hf_type_key);
     try {
         const Dialect dialect = names_of_transformers(candidate.reading);
         const Expressed expressed =
@@ -57,14 +57,14 @@ Candidate tried(const Source& source, Reading reading, Config config) {
     return candidate;
 }
 
-/// The model_type that the source or the user names.
-std::string told(const Config& config) {
+/// The model_type that the source or the user specifies.
+std::string named_type(const Config& config) {
     const std::string type = text_of(config, "model_type");
-    return type.empty() ? text_of(config, told_type) : type;
+    return type.empty() ? text_of(config, hf_type_key) : type;
 }
 
-/// The first model_type but `but` of which exactly the source's tensors are the parameters. Models whose code is not
-/// part of transformers are chosen only if they are named.
+/// The first model_type other than `but` whose parameters are exactly the source's tensors. Models whose code is not
+/// part of transformers are chosen only by name.
 std::optional<Candidate> other_fitting(const Source& source, const std::string& but, const Config& config,
                                        std::string_view dialect) {
     for (std::size_t number = 0; number < source.families.size(); ++number) {
@@ -77,26 +77,26 @@ std::optional<Candidate> other_fitting(const Source& source, const std::string& 
             if (type == but) continue;
             Config with_type = config;
             with_type.erase("model_type");
-            with_type[told_type] = type;
+            with_type[hf_type_key] = type;
             Reading reading = read_by_roles(source.checkpoint, source.families.only(number), with_type);
             if (!reading.family || !reading.unknown.empty() || !reading.complete) continue;
-            Candidate candidate = tried(source, std::move(reading), std::move(with_type));
+            Candidate candidate = try_reading(source, std::move(reading), std::move(with_type));
             if (candidate.fits()) return candidate;
         }
     }
     return std::nullopt;
 }
 
-[[noreturn]] void refuse(const Candidate& first, const std::string& fitting, bool told) {
+[[noreturn]] void refuse(const Candidate& first, const std::string& fitting, bool is_named) {
     const std::string way = !fitting.empty() ? fmt::format("--set model_type={} fits", fitting)
-                            : told           ? "no other model_type fits"
-                                             : "no model_type fits (--set model_type=TYPE names one)";
+                            : is_named       ? "no other model_type fits"
+                                             : "no model_type fits (--set model_type=TYPE selects one)";
     throw Error{Exit::usage,
-                "transformers' '{}' is not this model: {}; {}; --dialect keep leaves the names as they are",
+                "transformers' '{}' does not match this model: {}; {}; --dialect keep leaves the names as they are",
                 first.model_type, first.why_not, way};
 }
 
-/// The settings of the model that nobody told, and the options that tell them.
+/// Lists the unknown settings of the model and the options that set them.
 std::string missing_text(const Candidate& candidate) {
     std::vector<std::string> assumed;
     std::vector<std::string> options;
@@ -108,8 +108,8 @@ std::string missing_text(const Candidate& candidate) {
                        fmt::join(options, " "));
 }
 
-/// A config.json that transformers reads must have all settings (`must`). Otherwise it serves tpx itself, and names no
-/// architectures as long as settings are unknown, which a line in `notes` tells.
+/// If `must`, requires all settings, because transformers will read config.json. Otherwise only tpx reads it; while
+/// settings are unknown, config.json names no architectures, and a note reports that.
 void require_settings(const Candidate& candidate, bool must, std::vector<std::string>& notes) {
     if (candidate.missing.empty()) return;
     if (must) throw Error{Exit::usage, "{}", missing_text(candidate)};
@@ -130,26 +130,26 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
     const std::string own = own_config_json(source, target);
     const bool known = source.reading.family && source.reading.complete;
     const bool strict = dialect && dialect->name == "hf";
-    // What tpx wrote of a model of which it did not know all names no architectures.
+    // A config.json that tpx wrote without knowing all settings names no architectures.
     const Config written = own.empty() ? Config{} : parse_config_json(own);
     const bool whole = names_model(written);
-    // A model that gets other names must be the one of its config.json, which goes along.
+    // A model that gets other names must match its config.json, which is copied.
     const bool renamed = dialect && dialect->name != source.reading.dialect->name && source.reading.source() == "hf";
     const bool adapter = source.reading.family && is_of_adapters(*source.reading.family);
     if (whole && known && !adapter && (strict || renamed))
         check_own_config(source, own, config, notes);
     else if (whole && known && source.reading.family->config.contains("hf"))
         check_layer_count(source, written);
-    // An adapter has no config.json; a known one is that of the base.
+    // An adapter has no config.json; any known one is the base model's.
     if (adapter && target.format->is_hugging_face) return {dialect, File::none};
     if (whole || (!own.empty() && !strict)) return {dialect, File::own};
-    // Where names stay those of transformers, the model that --config or --set tell goes along as well.
-    const bool told_by_user = known && !dialect && target.format->is_hugging_face &&
-                              source.reading.dialect->name == "hf" && !told(target.config).empty();
-    const bool wanted = known && (dialect || told_by_user || source.checkpoint.format->has_args);
+    // If names stay those of transformers, a model specified by --config or --set also gets a config.json.
+    const bool named_by_user = known && !dialect && target.format->is_hugging_face &&
+                               source.reading.dialect->name == "hf" && !named_type(target.config).empty();
+    const bool wanted = known && (dialect || named_by_user || source.checkpoint.format->has_args);
     if (!wanted || target.format->is_one_file || target.format->has_args) return {dialect, File::none};
     if (adapter) return {dialect, File::none};
-    // Rules describe the language model alone, so no config.json can be made of a model around it.
+    // Rules describe the language model only, so tpx cannot create a config.json for a model with other parts.
     if (source.reading.family->is_outer) {
         if (strict && target.format->is_hugging_face)
             throw Error{Exit::usage,
@@ -157,24 +157,24 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
                         "config.json"};
         return {dialect, File::none};
     }
-    Config said = config;
-    const std::string type = told(config);
-    if (!type.empty()) said[told_type] = type;
-    Candidate chosen = tried(source, source.reading, said);
+    Config settings = config;
+    const std::string type = named_type(config);
+    if (!type.empty()) settings[hf_type_key] = type;
+    Candidate chosen = try_reading(source, source.reading, settings);
     if (!chosen.fits()) {
         const Dialect* names = dialect ? dialect : source.reading.dialect;
         auto other = other_fitting(source, chosen.model_type, config, names->name);
         if (strict && (!other || !type.empty())) refuse(chosen, other ? other->model_type : "", !type.empty());
-        if (!other && told_by_user)
-            notes.push_back(fmt::format("no config.json is written: transformers' '{}' is not this model: {}",
+        if (!other && named_by_user)
+            notes.push_back(fmt::format("no config.json is written: transformers' '{}' does not match this model: {}",
                                         chosen.model_type, chosen.why_not));
         if (!other) return {dialect, File::none};
         chosen = *std::move(other);
     }
     // The loaders of other formats never read config.json.
-    if (strict || told_by_user) require_settings(chosen, strict && target.format->is_hugging_face, notes);
+    if (strict || named_by_user) require_settings(chosen, strict && target.format->is_hugging_face, notes);
     source.reading = std::move(chosen.reading);
-    source.reading.config[told_type] = chosen.model_type;
+    source.reading.config[hf_type_key] = chosen.model_type;
     return {dialect ? source.reading.family->dialect(dialect->name) : nullptr, File::made};
 }
 

@@ -19,39 +19,41 @@ namespace tpx::formats {
 
 namespace {
 
-/// Adds a note that `count` things, such as `example`, are dropped; none if `count` is 0.
-void say(std::vector<std::string>& notes, std::size_t count, std::string_view noun, std::string_view why,
-         const std::string& example) {
+/// Adds a note that `count` things, such as `example`, were dropped. Does nothing if `count` is 0.
+void add_dropped_note(std::vector<std::string>& notes, std::size_t count, std::string_view noun, std::string_view why,
+                      const std::string& example) {
     if (count > 0)
         notes.push_back(
             fmt::format("dropped {}, {} ('{}'{})", counted(count, noun), why, example, count > 1 ? ", ..." : ""));
 }
 
-/// The same for things that `target` cannot store, by their names.
-void say_not_stored(std::vector<std::string>& notes, const std::vector<std::string>& names, std::string_view noun,
-                    const Driver& target) {
-    say(notes, names.size(), noun, fmt::format("which {} cannot store", target.name), names.empty() ? "" : names[0]);
+/// Does the same for things, given by name, that `target` cannot store.
+void add_not_stored_note(std::vector<std::string>& notes, const std::vector<std::string>& names, std::string_view noun,
+                         const Driver& target) {
+    add_dropped_note(notes, names.size(), noun, fmt::format("which {} cannot store", target.name),
+                     names.empty() ? "" : names[0]);
 }
 
 void note_values(const Source& source, const Driver& target, std::vector<std::string>& notes) {
     const Driver& from = *source.checkpoint.format;
-    const bool told = !source.checkpoint.catalogue.objects.empty() && from.values == ValuesIn::objects;
-    if (target.values == ValuesIn::attributes && from.values != ValuesIn::attributes && !told && has_moments(source))
+    const bool has_objects = !source.checkpoint.catalogue.objects.empty() && from.values == ValuesIn::objects;
+    if (target.values == ValuesIn::attributes && from.values != ValuesIn::attributes && !has_objects &&
+        has_moments(source))
         notes.push_back(
             fmt::format("dropped the settings of the optimizer (param_groups), which {} cannot store", target.name));
     for (const std::string& note : source.checkpoint.notes)
         if (note.starts_with(not_carried_over)) notes.push_back(note);
     const auto& companions = source.checkpoint.companions;
     if (target.is_one_file)
-        say(notes, companions.size(), "file", "which a single torch file cannot contain",
-            companions.empty() ? "" : companions[0].string());
+        add_dropped_note(notes, companions.size(), "file", "which a single torch file cannot contain",
+                         companions.empty() ? "" : companions[0].string());
     const bool same_kind = (target.has_args && from.has_args) || (target.has_param_groups && from.has_param_groups);
     const bool restored = target.has_args && from.values == ValuesIn::objects;
     if (!same_kind && !restored && !target.stores_any_value())
-        say_not_stored(notes, state_keys(source.checkpoint), "non-tensor value", target);
+        add_not_stored_note(notes, state_keys(source.checkpoint), "non-tensor value", target);
 }
 
-/// Whether Megatron's formats take an object over from another format, or do without it: extra states without content.
+/// Whether Megatron's formats keep an object of another format, or do not need it because it is an empty extra state.
 bool is_for_megatron(const Object& object) {
     constexpr std::uint64_t empty_extra_state = 1500;
     return object.name.starts_with("rng_state/") ||
@@ -70,14 +72,14 @@ void note_objects(const Source& source, const Driver& target, bool has_adam, std
         if (target.values == ValuesIn::objects && is_rng) continue;
         names.push_back(object.name);
     }
-    say_not_stored(notes, names, "object", target);
+    add_not_stored_note(notes, names, "object", target);
 }
 
 }  // namespace
 
 void note_dropped(const Source& source, const Target& target, Conversion& out) {
     const auto& left = out.expressed.left_out;
-    say(out.notes, left.size(), "tensor", "which the target does not store", left.empty() ? "" : left[0]);
+    add_dropped_note(out.notes, left.size(), "tensor", "which the target does not store", left.empty() ? "" : left[0]);
     if (const auto note = source.checkpoint.format->note_dropped)
         note(source, target, out.dialect != nullptr, out.notes);
     if (const auto note = target.format->note_new) note(source, target.layout, out.notes);

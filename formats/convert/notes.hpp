@@ -5,10 +5,10 @@
 
 namespace tpx::formats {
 
-/// Adds a note to `out` for each kind of thing that `source` has and that `target` has no place for.
+/// Adds a note to `out` for each kind of data that `source` has and `target` cannot store.
 void note_dropped(const Source& source, const Target& target, Conversion& out);
 
-/// Adds a note on who can load safetensors files that contain parts of tensors.
+/// Adds a note about which loaders can read safetensors files that contain parts of tensors.
 void note_split_files(const Target& target, Conversion& out);
 
 }  // namespace tpx::formats

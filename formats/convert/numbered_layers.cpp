@@ -16,7 +16,7 @@
 namespace tpx::formats {
 namespace {
 
-/// How many layers a configuration without rules counts.
+/// The number of layers in the configuration of a model without rules.
 std::optional<Index> configured_layers(const Config& config) {
     for (const auto& [key, value] : config) {
         const bool counts = key == "num_hidden_layers" || key == "num_layers" || key == "n_layer" ||
@@ -27,7 +27,7 @@ std::optional<Index> configured_layers(const Config& config) {
     return std::nullopt;
 }
 
-/// What precedes the number of a layer in a tensor's name, and the number.
+/// The part of a tensor's name before the layer number, and the number.
 std::optional<std::pair<std::string_view, Index>> layer_in(std::string_view name) {
     constexpr std::array<std::string_view, 6> words{"layers", "layer", "h", "blocks", "block", "blk"};
     for (std::size_t begin = 0; begin < name.size();) {
@@ -64,7 +64,7 @@ std::string layers_text(const std::vector<Index>& numbers) {
 }
 
 std::optional<std::string> absent_layers(const std::set<Index>& present, Index count, bool configured) {
-    constexpr Index most = 1'000'000;  // of layers that a configuration can count
+    constexpr Index most = 1'000'000;  // layers in any plausible configuration
     if (count > most) return fmt::format("layers: the configuration has {}, which no model has", count);
     std::vector<Index> absent;
     for (Index layer = 0; layer < count; ++layer)

@@ -16,12 +16,12 @@ std::string ranges_text(const std::vector<Index>& numbers);
 /// "layer 3", "layers 1, 4 to 7".
 std::string layers_text(const std::vector<Index>& numbers);
 
-/// A line about the layers below `count` that are not in `present`; nothing if there are none. `configured`: `count` is
-/// from a configuration.
+/// A line about the layers below `count` that are not in `present`; unset if there are none. `configured`: `count`
+/// comes from a configuration.
 std::optional<std::string> absent_layers(const std::set<Index>& present, Index count, bool configured);
 
-/// What a model that no rules know lacks: the stack of layers with most tensors must have all that the configuration
-/// counts.
+/// The missing layers of a model without rules, a line each: the stack of layers with the most tensors must have as
+/// many layers as the configuration says.
 std::vector<std::string> missing_by_number(const Source& source);
 
 }  // namespace tpx::formats

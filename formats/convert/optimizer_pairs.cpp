@@ -13,7 +13,8 @@
 namespace tpx::formats {
 namespace {
 
-/// The parameter that each canonical tensor is, or is state of.
+/// Maps each canonical tensor to a key for its parameter: the same key for the parameter itself and its optimizer
+/// state.
 class Keys {
 public:
     Keys(const Source& source, const Canonical& canonical) : source_{source}, canonical_{canonical} {}
@@ -29,12 +30,12 @@ public:
             return std::string{parameter_of(source_.checkpoint, stored)};
         if (!weight && name.starts_with(prefix)) return name.substr(prefix.size());
         if (meaning.rule == nullptr || name != canonical_.stored_name(t)) return name;
-        // Not taken apart for want of sizes: a rule and its numbers are a parameter.
+        // The stored tensor was not split because sizes are unknown: its rule and numbers identify the parameter.
         return fmt::format("{} {} {}", fmt::join(meaning.rule->expression.parts, "+"),
                            meaning.indices.layer.value_or(-1), meaning.indices.expert.value_or(-1));
     }
 
-    /// The parameter that the stored tensor of canonical tensor `t` is state of, for checkpoints that tell roles.
+    /// The parameter of the stored tensor with canonical tensor `t`, for checkpoints that record roles.
     std::string parameter(std::size_t t) const {
         return std::string{parameter_of(source_.checkpoint, canonical_.stored[t])};
     }
@@ -44,7 +45,7 @@ private:
     const Canonical& canonical_;
 };
 
-/// The steps of the groups of parameters in Megatron's common state.
+/// The steps of the parameter groups in Megatron's common state.
 std::vector<std::string> common_steps(const Checkpoint& checkpoint) {
     std::set<std::int64_t> steps;
     if (!checkpoint.common) return {};
@@ -86,7 +87,7 @@ public:
 private:
     const std::string& stored(std::size_t t) const { return canonical_.stored_name(t); }
 
-    /// The name of the parameter, as it is stored, that the stored tensor of `t` is state of.
+    /// The stored name of the parameter to which the stored tensor of `t` belongs.
     std::string parameter_stored(std::size_t t) const {
         if (!source_.checkpoint.roles.empty()) return keys_.parameter(t);
         for (const RolePattern& pattern : torch_roles())
@@ -94,7 +95,8 @@ private:
         return stored(t);
     }
 
-    /// A parameter of several parts has one step for all of them. `parts` are these, by its stored name.
+    /// Copies the step of a stored parameter to all of its parts. `parts` has their names by the parameter's stored
+    /// name.
     void spread_steps(const std::map<std::string, std::vector<std::string>>& parts,
                       const std::map<std::string, std::uint32_t>& steps) {
         for (const auto& [name, step] : steps) {
@@ -130,14 +132,14 @@ private:
         const std::uint32_t any = parameter.states.begin()->second;
         if (parameter.weight < 0) {
             if (weights && !source_.checkpoint.shared.contains(parameter.name))
-                fault(any, "state of a parameter that is not there");
+                fault(any, "state of a missing parameter");
             return;
         }
         const auto w = static_cast<std::size_t>(parameter.weight);
         const Tensor& weight = canonical_.tensors[w];
         for (const auto& [role, t] : parameter.states) {
             const Tensor& state = canonical_.tensors[t];
-            // What else an optimizer keeps has shapes of its own: Adafactor's rows and columns, NAdam's products.
+            // Other optimizer state has different shapes: Adafactor's rows and columns, NAdam's products.
             if (role != Role::step && role != Role::state && state.shape != weight.shape)
                 fault(t,
                       fmt::format("has shape {}, its parameter {}", to_string(state.shape), to_string(weight.shape)));

@@ -14,21 +14,21 @@ namespace tpx::formats {
 /// A parameter and its optimizer state, as indices into canonical tensors.
 struct StateOfParameter {
     std::string name;
-    std::int64_t weight = -1;              ///< -1: none is stored
+    std::int64_t weight = -1;              ///< -1: not stored
     std::map<Role, std::uint32_t> states;  ///< by role: master, exp_avg, exp_avg_sq, step
 };
 
-/// What belongs together in a checkpoint's optimizer.
+/// The parameters and optimizer state of a checkpoint, matched.
 struct OptimizerPairs {
     std::vector<StateOfParameter> parameters;  ///< those with state, by name
-    std::vector<std::string> faults;           ///< a line each: state of no weight, of another shape, or missing
+    std::vector<std::string> faults;           ///< a line each: state without a weight, of the wrong shape, or missing
     std::vector<std::string> stateless;        ///< stored names of weights without any state
-    std::vector<std::string> steps;            ///< that the groups of parameters tell, each once, ascending
+    std::vector<std::string> steps;            ///< in the parameter groups, without duplicates, ascending
 };
 
-/// Puts weights, masters and moments of `source`, whose canonical tensors are given, together by parameter, and checks
-/// that every parameter has what others have. Where the format stores no weights beside masters (ZeRO 3), none are
-/// missed. Throws Error when optimizer state is there of which it is not known what it belongs to.
+/// Groups weights, masters and moments of `source` by parameter and checks that all parameters have the same kinds of
+/// state. `canonical` are the canonical tensors of `source`. If the format stores masters without weights (ZeRO 3),
+/// missing weights are not faults. Throws Error for optimizer state whose parameters are unknown.
 OptimizerPairs pair_states(const Source& source, const Canonical& canonical);
 
 }  // namespace tpx::formats

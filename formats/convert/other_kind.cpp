@@ -18,7 +18,7 @@ namespace {
 /// The tensor that a layer has according to config.json, and the tensor that the checkpoint stores instead.
 using Difference = std::pair<std::string, std::string>;
 
-/// The names of optional tensors that are in `layer` of `there` and not in that of `here`.
+/// The names of optional tensors that `there` has in `layer` and `here` does not.
 std::vector<std::string> only_there(const Family& family, const Places& there, const Places& here, int layer) {
     std::vector<std::string> names;
     for (const auto& [name, places] : there)
@@ -28,7 +28,7 @@ std::vector<std::string> only_there(const Family& family, const Places& there, c
     return names;
 }
 
-/// "layers 0, 2", up to five of them.
+/// "layers 0, 2", or "layers 0 to 4 and 3 more".
 std::string some_layers(const std::vector<Index>& layers) {
     const std::size_t most = 5;
     if (layers.size() <= most) return layers_text(layers);
@@ -42,7 +42,7 @@ std::string layers_of_other_kind(const Reading& reading, const Occurrences& stor
     std::set<int> layers;
     for (const auto& [name, where] : places)
         for (const Place& place : where) layers.insert(place.layer);
-    std::vector<std::pair<Difference, std::vector<Index>>> found;  // by their first layer
+    std::vector<std::pair<Difference, std::vector<Index>>> found;  // in order of their first layers
     for (const int layer : layers) {
         const auto lacks = only_there(*reading.family, model, places, layer);
         const auto more = only_there(*reading.family, places, model, layer);

@@ -9,8 +9,8 @@
 
 namespace tpx::formats {
 
-/// A line that names the layers of another kind than config.json describes, with the settings that say so: layers that
-/// store an optional tensor that `model` lacks there, and lack one that it has there. "" if there are none.
+/// A line about layers of another kind than config.json describes, with the settings that determine the kind. These
+/// layers store an optional tensor that `model` lacks there, and lack one that `model` has there. "" if there are none.
 std::string layers_of_other_kind(const Reading& reading, const Occurrences& stored, const Places& model);
 
 }  // namespace tpx::formats

@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::string_view framework = "hf";
 
-/// The words of layer_types and mlp_layer_types in transformers 5.23 and before.
+/// The values of layer_types and mlp_layer_types in transformers up to 5.23.
 constexpr std::array<std::string_view, 21> kinds_of_layers{"full_attention",
                                                            "sliding_attention",
                                                            "chunked_attention",
@@ -56,7 +56,7 @@ constexpr std::array<std::string_view, 3> lists_of_layers{"layer_types", "mlp_la
 
 constexpr std::string_view remedy = "; correct config.json, or pass --set KEY=VALUE";
 
-/// The first number in a name; -1: it has none.
+/// The first number in a name; -1 if it has none.
 int first_number(std::string_view name) {
     const std::size_t begin = name.find_first_of("0123456789");
     int number = -1;
@@ -64,7 +64,7 @@ int first_number(std::string_view name) {
     return number;
 }
 
-/// The layers that are stored under their own numbers. Layers for multi-token prediction may be counted apart.
+/// The layers whose stored names contain their own numbers. Multi-token prediction layers may be numbered separately.
 std::set<int> numbered_layers(const Source& source) {
     std::set<int> numbered;
     for (std::size_t t = 0; t < source.reading.meanings.size(); ++t) {
@@ -76,7 +76,7 @@ std::set<int> numbered_layers(const Source& source) {
     return numbered;
 }
 
-/// Layers beyond those that config.json counts must have tensors that only layers for multi-token prediction have.
+/// Layers beyond config.json's number of layers must have tensors that only multi-token prediction layers have.
 void check_predicting_layers(const Source& source, const Config& own) {
     const Reading& reading = source.reading;
     const auto count = Dims{*reading.family, framework, own}['L'];
@@ -98,7 +98,7 @@ void check_predicting_layers(const Source& source, const Config& own) {
                           counted(static_cast<std::uint64_t>(*count), "layer"), remedy);
 }
 
-/// The least number of letters that must be changed, added or removed to make `b` of `a`.
+/// The edit distance between `a` and `b`: the least number of letters to change, add or remove.
 std::size_t edits_between(std::string_view a, std::string_view b) {
     std::vector<std::size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
@@ -111,12 +111,12 @@ std::size_t edits_between(std::string_view a, std::string_view b) {
     return row.back();
 }
 
-/// `word` without digits at its end, which tell versions apart.
+/// `word` without trailing digits, which distinguish versions.
 std::string_view without_version(std::string_view word) {
     return word.substr(0, word.find_last_not_of("0123456789") + 1);
 }
 
-/// The known kind of layer that `word` misspells; empty: none. Short words of one letter's difference are others.
+/// The known kind of layer that `word` misspells, or empty. Words of fewer than four letters are never misspellings.
 std::string_view kind_meant(std::string_view word) {
     const std::size_t most_typos = std::min<std::size_t>(word.size() / 4, word.size() > 12 ? 2 : 1);
     const auto is_meant = [&](std::string_view kind) {
@@ -126,7 +126,8 @@ std::string_view kind_meant(std::string_view word) {
     return found == kinds_of_layers.end() ? std::string_view{} : *found;
 }
 
-/// A word that is almost that of a known kind of layer is misspelled; others may be of a newer transformers.
+/// Throws Error for a word that misspells a known kind of layer. Other unknown words may come from a newer
+/// transformers.
 void check_words(std::string_view key, std::span<const ConfigValue> words, std::vector<std::string>& notes) {
     std::set<std::string> unknown;
     for (const ConfigValue& item : words) {
@@ -144,12 +145,12 @@ void check_words(std::string_view key, std::span<const ConfigValue> words, std::
             fmt::format("unknown layer type '{}' in {}; its tensors are read by the family's rules", word, key));
 }
 
-/// The lists of config.json must have a word for each layer; layers for multi-token prediction may have one, too.
+/// The lists of config.json must have one word for each layer, and may have one for each multi-token prediction layer.
 void check_lists(const Source& source, const Config& own, std::vector<std::string>& notes) {
-    const Dims told{*source.reading.family, framework, own};
-    const auto count = told[source.reading.family->dims.contains('L') ? 'L' : 'l'];
+    const Dims dims{*source.reading.family, framework, own};
+    const auto count = dims[source.reading.family->dims.contains('L') ? 'L' : 'l'];
     if (!count) return;
-    const Index most = std::max(*count, told['l'].value_or(*count));
+    const Index most = std::max(*count, dims['l'].value_or(*count));
     for (const std::string_view key : lists_of_layers) {
         const auto list = own.find(key);
         if (list == own.end() || std::holds_alternative<std::nullptr_t>(list->second)) continue;
@@ -168,7 +169,7 @@ void check_lists(const Source& source, const Config& own, std::vector<std::strin
     }
 }
 
-/// The settings that give the axes of `meaning` on which `have` and `asked` differ.
+/// The settings that determine the axes of `meaning` on which `have` and `asked` differ.
 std::set<std::string> settings_of_difference(const Reading& reading, const Meaning& meaning, const Shape& have,
                                              const Shape& asked) {
     std::set<std::string> found;
@@ -187,7 +188,7 @@ std::set<std::string> settings_of_difference(const Reading& reading, const Meani
     return found;
 }
 
-/// The weights must have the shapes that config.json gives them.
+/// The weights must have the shapes that config.json implies.
 void check_shapes(const Reading& reading, std::span<const Tensor> tensors) {
     if (const std::string remainder = remainder_in_sizes(reading); !remainder.empty())
         throw failure("config.json contradicts itself: {}{}", remainder, remedy);
@@ -204,7 +205,7 @@ void check_shapes(const Reading& reading, std::span<const Tensor> tensors) {
     }
 }
 
-/// The reading of `source` without the biases of zeros that were added to it for Megatron.
+/// The reading of `source` without the zero biases that were added for Megatron.
 Reading without_added(const Source& source) {
     Reading reading = source.reading;
     for (const std::uint32_t t : source.added_biases) reading.meanings[t].kind = Meaning::Kind::extra;
@@ -221,8 +222,8 @@ Dialect names_of_transformers(const Reading& reading) {
 
 void check_layer_count(const Source& source, const Config& own) {
     const Reading& reading = source.reading;
-    const Dims told{*reading.family, framework, own};
-    const auto count = told[reading.family->dims.contains('L') ? 'L' : 'l'];
+    const Dims dims{*reading.family, framework, own};
+    const auto count = dims[reading.family->dims.contains('L') ? 'L' : 'l'];
     const int stored = layers(reading, source.checkpoint.catalogue.tensors);
     if (count && *count != stored)
         throw failure(
@@ -240,7 +241,7 @@ void check_own_config(const Source& source, const std::string& own, const Config
     check_lists(source, written, notes);
     const Reading reading = without_added(source);
     if (reading.dialect->name == framework) {
-        if (!reading.unknown.empty()) return;  // the conversion names them
+        if (!reading.unknown.empty()) return;  // the conversion reports them
         check_shapes(reading, tensors);
     }
     const std::string why_not = [&]() -> std::string {
@@ -251,7 +252,7 @@ void check_own_config(const Source& source, const std::string& own, const Config
         }
     }();
     if (why_not.empty()) return;
-    throw failure("its config.json is not that of its tensors: {}{}", why_not,
+    throw failure("config.json does not match the tensors: {}{}", why_not,
                   reading.dialect->name == framework ? remedy : "; --dialect keep leaves the names as they are");
 }
 
@@ -263,7 +264,7 @@ std::vector<DroppedCopy> drop_unknown_biases(Source& source, const std::string& 
     Places model;
     try {
         model = places_of(model_of(family, framework, parse_config_json(own), {}), std::numeric_limits<int>::max());
-    } catch (const Error&) {  // check_own_config() says what is wrong
+    } catch (const Error&) {  // check_own_config() reports what is wrong
         return dropped;
     }
     const auto is_unknown = [&](const std::string& part) {

@@ -20,13 +20,13 @@
 namespace tpx::formats {
 namespace {
 
-/// A tensor that is kept: which stored one it is, and by what name.
+/// A tensor that is kept: the number of the stored tensor, and the new name.
 struct Kept {
     std::uint32_t stored = 0;
     std::string name;
 };
 
-/// Whether a key is one under which training scripts keep optimizers: "optim", "optimizer_states", "disc_optimizer".
+/// Whether training scripts store optimizers under this key: "optim", "optimizer_states", "disc_optimizer".
 bool keeps_optimizer(std::string_view key) {
     for (const std::string_view word : {"optim", "optims", "optimizer", "optimizers"})
         if (key == word || key.starts_with(fmt::format("{}_", word)) || key.ends_with(fmt::format("_{}", word)))
@@ -34,7 +34,7 @@ bool keeps_optimizer(std::string_view key) {
     return false;
 }
 
-/// Whether a name is that of what an optimizer keeps, wherever it stands: "optim_g.state.0.step",
+/// Whether a name belongs to optimizer state, by any of its parts: "optim_g.state.0.step",
 /// "chained_0.optimizer.distributed...", "model.weight.exp_avg".
 bool of_optimizer(std::string_view name) {
     constexpr std::array words{"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "acc_delta"};
@@ -46,7 +46,7 @@ bool of_optimizer(std::string_view name) {
     }
 }
 
-/// By the checkpoint itself, or by its names.
+/// The role of tensor `t`, as the checkpoint records it or else from its name.
 Role role(const Source& source, std::uint32_t t) {
     const auto& roles = source.checkpoint.roles;
     if (!roles.empty()) return roles[t];
@@ -56,7 +56,7 @@ Role role(const Source& source, std::uint32_t t) {
     return by_rule ? meaning.role : Role::weight;
 }
 
-/// The name of a weight, or of the weight that a master is of.
+/// The name of a weight, or of the weight of a master.
 std::string weight_of(const Source& source, std::uint32_t t) {
     const std::string_view name = source.checkpoint.catalogue.tensors[t].name;
     if (!source.checkpoint.roles.empty()) return std::string{parameter_of(source.checkpoint, t)};
@@ -65,10 +65,10 @@ std::string weight_of(const Source& source, std::uint32_t t) {
         const auto star = star_of(pattern.pattern, name);
         if (star && pattern.role == Role::master) return std::string{*star};
     }
-    throw Error{Exit::usage, "--masters: tensor '{}': which weight it is of is not known", name};
+    throw Error{Exit::usage, "--masters: tensor '{}': its weight is unknown", name};
 }
 
-/// What else belongs to an optimizer: objects, and an entry of Megatron's common state.
+/// Drops other optimizer state: objects, and an entry of Megatron's common state.
 void drop_objects(Checkpoint& checkpoint) {
     std::erase_if(checkpoint.catalogue.objects, [](const Object& object) { return of_optimizer(object.name); });
     if (!checkpoint.common || !checkpoint.common->find("optimizer")) return;
@@ -100,7 +100,7 @@ public:
         }
     }
 
-    /// The pieces of the kept tensors become those of the new ones, which may be more: shared ones stand twice.
+    /// Replaces the tensors and pieces of `source` with the kept ones. Shared tensors may appear several times.
     void apply(Source& source) const {
         Catalogue& catalogue = source.checkpoint.catalogue;
         std::vector<std::pair<std::size_t, std::size_t>> runs(catalogue.tensors.size());

@@ -7,15 +7,15 @@
 
 namespace tpx::formats {
 
-/// Tensors that were left out.
+/// What keep_weights() dropped.
 struct Dropped {
-    std::size_t states = 0;                    ///< of an optimizer
-    std::vector<std::string> others;           ///< neither that nor weights
-    std::vector<std::filesystem::path> files;  ///< of Trainer's optimizer, scheduler and RNG state
+    std::size_t states = 0;                    ///< the number of tensors with optimizer state
+    std::vector<std::string> others;           ///< tensors that are neither weights nor optimizer state
+    std::vector<std::filesystem::path> files;  ///< Trainer's optimizer, scheduler and RNG files
 };
 
-/// Leaves out what is no weight. A parameter that has only a master weight (ZeRO 3) keeps that as its weight; with
-/// `masters` every parameter does that has one.
+/// Drops everything except weights. The master becomes the weight of a parameter that has no other weight (ZeRO 3);
+/// with `masters`, of every parameter that has a master.
 Dropped keep_weights(Source& source, bool masters);
 
 }  // namespace tpx::formats

@@ -34,8 +34,8 @@ public:
         std::ranges::sort(order_, {}, [&](std::uint32_t piece) { return key(out.source_pieces[piece]); });
     }
 
-    /// Where the element is in a block, or 0 if it is stored in another dtype or encoded. Also 0 for some elements of
-    /// pieces that are cut along several axes.
+    /// The offset of the element within a file system block; 0 if it is encoded or stored in another dtype, and for
+    /// some elements of pieces that are cut along several axes.
     std::uint64_t place(std::uint32_t tensor, const Corner& element) const {
         const DType dtype = out_.source_tensors[tensor].dtype;
         if (dtype != out_.target_tensors[tensor].dtype) return 0;

@@ -5,8 +5,9 @@
 
 namespace tpx::formats {
 
-/// Sets the offset of each large piece of `out.content` to where the source has its first element in a block, or to 0
-/// if the source stores it in another way. Precondition: `out` has the source's pieces and the parts of both sides.
+/// Sets the offset of each large piece of `out.content` to the offset of its first element within a file system block
+/// of the source, or to 0 if the source stores it in another form. Precondition: `out` has the source's pieces and the
+/// parts of both sides.
 void set_places(const Catalogue& source, Conversion& out);
 
 }  // namespace tpx::formats

@@ -23,7 +23,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The names that `format` has for the model's tensors, with those of optimizer state.
+/// The names of `format` for the model's tensors, including optimizer state.
 Dialect dialect_of(const ModelDescription& description, Format format) {
     const Dialect* dialect = description.family->dialect(format->model_dialect);
     if (!dialect)
@@ -32,7 +32,7 @@ Dialect dialect_of(const ModelDescription& description, Format format) {
     return with_state_names(format->state_names, *dialect);
 }
 
-/// Reads a description as a checkpoint without tensors, whose names are those of `dialect`.
+/// The reading of a checkpoint of the described model, in `dialect`, that has no tensors yet.
 Reading reading_of(const ModelDescription& description, const Dialect& dialect) {
     const Family& family = *description.family;
     Reading reading{.family = &family, .dialect = &dialect, .prefixed = !dialect.bare};
@@ -46,7 +46,7 @@ Reading reading_of(const ModelDescription& description, const Dialect& dialect) 
     return reading;
 }
 
-/// Puts the tensors in the order of the module: what stands before the layers, each layer, what stands behind them.
+/// Sorts the tensors in module order: those before the layers, each layer, those after them.
 void order_by_module(Expressed& stored) {
     const auto place = [&](std::size_t t) {
         const Meaning& meaning = stored.reading.meanings[t];
@@ -66,7 +66,7 @@ void order_by_module(Expressed& stored) {
     stored.reading.meanings = std::move(meanings);
 }
 
-/// What the ranks of two layouts hold of the tensors that a framework stores of a model.
+/// What the ranks of two layouts hold of a model's tensors as a framework stores them.
 class StoredModel {
 public:
     StoredModel(const ModelDescription& description, Format format, const Layout& from, const Layout& to)
@@ -101,7 +101,7 @@ private:
         return express_model(reading_, description_.model, layout.tp, tags);
     }
 
-    /// Adds stored tensor `t`, which differs between the layouts in its padding only, as far as both have it.
+    /// Adds the part of stored tensor `t` that both layouts have; they differ only in padding.
     void add_tensor(std::size_t t) {
         Part part = own_part(from_.tensors[t]);
         for (int axis = 0; axis < part.shape.size(); ++axis)
@@ -128,7 +128,7 @@ private:
     Expressed from_;
     Expressed to_;
     std::vector<Role> roles_;
-    // Of each stored tensor:
+    // One for each stored tensor:
     std::vector<Tensor> tensors_;
     std::vector<Role> roles_of_tensors_;
     std::vector<std::uint32_t> numbers_of_roles_;

@@ -16,12 +16,11 @@ struct StoredModelChange {
     std::string note;  ///< a warning if the split of optimizer state is an approximation; else empty
 };
 
-/// What changes between two layouts of `description`'s model if its ranks hold what those of a checkpoint in `format`
-/// do. Megatron's formats: with zero=1, optimizer state is in the flat buffers of Megatron's distributed
-/// optimizer, see buffer_shares(). Padding of the vocabulary counts as far as both layouts store it. "deepspeed":
-/// partitions of a model with Hugging Face names, see partition_shares(). Takes time with the parameters of every rank
-/// that differs from others. Throws Error (usage) for layouts that the framework does not have, and for models that it
-/// has no names for.
+/// What changes between two layouts of the model in `description` if ranks hold the same state as for a checkpoint in
+/// `format`. Megatron's formats: with zero=1, optimizer state is in the flat buffers of Megatron's distributed
+/// optimizer, see buffer_shares(); only vocabulary padding that both layouts store counts. "deepspeed": partitions of a
+/// model with Hugging Face names, see partition_shares(). Time grows with the parameters of all ranks that differ from
+/// each other. Throws Error (usage) for layouts that the framework does not support and for models without names in it.
 StoredModelChange stored_model_change(const ModelDescription& description, Format format, const Layout& from,
                                       const Layout& to);
 

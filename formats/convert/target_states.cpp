@@ -21,7 +21,7 @@
 namespace tpx::formats {
 namespace {
 
-/// Whether torchtitan_version is 0.3 or later, which have other names. "0.3" may have been read as a number.
+/// Whether torchtitan_version is 0.3 or later, which uses other names. "0.3" may have been parsed as a number.
 bool is_new_torchtitan(const Config& config) {
     const auto found = config.find("torchtitan_version");
     if (found == config.end()) return false;
@@ -29,7 +29,7 @@ bool is_new_torchtitan(const Config& config) {
     return !version.starts_with("0.0") && !version.starts_with("0.1") && !version.starts_with("0.2");
 }
 
-/// Whether there is state of an optimizer.
+/// Whether there is optimizer state.
 bool has_state(const Reading& reading) {
     return std::ranges::any_of(reading.meanings, [](const Meaning& meaning) { return meaning.role != Role::weight; });
 }
@@ -38,8 +38,7 @@ bool is_adam_role(Role role) {
     return role == Role::step || std::ranges::find(state_roles, role) != std::end(state_roles);
 }
 
-/// The settings of parameters under the names that their exp_avg has in `expressed`. Parameters that are fused must
-/// agree in them.
+/// Renames the keys of adam.own to the names of exp_avg in `expressed`. Fused parameters must have the same settings.
 void rename_settings(const Source& source, const Expressed& expressed, const Target& target, Adam& adam) {
     if (adam.own.empty() || target.format->has_args) return;
     std::map<std::string, const AdamSettings*, std::less<>> of_parts;
@@ -68,8 +67,8 @@ void rename_settings(const Source& source, const Expressed& expressed, const Tar
             const auto [known, added] = renamed.emplace(tensor.name, *found->second);
             if (!added && known->second != *found->second)
                 throw Error{Exit::usage,
-                            "tensor '{}': the parameters that it is made of are in groups with other settings (lr {} "
-                            "and {}, weight_decay {} and {}); --drop optimizer leaves its state out",
+                            "tensor '{}': its parameters are in groups with different settings (lr {} and {}, "
+                            "weight_decay {} and {}); pass --drop optimizer to omit optimizer state",
                             tensor.name,
                             known->second.lr,
                             found->second->lr,
@@ -80,16 +79,19 @@ void rename_settings(const Source& source, const Expressed& expressed, const Tar
     adam.own = std::move(renamed);
 }
 
-/// Megatron has one group of matrices and one of vectors, which do not decay.
+/// Throws Error if Megatron's groups, one of matrices and one of vectors without weight decay, cannot have these
+/// settings.
 void check_groups(const Adam& adam, std::vector<std::string>& notes) {
     if (!adam.own.empty())
-        throw Error{Exit::usage,
-                    "parameters of one kind are in groups with other settings (the first: lr {}, weight_decay {}), but "
-                    "Megatron has one group of matrices and one of vectors; --drop optimizer leaves its state out",
-                    adam.own.begin()->second.lr, adam.own.begin()->second.weight_decay};
+        throw Error{
+            Exit::usage,
+            "parameters of one kind are in groups with different settings (the first: lr {}, weight_decay {}), but "
+            "Megatron has one group of matrices and one of vectors; pass --drop optimizer to omit optimizer state",
+            adam.own.begin()->second.lr, adam.own.begin()->second.weight_decay};
     if (adam.vectors.weight_decay != 0)
-        notes.push_back(fmt::format("norms and biases, which decay in the source (weight_decay {}), do not in Megatron",
-                                    adam.vectors.weight_decay));
+        notes.push_back(
+            fmt::format("norms and biases have weight decay in the source (weight_decay {}), but not in Megatron",
+                        adam.vectors.weight_decay));
 }
 
 /// Whether transformers 5 or later wrote the model's config.json.
@@ -108,7 +110,7 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
         std::set<std::string> tags;
         if (target.format->has_param_groups) tags.insert("masters");
         if (is_new_torchtitan(config)) tags.insert("new");
-        // Modules are saved as they stand in memory, where transformers 5 has other names than in its files.
+        // Modules are saved with their names in memory, which differ from the names in files in transformers 5.
         if (is_of_transformers_5(config)) tags.insert("module");
         return tags;
     }
@@ -168,7 +170,7 @@ std::vector<View> take_views(const Source& source, const Target& target, const D
     const auto find_views = source.checkpoint.format->find_views;
     if (find_views == nullptr || !target.format->is_one_file || dialect || target.dtype) return {};
     const std::map<std::uint32_t, View> found = find_views(source.checkpoint);
-    std::vector<std::uint32_t> numbers(expressed.tensors.size());  // of tensors that stay
+    std::vector<std::uint32_t> numbers(expressed.tensors.size());  // new numbers of the tensors that stay
     std::uint32_t kept = 0;
     for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
         if (found.contains(t)) continue;
@@ -209,14 +211,14 @@ void drop_unplaceable(const Source& source, const Target& target, Expressed& exp
 }
 
 void check_states(const Source& source, const Target& target, const Dialect* dialect) {
-    const bool told = !source.checkpoint.roles.empty();
-    const bool any_fits = dialect ? !dialect->roles.empty() : !told || !target.format->weights_only;
+    const bool has_roles = !source.checkpoint.roles.empty();
+    const bool any_fits = dialect ? !dialect->roles.empty() : !has_roles || !target.format->weights_only;
     std::vector<std::string_view> states;
     const auto& tensors = source.checkpoint.catalogue.tensors;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.reading.meanings[t];
         if (meaning.kind == Meaning::Kind::extra || meaning.role == Role::weight) continue;
-        // State of an unknown parameter, or of a kind that Adam does not have, has no name in a dialect.
+        // Dialects have no names for state of unknown parameters or for kinds of state that Adam does not have.
         const bool named = meaning.kind == Meaning::Kind::parameter && is_adam_role(meaning.role);
         const bool fits = any_fits && (!dialect || named);
         if (!fits) states.push_back(tensors[t].name);
@@ -228,7 +230,7 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
     const std::string place =
         dialect ? fmt::format("{} names", dialect->name) : "safetensors, which contains weights only";
     const auto open = [](Role role) { return role == Role::state; };
-    const bool unclear = dialect && told && std::ranges::any_of(source.checkpoint.roles, open);
+    const bool unclear = dialect && has_roles && std::ranges::any_of(source.checkpoint.roles, open);
     throw Error{Exit::usage,
                 "{} tensors of optimizer state cannot be stored in {} ('{}'{}){}; pass --drop optimizer to omit them",
                 count,
@@ -253,7 +255,7 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
     if (const auto other = out.content.adam->other_step)
         throw Error{Exit::usage,
                     "parameters are at different optimizer steps ({} and {}), but the target has one step for all; "
-                    "--drop optimizer writes the weights only",
+                    "pass --drop optimizer to write only the weights",
                     out.content.adam->step, *other};
     if (target.format->has_args) {
         check_groups(*out.content.adam, out.notes);

@@ -18,7 +18,8 @@
 namespace tpx::formats {
 namespace {
 
-/// Buckets of a distributed optimizer hold what the ranks of one place in the model share out among themselves.
+/// Throws Error if the layout changes in more than dp, cp and zero: buckets of a distributed optimizer, which are split
+/// across data-parallel ranks, cannot be resharded otherwise.
 void check_buckets(const Source& source, const Target& target) {
     const auto bucket = std::ranges::find_if(source.checkpoint.catalogue.tensors, [](const Tensor& tensor) {
         return tensor.name.find("optimizer.distributed.dp_group_idx_") != tensor.name.npos;
@@ -29,8 +30,9 @@ void check_buckets(const Source& source, const Target& target) {
     same.cp = target.layout.cp;
     same.zero = target.layout.zero;
     if (same != target.layout)
-        throw failure("tensor '{}': buckets of optimizer state that are not understood fit layout {} alone, but for dp",
-                      bucket->name, to_string(*source.layout));
+        throw failure(
+            "tensor '{}': optimizer state in unknown buckets requires layout {} (only dp, cp and zero may differ)",
+            bucket->name, to_string(*source.layout));
 }
 
 }  // namespace
@@ -41,7 +43,8 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
     if (!reading.family || reading.unknown.empty()) return;
     if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp) return;
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
-    // One element cannot be cut, so all ranks share it; but files of single ranks would have to tell which ranks do.
+    // A single element cannot be split, so all ranks share it. Per-rank files, however, would need to know which ranks
+    // store it.
     const bool shared = !target.format->has_rank_names;
     const auto splits_like_weight = [&](std::uint32_t t) { return reading.meanings[t].weight_part != nullptr; };
     const auto is_stuck = [&](std::uint32_t t) {
@@ -51,7 +54,7 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
     const auto stuck = std::ranges::find_if(reading.unknown, is_stuck);
     const Tensor& tensor = tensors[stuck == reading.unknown.end() ? reading.unknown[0] : *stuck];
     if (stuck != reading.unknown.end())
-        throw failure("tensor '{}': how it is cut is not known, so tp and pp cannot change: {}", tensor.name,
+        throw failure("tensor '{}': its split is unknown, so tp and pp cannot change: {}", tensor.name,
                       without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
     std::vector<std::uint32_t> single;
     std::ranges::copy_if(reading.unknown, std::back_inserter(single), [&](std::uint32_t t) {

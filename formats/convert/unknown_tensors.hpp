@@ -8,12 +8,13 @@
 
 namespace tpx::formats {
 
-/// Throws Error when tensors of `source` without a rule are to be cut anew, or optimizer state is in buckets that could
-/// not be taken apart and do not fit the layout of `target`, in which only dp and cp may be others. Tensors of one
-/// element are not cut but kept as they are, which a line in `notes` tells.
+/// Throws Error if tensors of `source` without a rule must be resharded, or if optimizer state is in buckets that could
+/// not be unpacked and the layout of `target` differs in more than dp, cp and zero. Keeps tensors of one element
+/// unchanged and adds a note about them.
 void check_unknown(const Source& source, const Target& target, std::vector<std::string>& notes);
 
-/// Adds a note of tensors that no rule matches, with the rule to write. Optimizer state in buckets needs other things.
+/// Adds a note about tensors that no rule matches, with the rule to write. Ignores optimizer state in buckets, which
+/// rules cannot describe.
 void note_unknown(Source& source);
 
 }  // namespace tpx::formats

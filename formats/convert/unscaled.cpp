@@ -13,7 +13,7 @@
 namespace tpx::formats {
 namespace {
 
-/// Types that no framework trains in. Integers are left out: a mask or a counter may be one.
+/// Floating-point types that no framework trains in.
 bool is_narrow_float(DType dtype) {
     switch (dtype) {
         case DType::f8_e5m2:
@@ -31,8 +31,8 @@ bool is_narrow_float(DType dtype) {
     }
 }
 
-/// Whether the elements of tensor `t` need a scale: it is known to be a parameter or its moment, but has no type for
-/// numbers, as a buffer may have; or its type is one for scaled numbers only.
+/// Whether the elements of tensor `t` need a scale: its type is for scaled numbers only, or it is a known parameter or
+/// moment, not a buffer, and of integer type.
 bool needs_scale(const Source& source, std::size_t t) {
     const DType dtype = source.checkpoint.catalogue.tensors[t].dtype;
     const Meaning& meaning = source.reading.meanings[t];

@@ -14,7 +14,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The virtual nodes that have a value, by its name with "N" for their number.
+/// Maps names of values, with "N" instead of the node's number, to the virtual nodes that have them.
 using NodesByValue = std::map<std::string, std::set<int>>;
 
 void add_value(const std::string& name, NodesByValue& values) {

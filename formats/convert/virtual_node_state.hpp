@@ -9,8 +9,9 @@
 namespace tpx::formats {
 
 /// Checks the state of virtual nodes in `source`, tensors and objects "virtual_node_state.N.ANY", if the layout of
-/// `target` has virtual nodes: throws Error if a virtual node lacks a value that others have, or has a number from vn
-/// on. Adds to `notes` that all ranks get all of this state if the layout has no virtual nodes but files for each host.
+/// `target` has virtual nodes: throws Error if a virtual node lacks a value that others have, or if its number is not
+/// less than vn. If the layout has no virtual nodes but files are split by holders, adds a note that every host gets
+/// all of this state.
 void check_virtual_node_state(const Source& source, const Target& target, std::vector<std::string>& notes);
 
 }  // namespace tpx::formats

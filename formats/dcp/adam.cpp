@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view param_groups = ".param_groups.";
 
-/// The number that a step's tensor holds.
+/// The value of a step tensor.
 std::int64_t step_in(const torch::Archive& archive) {
     const auto tensor = archive.tensor(archive.root());
     if (!tensor || tensor->dtype != DType::f32 || volume(tensor->shape) != 1)
@@ -51,7 +51,7 @@ void read_dcp_steps(const Source& source, Adam& adam) {
     }
 }
 
-/// The entries of groups that DCP keeps: objects, and tensors of optimizers whose learning rate is one.
+/// The param_groups entries of a DCP checkpoint: objects, and tensors for optimizers whose learning rate is a tensor.
 std::vector<Object> entries_of_groups(const Checkpoint& checkpoint) {
     const Catalogue& catalogue = checkpoint.catalogue;
     std::vector<Object> entries = catalogue.objects;
@@ -71,7 +71,8 @@ bool is_setting(std::string_view key) {
     return std::ranges::find(keys, key) != keys.end();
 }
 
-/// Megatron's groups, as DCP has them that was made of its common state: "optimizer.param_groups.0.wd_mult".
+/// The settings in Megatron's groups in a DCP checkpoint converted from its common state:
+/// "optimizer.param_groups.0.wd_mult".
 std::optional<Adam> of_megatron_objects(const Catalogue& catalogue) {
     constexpr std::string_view root = "optimizer.param_groups.";
     std::map<std::string, MegatronGroup> groups;

@@ -19,7 +19,7 @@ std::string with_star(const std::string& pattern, const std::string& name) {
     return std::string{pattern}.replace(pattern.find('*'), 1, name);
 }
 
-/// The archive of a tensor without axes.
+/// The torch.save archive of a scalar tensor.
 std::string scalar_archive(float value) {
     Document document;
     std::string bytes(sizeof value, '\0');

@@ -7,8 +7,8 @@
 
 namespace tpx::formats {
 
-/// What a DCP checkpoint stores of an optimizer beside its moments: for each parameter of `content` that has moments
-/// its step, and the settings of its group as torch's AdamW and its schedulers name them, flattened:
+/// The entries of a DCP checkpoint for an optimizer, other than moments: for each parameter of `content` with moments,
+/// its step and the settings of its group. Settings have the names of PyTorch's AdamW and its schedulers, flattened:
 /// "optimizer.param_groups.PARAMETER.lr". Empty without `content.adam`.
 std::vector<KnownEntry> adam_entries(const Content& content);
 

@@ -7,21 +7,22 @@
 
 namespace tpx::formats {
 
-/// Opens a PyTorch Distributed Checkpoint: a directory with `.metadata`, of any torch from 1.13 on. Every chunk becomes
-/// a piece whose offset and archive length tell where its torch.save archive is; chunks without elements are dropped;
-/// byte items become objects. Throws Error when chunks overlap or leave their tensor, when bytes are promised that no
-/// file has or that two items share, when data is compressed or encrypted, and for paths that leave the directory.
+/// Opens a PyTorch Distributed Checkpoint: a directory with `.metadata`, from PyTorch 1.13 or later. Every chunk
+/// becomes a piece with the offset and length of its torch.save archive; empty chunks are dropped; byte items become
+/// objects. Throws Error if chunks overlap or exceed their tensor, if bytes are missing or shared by two items, if data
+/// is compressed or encrypted, or if paths leave the directory.
 ///
-/// Boxes that no file contains are no error here: `inspect` lists them with find_holes(), and whoever needs all the
-/// values calls check_whole(), both of lib/core/coverage.hpp.
+/// Boxes that no file contains are not an error here: `inspect` lists them with find_holes(), and callers that need all
+/// values call check_whole() (both in lib/core/coverage.hpp).
 Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing = MissingFiles::refused);
 
-/// How many ranks wrote files "__R_N.distcp" into `directory`, also those that had nothing to store.
+/// The number of ranks that wrote files "__R_N.distcp" into `directory`: the highest rank plus one, including lower
+/// ranks without files.
 int ranks_of_files(const std::filesystem::path& directory);
 
-/// `.metadata` and one `__R_0.distcp` for each rank that holds something, with one archive for each piece that has
-/// elements. The source's byte items are copied into rank 0's file when it is a DCP checkpoint, and its planner data is
-/// kept; tensors that it does not know become top-level entries. Equal contents give equal bytes.
+/// Drafts `.metadata` and, for each rank with data, one `__R_0.distcp` with one archive for each nonempty piece. If the
+/// source is a DCP checkpoint, its byte items are copied into rank 0's file and its planner data is kept; new tensors
+/// become top-level entries. Equal contents produce equal bytes.
 Draft draft_dcp(const Content& content);
 
 }  // namespace tpx::formats

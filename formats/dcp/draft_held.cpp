@@ -30,12 +30,12 @@ std::string little_endian(std::uint32_t value) {
     return bytes;
 }
 
-/// The values beside the tensors, which every rank gets.
+/// The values other than tensors, which every rank gets.
 struct Common {
     NewObjects objects;
     std::vector<KnownEntry> adam;
     float step = 0;
-    std::unordered_map<std::string, KeyPath> paths;  // of names
+    std::unordered_map<std::string, KeyPath> paths;  // key paths by name
 };
 
 Common common_of(const Content& content) {
@@ -60,7 +60,7 @@ Common common_of(const Content& content) {
     return common;
 }
 
-/// Lays out the segment of one rank behind those that the draft has.
+/// Adds the segment of one rank to the draft.
 class SegmentLayout {
 public:
     SegmentLayout(Draft& draft, const Content& content, const Common& common, int rank)
@@ -83,7 +83,7 @@ public:
         document_.tensors.push_back(std::move(held));
     }
 
-    /// Returns the document of all that was placed, and the values that every rank gets.
+    /// Adds the values that every rank gets and the document of the segment.
     void finish() {
         for (const Object& object : common_.objects.kept) {
             draft_.copies.push_back(
@@ -126,7 +126,8 @@ private:
         document_.tensors.push_back(std::move(held));
     }
 
-    /// A table at the end of the segment; the checksums of pieces are known once they have been moved.
+    /// Adds a table of CRCs at the end of the segment; those of pieces are known only after the pieces have been
+    /// copied.
     void put_crcs() {
         document_.crcs = aligned(end_);
         end_ = *document_.crcs + 4 * document_.tensors.size();
@@ -142,7 +143,7 @@ private:
     const Common& common_;
     std::uint32_t file_;
     Document document_;
-    std::vector<std::uint32_t> pieces_;  // of the draft, in the document's order
+    std::vector<std::uint32_t> pieces_;  // numbers in the draft, in the document's order
     std::uint32_t step_crc_ = 0;
     std::uint64_t end_ = 0;
 };
@@ -153,7 +154,7 @@ private:
 Draft draft_held(const Content& content) {
     const held::Common common = held::common_of(content);
     std::map<int, std::vector<const Piece*>> pieces;
-    for (const int rank : *content.held) pieces[rank];  // also those that have no tensors
+    for (const int rank : *content.held) pieces[rank];  // including ranks without tensors
     for (const Piece& piece : content.pieces) pieces[piece.rank].push_back(&piece);
     Draft draft;
     draft.tensors = content.tensors;

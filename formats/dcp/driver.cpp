@@ -22,7 +22,7 @@ std::optional<Recognised> recognise_held(const FileStart& file) {
 
 std::optional<Recognised> recognise_dcp(const std::filesystem::path& folder) {
     if (path_exists(folder / ".metadata")) {
-        // Read as DCP, it would lose what common.pt holds: args, counters and the optimizer's settings.
+        // Reading it as DCP would lose the contents of common.pt: args, counters and optimizer settings.
         if (!path_exists(folder / "metadata.json") && path_exists(folder / "common.pt"))
             throw failure("{} is missing, though common.pt shows that this is a torch_dist checkpoint; restore it",
                           (folder / "metadata.json").string());

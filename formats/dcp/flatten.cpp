@@ -24,7 +24,7 @@ using torch::Entry;
 using torch::Kind;
 using torch::Value;
 
-/// The names of what has one already.
+/// The names that tensors of the content already have.
 using Names = std::unordered_set<std::string_view>;
 
 Names names_of(const Content& content) {
@@ -41,7 +41,7 @@ bool is_mapping(Value value) {
 
 bool is_sequence(Value value) { return value.is(Kind::list) || value.is(Kind::tuple); }
 
-/// Whether tensors lie in `value`, whatever it is.
+/// Whether `value` is or contains a tensor.
 bool holds_tensors(Value value) {
     std::vector<Value> waiting{value};
     std::unordered_set<Value, torch::ValueHash> met;
@@ -55,7 +55,7 @@ bool holds_tensors(Value value) {
     return false;
 }
 
-/// How many values are named by `root` and all that lies in it: a value counts once for each that names it.
+/// How many times values occur below `root`, including `root`: a value counts once for each reference to it.
 std::size_t places_in(Value root) {
     std::vector<Value> waiting{root};
     std::unordered_set<Value, torch::ValueHash> met;
@@ -73,7 +73,7 @@ class Flattener {
 public:
     explicit Flattener(const Content& content) : names_{names_of(content)} {}
 
-    /// Of a torch.save file: all, where its names are kept; else what no tensor is part of.
+    /// Adds the state of a torch.save file: everything if names are kept, else the top-level entries without tensors.
     void add(const Archive& archive) {
         const std::vector<torch::NamedValue> tensors = archive.tensor_values();
         const bool same = std::ranges::all_of(tensors, [&](const auto& named) { return names_.contains(named.name); });
@@ -86,7 +86,8 @@ public:
         if (same) objects_.paths = paths();
     }
 
-    /// Of others: an entry for each key, but for the optimizer's settings, which PyTorch looks for one by one.
+    /// Adds the state of other formats: one entry for each key, except optimizer state, which PyTorch looks up value by
+    /// value.
     void add(const CarriedState& carried, bool with_groups, const torch::Contents& contents) {
         contents_ = &contents;
         for (const Entry& entry : carried.common)
@@ -101,7 +102,7 @@ public:
         objects_.paths = paths();
     }
 
-    /// States of Megatron's random number generators, which are no part of PyTorch's, under their own names.
+    /// Adds Megatron's RNG states, which PyTorch checkpoints do not have, under their own names.
     void add(std::vector<megatron::RngObject> states) {
         for (megatron::RngObject& state : states) {
             const Value name = document_.string(state.name);
@@ -117,8 +118,8 @@ private:
     using Path = std::vector<Value>;
 
     static constexpr std::size_t deepest = 64;
-    // A value that others share is written once for each of them: 40 dicts that each name the next one four times
-    // would be 4^40 entries.
+    // A shared value is written once for each reference: 40 dicts that each refer to the next one four times would
+    // become 4^40 entries.
     static constexpr std::size_t most_copies = 16;
 
     static std::string name_of(Value key) {
@@ -152,7 +153,8 @@ private:
         visit(path, fmt::format("{}.{}", name, key), value);
     }
 
-    /// Lists of plain values are one entry, as are tuples, but for those whose tensors are apart already.
+    /// Whether the items of a list or tuple are separate entries: tuples with tensors, and lists with dicts or tensors.
+    /// Tensors of carried state do not count, because they are part of values.
     bool is_branch(Value sequence) const {
         if (sequence.is(Kind::tuple)) return contents_ == nullptr && holds_tensors(sequence);
         return std::ranges::any_of(sequence.items(), [&](Value item) {
@@ -177,7 +179,7 @@ private:
     Names names_;
     Document document_;
     std::vector<Entry> path_entries_;
-    const torch::Contents* contents_ = nullptr;  // of carried tensors, which are values
+    const torch::Contents* contents_ = nullptr;  // of carried tensors, which are parts of values
     NewObjects objects_;
     std::size_t visits_ = 0;
     std::size_t most_visits_ = 10'000;

@@ -6,9 +6,10 @@
 
 namespace tpx::formats {
 
-/// The state beside the tensors of a source that is no DCP checkpoint, as byte entries. Of a torch.save file, a value
-/// each that is no dict and no list of dicts, named by the keys on the way to it, as PyTorch flattens a state dict; and
-/// where names stay, the paths of tensors. Of others, one for each key. Throws Error when state contains itself.
+/// The non-tensor state of a source that is not a DCP checkpoint, as byte entries. A torch.save file is flattened as
+/// PyTorch flattens a state dict: one entry, named by its keys, for each value that is neither a dict nor a list of
+/// dicts; also the paths of tensors, if names are kept. Other formats get one entry for each key. Throws Error if state
+/// contains itself.
 NewObjects flattened_state(const Content& content);
 
 }  // namespace tpx::formats

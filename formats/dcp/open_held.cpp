@@ -200,7 +200,7 @@ Checkpoint open_held(const std::filesystem::path& path) { return open_parts(path
 
 Checkpoint open_held_by_hosts(const std::filesystem::path& folder) {
     held::Manifest all;
-    std::map<std::string, std::string> saves;  // to the manifest that has it
+    std::map<std::string, std::string> saves;  // from saves to a manifest with the save
     for (const std::string& name : list_directory(folder)) {
         if (!held::is_manifest_of_host(name)) continue;
         const held::Manifest own = read_manifest(folder / name);
@@ -214,7 +214,7 @@ Checkpoint open_held_by_hosts(const std::filesystem::path& folder) {
         if (adds) saves.emplace(own.save.empty() ? name : own.save, name);
         if (all.config.empty()) all.config = own.config;
     }
-    std::ranges::sort(all.parts, {}, &held::Manifest::Part::document);  // the lowest rank's objects count
+    std::ranges::sort(all.parts, {}, &held::Manifest::Part::document);  // so that the lowest rank's objects are used
     Checkpoint checkpoint = open_parts(folder / "manifest", all);
     if (saves.size() > 1 && !checkpoint.iteration)
         throw failure(

@@ -16,7 +16,7 @@
 namespace tpx::formats {
 namespace {
 
-/// Tensors of one kind: only such ones can be tied.
+/// The dtype, shape and boxes of a tensor; only tensors with equal kinds can be tied.
 struct TensorKind {
     DType dtype = DType::f32;
     Shape shape;
@@ -53,7 +53,7 @@ private:
         std::vector<std::uint32_t> pieces;
     };
 
-    /// A checkpoint of `members` alone, located.
+    /// A checkpoint of `members` only, with located payloads.
     Checkpoint located(const std::vector<Member>& members) const {
         Checkpoint part{.format = whole_.format};
         part.catalogue.directory = whole_.catalogue.directory;
@@ -76,7 +76,7 @@ private:
     void compare(const TensorKind& kind, const std::vector<Member>& members) {
         const Checkpoint part = located(members);
         const std::size_t count = kind.boxes.size();
-        std::map<std::string, std::vector<std::size_t>> alike;  // by what they begin with
+        std::map<std::string, std::vector<std::size_t>> alike;  // members by their first bytes
         for (std::size_t m = 0; m < members.size(); ++m) {
             const auto begin = part.catalogue.pieces.begin() + static_cast<std::ptrdiff_t>(m * count);
             const bool dense = std::all_of(begin, begin + static_cast<std::ptrdiff_t>(count), [&](const Piece& piece) {
@@ -104,7 +104,7 @@ private:
         return true;
     }
 
-    /// Up to `most` bytes of a piece, from `begin` on.
+    /// Up to `most` bytes of a piece, starting at `begin`.
     static std::string bytes(const Catalogue& catalogue, const Piece& piece, std::uint64_t begin, std::uint64_t most) {
         const auto size =
             static_cast<std::uint64_t>(volume(sizes(piece.box)) * itemsize(catalogue.tensors[piece.tensor].dtype));

@@ -8,9 +8,9 @@
 
 namespace tpx::formats {
 
-/// Of `tensors` of a checkpoint that may keep tied ones twice (DCP, torch, safetensors), those that repeat an earlier
-/// one, and which: matrices of one type, shape and cut whose bytes are the same. Reads what begins alike, a piece after
-/// the other; pieces must not have been located yet.
+/// Maps each of `tensors` that repeats an earlier one to that one: matrices with the same dtype, shape, boxes and
+/// bytes. For checkpoints that may store tied weights twice (DCP, torch, safetensors). Reads a whole tensor only if its
+/// first bytes match another's. Call it before locate().
 std::map<std::uint32_t, std::uint32_t> repeated_matrices(const Checkpoint& checkpoint,
                                                          std::span<const std::uint32_t> tensors);
 

@@ -27,13 +27,13 @@ using torch::Kind;
 using torch::Value;
 using Path = std::vector<std::string>;
 
-/// A tensor, and the keys on the way to it.
+/// A tensor and its key path.
 struct Placed {
     std::uint32_t tensor = 0;
     Path path;
 };
 
-/// The tensors in the order of the dicts that were saved, as far as planner data places them.
+/// The tensors that planner data contains, in the order of the saved dicts.
 std::vector<Placed> placed_tensors(const Checkpoint& checkpoint) {
     std::unordered_map<std::string_view, std::uint32_t> numbers;
     const auto& tensors = checkpoint.catalogue.tensors;
@@ -51,7 +51,8 @@ std::vector<Placed> placed_tensors(const Checkpoint& checkpoint) {
 
 std::string joined(std::span<const std::string> keys) { return fmt::format("{}", fmt::join(keys, ".")); }
 
-/// How many keys of `path` stand for "optim" in "optim.state.NAME.exp_avg"; nothing for other tensors.
+/// The number of keys in `path` that form the optimizer's root, "optim" in "optim.state.NAME.exp_avg"; unset for other
+/// tensors.
 std::optional<std::size_t> keys_of_root(const Path& path, std::string_view root) {
     if (path.size() < 4 || path[path.size() - 3] != "state") return std::nullopt;
     const std::size_t keys = path.size() - 3;
@@ -64,18 +65,18 @@ std::optional<std::int64_t> number_of(const std::string& text) {
     return error == std::errc{} && end == text.data() + text.size() ? std::optional{number} : std::nullopt;
 }
 
-/// How many keys stand above those of an optimizer's root: "optim" and ("optimizer_states", "0") are both at the top.
+/// How many keys precede an optimizer's root: 0 for both "optim" and ("optimizer_states", "0").
 std::size_t keys_above(const Path& path, std::size_t keys_of_root) {
     const bool in_list = keys_of_root > 1 && number_of(path[keys_of_root - 1]);
     return keys_of_root - (in_list ? 2 : 1);
 }
 
-class Teller {
+class RoleAssigner {
 public:
-    Teller(Checkpoint& checkpoint, std::set<std::string> roots, std::span<const OptimizerGroup> groups)
+    RoleAssigner(Checkpoint& checkpoint, std::set<std::string> roots, std::span<const OptimizerGroup> groups)
         : checkpoint_{checkpoint}, roots_{std::move(roots)}, groups_{groups}, placed_{placed_tensors(checkpoint)} {}
 
-    void tell() {
+    void assign() {
         const auto& tensors = checkpoint_.catalogue.tensors;
         find_weights();
         if (weights_.empty()) return;
@@ -85,8 +86,9 @@ public:
         const bool several = roots_.size() > 1;
         const auto names = several ? std::nullopt : names_of_params();
         if (!names)
-            checkpoint_.notes.emplace_back(several ? "there are several optimizers, whose state is not a role"
-                                                   : numbers_leave_open);
+            checkpoint_.notes.emplace_back(
+                several ? "the roles of optimizer state are unknown, because there are several optimizers"
+                        : numbers_leave_open);
         for (const Placed& one : placed_) {
             if (!keys_of_state(one.path)) continue;
             const std::string& param = one.path[one.path.size() - 2];
@@ -112,7 +114,7 @@ private:
 
     const Tensor& tensor(const Placed& one) const { return checkpoint_.catalogue.tensors[one.tensor]; }
 
-    /// Those beside the optimizer, under the first key that a model is called by, or under none.
+    /// Finds the weights next to the optimizer: below the first of weight_keys that is present, or else directly there.
     void find_weights() {
         const auto state =
             std::ranges::find_if(placed_, [&](const Placed& one) { return keys_of_state(one.path).has_value(); });
@@ -133,7 +135,7 @@ private:
                 weights_.emplace_back(unwrapped(one.path.back()), one.tensor);
     }
 
-    /// The parameter behind each entry of the groups' "params"; nothing when numbers leave it open.
+    /// The parameter of each entry in the groups' "params"; unset if numbers are ambiguous.
     std::optional<std::map<std::string, std::string>> names_of_params() {
         std::map<std::string, std::string> names;
         const bool numbered = std::ranges::any_of(groups_, &OptimizerGroup::numbered);
@@ -153,7 +155,8 @@ private:
         return names;
     }
 
-    /// The same where the optimizer has fewer parameters than the model, by as many as repeat others: those are tied.
+    /// Tries the same without tied parameters: those that repeat others, if the optimizer has exactly that many fewer
+    /// parameters than the model.
     std::vector<std::string> without_tied(const std::vector<std::vector<std::int64_t>>& numbers) {
         std::size_t count = 0;
         for (const auto& group : numbers) count += group.size();
@@ -167,9 +170,9 @@ private:
         std::vector<std::string> found = parameters_by_number(entries(tied), numbers, shapes());
         for (const auto& [copy, original] : tied) {
             if (found.empty()) break;
-            checkpoint_.notes.push_back(
-                fmt::format("tensor '{}': is tied to '{}', as both hold the same and the optimizer has one of them",
-                            checkpoint_.catalogue.tensors[copy].name, checkpoint_.catalogue.tensors[original].name));
+            checkpoint_.notes.push_back(fmt::format(
+                "tensor '{}': is tied to '{}', because both have the same values and the optimizer has one of them",
+                checkpoint_.catalogue.tensors[copy].name, checkpoint_.catalogue.tensors[original].name));
         }
         return found;
     }
@@ -198,10 +201,10 @@ private:
     std::set<std::string> roots_;
     std::span<const OptimizerGroup> groups_;
     std::vector<Placed> placed_;
-    std::vector<std::pair<std::string, std::uint32_t>> weights_;  // their names as parameters
+    std::vector<std::pair<std::string, std::uint32_t>> weights_;  // parameter names and tensor numbers
 };
 
-/// The parameter and the state of ("optim", "state", NAME, "exp_avg"), or flattened ("optim", "state.NAME.exp_avg").
+/// NAME and "exp_avg" of the path ("optim", "state", NAME, "exp_avg") or, flattened, ("optim", "state.NAME.exp_avg").
 std::optional<std::pair<std::string, std::string>> state_at(const Path& path) {
     constexpr std::string_view flattened = "state.";
     if (path.size() == 4 && path[1] == "state") return std::pair{path[2], path[3]};
@@ -211,8 +214,9 @@ std::optional<std::pair<std::string, std::string>> state_at(const Path& path) {
     return std::pair{path[1].substr(flattened.size(), dot - flattened.size()), path[1].substr(dot + 1)};
 }
 
-/// Of {"model": WEIGHTS, ...}, beside which an optimizer may name its parameters: what its names are below those keys.
-void tell_below_keys(Checkpoint& checkpoint) {
+/// Sets roles and parameters of {"model": WEIGHTS, ...}, possibly with an optimizer that names its parameters, by the
+/// names below those keys.
+void set_roles_below_keys(Checkpoint& checkpoint) {
     const std::vector<Placed> placed = placed_tensors(checkpoint);
     const auto is_below = [&](std::string_view key) {
         return [key](const Placed& one) { return one.path.size() > 1 && one.path[0] == key; };
@@ -236,7 +240,7 @@ void tell_below_keys(Checkpoint& checkpoint) {
         if (!state) continue;
         parameters[one.tensor] = unwrapped(state->first);
         roles[one.tensor] = role_of_state(state->second);
-        if (!weights.contains(parameters[one.tensor])) return;  // state of another model
+        if (!weights.contains(parameters[one.tensor])) return;  // the optimizer of another model
     }
     checkpoint.roles = std::move(roles);
     checkpoint.parameters = std::move(parameters);
@@ -247,14 +251,14 @@ void tell_below_keys(Checkpoint& checkpoint) {
 void tell_training_roles(Checkpoint& checkpoint) {
     if (!checkpoint.planner_data) return;
     const std::vector<OptimizerGroup> groups = optimizer_groups(checkpoint.catalogue);
-    if (groups.empty()) return tell_below_keys(checkpoint);
+    if (groups.empty()) return set_roles_below_keys(checkpoint);
     std::set<std::string> roots;
     for (const OptimizerGroup& group : groups) roots.insert(group.root);
     const std::string& root = groups[0].root;
     const bool numbered = std::ranges::any_of(groups, &OptimizerGroup::numbered);
-    // Families' rules read the names of states that lie below no other key by themselves.
-    if (!numbered && (root == "optim" || root == "optimizer")) return tell_below_keys(checkpoint);
-    Teller{checkpoint, std::move(roots), groups}.tell();
+    // Families' rules recognize the names of optimizer state below a top-level "optim" or "optimizer".
+    if (!numbered && (root == "optim" || root == "optimizer")) return set_roles_below_keys(checkpoint);
+    RoleAssigner{checkpoint, std::move(roots), groups}.assign();
 }
 
 }  // namespace tpx::formats

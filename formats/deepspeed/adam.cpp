@@ -15,7 +15,7 @@ namespace {
 
 using torch::Kind;
 
-/// The number of steps that a group tells; nothing when it tells none. FusedAdam tells it among the settings.
+/// The number of steps of a group; unset if it is not recorded. FusedAdam records it among the settings.
 std::optional<std::int64_t> step_of(const OriginGroup& group) {
     for (const Scalar& scalar : group.scalars) {
         if (scalar.name != "step") continue;
@@ -36,7 +36,7 @@ class AdamReader {
 public:
     explicit AdamReader(const Grid& grid) : grid_{grid} {}
 
-    /// False when the group tells no settings of Adam's.
+    /// Returns false if the group has no Adam settings.
     bool add(const OriginGroup& group) {
         if (!group.settings.is(Kind::dict) || !group.settings.find("lr") || !group.settings.find("betas")) return false;
         AdamSettings settings;
@@ -76,8 +76,8 @@ std::optional<Adam> adam_of_step(const std::filesystem::path& path) {
     for (int stage = 0; stage < grid.pp; ++stage) {
         const Origin origin = read_origin(grid, stage, found.universal);
         for (const OriginGroup& group : origin.groups) {
-            const bool told = in_context([&] { return origin.path.string(); }, [&] { return reader.add(group); });
-            if (!told) return std::nullopt;
+            const bool added = in_context([&] { return origin.path.string(); }, [&] { return reader.add(group); });
+            if (!added) return std::nullopt;
         }
     }
     return reader.finish();

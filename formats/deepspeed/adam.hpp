@@ -9,8 +9,8 @@
 namespace tpx::formats::deepspeed {
 
 /// The settings of every parameter of the step at `path`, ZeRO's or universal, by the name of its exp_avg
-/// ("PARAMETER/exp_avg"). Nothing when param_groups are not kept (elastic_checkpoint) or are none of Adam's. Throws
-/// Error when groups of parameters have made different numbers of steps.
+/// ("PARAMETER/exp_avg"). Unset if param_groups are not stored (elastic_checkpoint) or are not Adam's. Throws Error if
+/// parameter groups are at different steps.
 std::optional<Adam> adam_of_step(const std::filesystem::path& path);
 
 }  // namespace tpx::formats::deepspeed

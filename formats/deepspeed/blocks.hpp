@@ -9,34 +9,33 @@
 
 namespace tpx::formats::deepspeed {
 
-/// A box of a rank's own tensor, and by how much it is shifted in the whole one.
+/// A box of a rank's local tensor, and its shift in the whole tensor.
 struct Block {
     Box local;
     Tuple<Index> shift;
 };
 
-/// How the tensor-parallel ranks' slices of a parameter make the whole.
+/// How slices of tensor-parallel ranks form a whole parameter.
 struct Slicing {
     Shape whole;
-    std::vector<std::vector<Block>> blocks;  ///< by tensor rank; none where a rank adds nothing
+    std::vector<std::vector<Block>> blocks;  ///< by tensor rank; empty if a rank adds nothing
 
-    // What ds_to_universal writes beside a parameter that was sliced so.
+    // What ds_to_universal records about such a parameter.
     std::optional<int> cat_dim;
-    bool halves = false;          ///< two sub-parameters one after the other, each sliced (gate and up)
-    bool replicated = false;      ///< all ranks have all of it, and the first one's counts
-    bool sub_parameters = false;  ///< several of sizes that the pattern tells
-    bool vocabulary = false;      ///< rows beyond the vocabulary were padding and are cut off
+    bool halves = false;          ///< two consecutive sub-parameters, each sliced (gate and up)
+    bool replicated = false;      ///< all ranks have the whole parameter; the first rank's is used
+    bool sub_parameters = false;  ///< several sub-parameters with sizes from the pattern
+    bool vocabulary = false;      ///< padding rows after the vocabulary are cut off
 };
 
-/// How wide each of several sub-parameters, which stand one after the other, is on each rank.
+/// The width of each of several consecutive sub-parameters on each rank.
 using Widths = std::vector<std::vector<Index>>;
 
-/// Lays slices of shapes `locals` along axis `dim`: of each sub-parameter one rank's slice after the other. Throws
-/// Error when the widths are not those of the shapes.
+/// Concatenates slices of shapes `locals` along axis `dim`: for each sub-parameter in turn, the slices of all ranks.
+/// Throws Error if the widths do not match the shapes.
 Slicing lay(std::span<const Shape> locals, int dim, const Widths& widths);
 
-/// Cuts off what lies beyond the first `rows` rows, which is the padding of a vocabulary. Throws Error when there are
-/// fewer.
+/// Keeps only the first `rows` rows; the others are vocabulary padding. Throws Error if there are fewer.
 void cut_rows(Slicing& slicing, Index rows);
 
 /// The slicing of a tensor that is not sliced.

@@ -84,10 +84,10 @@ torch::StoredTensor plain_tensor(const torch::Archive& archive, torch::Value val
     auto tensor = archive.tensor(value);
     if (!tensor) throw failure("expected a tensor, found {}", value.describe());
     if (tensor->compressed || tensor->conjugated || tensor->negated || archive.big_endian())
-        throw failure("its elements are {}, which cannot be moved as they are", tensor->compressed     ? "compressed"
-                                                                                : archive.big_endian() ? "big-endian"
-                                                                                : tensor->conjugated   ? "conjugated"
-                                                                                                       : "negated");
+        throw failure("its elements are {}, which cannot be copied unchanged", tensor->compressed     ? "compressed"
+                                                                               : archive.big_endian() ? "big-endian"
+                                                                               : tensor->conjugated   ? "conjugated"
+                                                                                                      : "negated");
     return *tensor;
 }
 
@@ -97,7 +97,7 @@ Shape shape_of(torch::Value value) {
     for (const torch::Value item : value.items()) {
         if (shape.size() == max_rank) throw failure("{} axes, at most {} can be read", value.items().size(), max_rank);
         const Index size = item.as_int();
-        if (size < 0 || size > largest) throw failure("an axis of {}", size);
+        if (size < 0 || size > largest) throw failure("invalid axis size {}", size);
         shape.push_back(size);
     }
     if (checked_volume(shape) < 0) throw failure("shape {} is too large", to_string(shape));

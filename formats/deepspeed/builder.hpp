@@ -16,9 +16,9 @@
 
 namespace tpx::formats::deepspeed {
 
-/// Adds to `pieces` the flat elements `range`, of `itemsize` bytes each, of a rank's slice of shape `local`, of which
-/// `blocks` stand in the whole tensor. They lie one behind another where `like` says, which has tensor, rank, file and
-/// offset.
+/// Adds to `pieces` the flat elements `range`, of `itemsize` bytes each, of a rank's slice of shape `local`, whose
+/// `blocks` are parts of the whole tensor. The elements are stored consecutively at the file and offset of `like`,
+/// which also has tensor and rank.
 void append_range(std::vector<Piece>& pieces, const Piece& like, int itemsize, Interval range, const Shape& local,
                   std::span<const Block> blocks);
 
@@ -30,21 +30,22 @@ public:
 
     std::uint32_t file(const std::filesystem::path& path);
 
-    /// The number of tensor `name`, added when it is new. Throws Error when it is known with another dtype or shape.
+    /// The number of tensor `name`, which is added if it is new. Throws Error if it is known with another dtype or
+    /// shape.
     std::uint32_t tensor(const std::string& name, Role role, DType dtype, const Shape& shape);
 
     bool has(const std::string& name) const { return numbers_.contains(name); }
 
-    /// Adds what lies at `offset` of a file: the flat elements `range` of a rank's slice, `blocks` of which stand in
+    /// Adds the data at `offset` of a file: the flat elements `range` of a rank's slice, whose `blocks` are parts of
     /// the whole tensor. `local` is the shape of the slice.
     void add_range(std::uint32_t tensor, std::uint32_t file, std::uint64_t offset, Interval range, const Shape& local,
                    std::span<const Block> blocks, int rank);
 
-    /// Adds a rank's slice, stored as `stored` says.
+    /// Adds a rank's slice, stored as described by `stored`.
     void add_slice(std::uint32_t tensor, std::uint32_t file, const torch::StoredTensor& stored,
                    std::span<const Block> blocks, int rank);
 
-    /// The catalogue, pieces sorted, with a role for each tensor.
+    /// The catalogue with sorted pieces; roles() has a role for each tensor.
     Catalogue finish();
     const std::vector<Role>& roles() const { return roles_; }
 
@@ -55,10 +56,10 @@ private:
     std::map<std::filesystem::path, std::uint32_t> files_;
 };
 
-/// `value` as a tensor whose bytes can be moved as they are. Throws Error for anything else.
+/// `value` as a tensor whose bytes can be copied unchanged. Throws Error for anything else.
 torch::StoredTensor plain_tensor(const torch::Archive& archive, torch::Value value);
 
-/// The shape that a torch.Size, tuple or list tells. Throws Error for sizes that cannot be.
+/// The shape in a torch.Size, tuple or list. Throws Error for invalid sizes.
 Shape shape_of(torch::Value value);
 
 }  // namespace tpx::formats::deepspeed

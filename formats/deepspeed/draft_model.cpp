@@ -23,7 +23,7 @@ public:
     Document document;
     int tensor_rank() const { return t_; }
 
-    /// The rank's slice of a parameter; the same value when it is asked for again, as shared parameters are.
+    /// The rank's slice of a parameter. Repeated calls return the same value, because parameters may be shared.
     Value slice(const std::string& parameter) {
         const auto known = whole_.find(parameter);
         if (known != whole_.end()) return known->second;
@@ -31,10 +31,10 @@ public:
         return whole_[parameter] = add(parameter, shape, {0, volume(shape)});
     }
 
-    /// Elements `range` of it, and behind them zeros up to `length`.
+    /// Elements `range` of the slice, followed by zeros up to `length`.
     Value range(const std::string& parameter, Interval range, Index length) { return add(parameter, {length}, range); }
 
-    /// What a module keeps of a parameter under ZeRO 3.
+    /// The empty tensor that represents a parameter in a module under ZeRO 3.
     Value placeholder(const std::string& parameter) {
         return torch::make_tensor(document, dtype_of(parameter), {0}, keys_.next());
     }
@@ -68,7 +68,8 @@ private:
 
 namespace {
 
-/// A dict of the same kind with other values; OrderedDicts keep their state, which is what modules say of themselves.
+/// A dict of the same kind as `old` with other entries. OrderedDicts keep their state, in which modules record
+/// metadata.
 Value with_values(Value old, const std::vector<Entry>& entries, Document& document) {
     if (!old.is(Kind::object)) return document.dict(entries);
     const Value made = torch::make_ordered_dict(document);
@@ -86,14 +87,14 @@ Value shapes_of(const Group& group, Document& document) {
     return dict;
 }
 
-/// The parameter that an entry of a module, a shared one perhaps, is; "" when it is a buffer.
+/// The parameter of a module's entry, which may be shared; "" for a buffer.
 std::string parameter_of_entry(const Grid& grid, const ModelFile& model, const std::string& name) {
     if (grid.parameters.contains(name)) return name;
     const auto shared = model.shared.find(name);
     return shared != model.shared.end() && grid.parameters.contains(shared->second) ? shared->second : "";
 }
 
-/// The parameter that entry `key` of a layer's file is; "" for a buffer.
+/// The parameter of entry `key` in a layer's file; "" for a buffer.
 std::string parameter_of_layer(const Grid& grid, int layer, std::string_view key) {
     const std::string own = fmt::format("{}.{}", layer, key);
     if (grid.parameters.contains(own)) return own;
@@ -105,7 +106,7 @@ std::string parameter_of_layer(const Grid& grid, int layer, std::string_view key
     return "";
 }
 
-/// `object` with an attribute or entry that it has already set to a number.
+/// `object` with an existing attribute or entry set to `number`.
 Value with_number(Value object, std::string_view name, std::int64_t number, Document& document) {
     if (object.is(Kind::dict))
         return object.find(name) ? document.with_key(object, name, document.integer(number)) : object;
@@ -114,7 +115,7 @@ Value with_number(Value object, std::string_view name, std::int64_t number, Docu
     return old && old->is(Kind::integer) ? document.with_attribute(object, name, document.integer(number)) : object;
 }
 
-/// What Megatron-DeepSpeed says of the layout in its args.
+/// Megatron-DeepSpeed's `args` with the new layout.
 Value with_layout(Value args, const StepJob& job, Document& document) {
     const Layout& layout = job.layout;
     args = with_number(args, "tensor_model_parallel_size", layout.tp, document);
@@ -151,7 +152,7 @@ void ModelDraft::add(int stage, int t, int d) {
                });
 }
 
-/// What tells of the layout, anew.
+/// The root of `model` with updated layout information.
 Value ModelDraft::edited_root(const ModelFile& model, int stage, int t, int d, Document& document) const {
     const Layout& layout = job_.layout;
     Value root = document.with_key(model.root(), "dp_world_size", document.integer(layout.dp));
@@ -163,7 +164,7 @@ Value ModelDraft::edited_root(const ModelFile& model, int stage, int t, int d, D
         root = document.with_key(root, "param_shapes", document.list(items));
     }
     if (layout.zero != job_.old_zero) root = with_stage(root, layout.zero, document);
-    if (job_.zero3() && d > 0 && root.find("shared_params"))  // only the first rank tells them
+    if (job_.zero3() && d > 0 && root.find("shared_params"))  // only the first rank records them
         root = document.with_key(root, "shared_params", document.dict());
     if (const auto args = root.find("args")) root = document.with_key(root, "args", with_layout(*args, job_, document));
     if (layout.tp == job_.grid.tp && layout.pp == job_.grid.pp) return root;
@@ -177,7 +178,7 @@ Value ModelDraft::edited_root(const ModelFile& model, int stage, int t, int d, D
     return root;
 }
 
-/// The module's parameters, where they are cut anew or kept otherwise.
+/// `root` with the module's parameters replaced, if they are resharded or stored in another way.
 Value ModelDraft::with_weights(const ModelFile& model, Value root, Slices& slices) const {
     const auto module = root.find("module");
     const bool as_before = job_.layout.tp == job_.grid.tp && job_.zero3() == job_.grid.zero3;
@@ -192,11 +193,12 @@ Value ModelDraft::with_weights(const ModelFile& model, Value root, Slices& slice
     return slices.document.with_key(root, "module", with_values(*module, entries, slices.document));
 }
 
-/// ZeRO 1 keeps frozen parameters in the module only, ZeRO 2 names them once more, ZeRO 3 cuts them over the ranks.
+/// `root` with updated frozen parameters: ZeRO 1 stores them only in the module, ZeRO 2 also lists them, ZeRO 3 splits
+/// them across ranks.
 Value ModelDraft::with_frozen(const ModelFile& model, Value root, Slices& slices, int d) const {
     Document& document = slices.document;
     if (model.frozen.empty()) {
-        // None instead of no shapes would say that frozen parameters were left out.
+        // None instead of an empty dict would mean that frozen parameters were excluded.
         const auto shapes = root.find("frozen_param_shapes");
         if (job_.old_zero > 1 || job_.layout.zero < 2 || !shapes || !shapes->is_none()) return root;
         root = document.with_key(root, "frozen_param_shapes", torch::make_ordered_dict(document));
@@ -221,7 +223,7 @@ Value ModelDraft::with_frozen(const ModelFile& model, Value root, Slices& slices
     return document.with_key(root, "frozen_param_fragments", fragments);
 }
 
-// Pipelines keep a file for each layer, whatever the stage.
+// Pipelines store one file for each layer, regardless of the stage.
 
 fs::path ModelDraft::layer_file(int layer, int t) const {
     const auto& old = job_.grid.files.layers;
@@ -258,7 +260,7 @@ void ModelDraft::cut_layer(int layer, const fs::path& path, int t) {
     slices.fill(job_.draft.add(layer_file(layer, t), root, &archive, path), t);
 }
 
-/// Universal checkpoints of pipelines do not have them: what is known of the layers is their parameters' names.
+/// Creates layer files from the names of parameters, because universal checkpoints of pipelines have no such files.
 void ModelDraft::make_layers() {
     std::map<int, std::vector<std::string>> layers;
     std::vector<std::string> tied;
@@ -268,10 +270,11 @@ void ModelDraft::make_layers() {
         else if (is_tied(name))
             tied.push_back(name);
         else
-            throw failure("tensor '{}': is of no layer of the pipeline", name);
+            throw failure("tensor '{}': belongs to no pipeline layer", name);
     }
     if (!tied.empty() && (layers.empty() || layers.begin()->first == 0))
-        throw failure("tensor '{}': no layer's number is left before the first for what layers share", tied[0]);
+        throw failure("tensor '{}': no number is free before the first layer for parameters that layers share",
+                      tied[0]);
     if (!tied.empty()) layers[layers.begin()->first - 1] = tied;
     for (const auto& [layer, names] : layers) {
         for (int t = 0; t < job_.layout.tp; ++t) {
@@ -290,8 +293,7 @@ void ModelDraft::make_layers() {
 void ModelDraft::add_experts() {
     const auto& experts = job_.grid.files.experts;
     if (!experts.empty() && (job_.layout.tp != job_.grid.tp || job_.layout.pp != job_.grid.pp))
-        throw Error{Exit::usage,
-                    "layout: tp and pp stay what they are where DeepSpeed's MoE layers keep their experts"};
+        throw Error{Exit::usage, "layout: tp and pp cannot change in a checkpoint with DeepSpeed MoE layers"};
     for (const auto& [key, path] : experts) job_.draft.add_copy(job_.folder / path.filename(), path);
 }
 

@@ -9,19 +9,19 @@
 
 namespace tpx::formats::deepspeed {
 
-/// Adds to a new step what is no optimizer: model files, layers of pipelines, experts. Weights that are cut as before
-/// are copied with the files that hold them; others are taken from the content.
+/// Adds everything except the optimizer to a new step: model files, layers of pipelines, experts. Weights whose split
+/// does not change are copied with their files; others come from the content.
 class ModelDraft {
 public:
     explicit ModelDraft(StepJob& job) : job_{job} {}
 
-    /// The model file of a rank; below ZeRO 3 there is one for all data ranks.
+    /// Adds the model file of a rank; below ZeRO 3, data ranks share one file.
     void add(int stage, int t, int d);
     void add_layers();
     void add_experts();
 
 private:
-    /// Tensors of a file at work that are taken from the content.
+    /// The tensors of the current file that come from the content.
     class Slices;
 
     torch::Value edited_root(const ModelFile& model, int stage, int t, int d, torch::Document& document) const;

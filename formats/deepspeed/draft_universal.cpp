@@ -46,19 +46,20 @@ public:
 private:
     void check() const {
         if (grid_.files.optimizers.empty() && !universal_)
-            throw failure("holds no optimizer state, so nothing is to be made universal");
+            throw failure("has no optimizer state, which a universal checkpoint requires");
         for (const auto& [name, parameter] : grid_.parameters) {
             if (name.find(".deepspeed_experts.") != name.npos)
                 throw failure("tensor '{}': universal checkpoints do not hold experts of DeepSpeed's MoE layers", name);
         }
     }
 
-    /// ZeRO 3 keeps steps beside the partitions.
+    /// Whether a tensor is state with its own file; under ZeRO 3, steps are stored with the optimizer's settings
+    /// instead.
     bool is_state(const std::string& name) const {
         return name.find('/') != name.npos && !(grid_.zero3 && name.ends_with("/step"));
     }
 
-    /// ZeRO 3 without tensor parallelism is kept flat, without anything beside it.
+    /// Whether tensors are stored flat and without metadata: under ZeRO 3 without tensor parallelism.
     bool flat() const { return grid_.zero3 && grid_.tp == 1; }
 
     void add_state(std::uint32_t t) {
@@ -81,13 +82,13 @@ private:
                                    .rank = 0});
     }
 
-    /// The tensor with what DeepSpeed asks for when it slices the parameter for other ranks.
+    /// The tensor with the metadata that DeepSpeed needs to slice the parameter for other ranks.
     Value described(Document& document, const std::string& name, Value tensor) const {
         const auto found = grid_.parameters.find(name);
-        if (found == grid_.parameters.end()) throw failure("is of no parameter");
+        if (found == grid_.parameters.end()) throw failure("belongs to no parameter");
         const Slicing& slicing = found->second.slicing;
         if (slicing.sub_parameters)
-            throw failure("has sub-parameters of its own sizes, which tpx does not write to universal checkpoints yet");
+            throw failure("has sub-parameters of different sizes, which tpx cannot write to universal checkpoints");
         std::vector<Entry> entries;
         const auto add = [&](std::string_view key, Value value) { entries.push_back({document.string(key), value}); };
         if (slicing.cat_dim) add("cat_dim", document.integer(*slicing.cat_dim));
@@ -97,8 +98,8 @@ private:
         return document.dict(entries);
     }
 
-    /// What the first rank's optimizer keeps beside its partitions, and its groups' settings. Where these are unknown,
-    /// groups without any make DeepSpeed keep those that its optimizer was made with.
+    /// Adds the state of the first rank's optimizer without its partitions, and the settings of its groups. If these
+    /// are unknown, adds groups without settings, so that DeepSpeed keeps those of its own optimizer.
     void add_optimizer_state() {
         const Origin origin = read_origin(grid_, 0, universal_);
         Document document;
@@ -110,8 +111,8 @@ private:
                 entries.push_back(entry);
         if (origin.elastic)
             notes_.push_back(
-                "elastic_checkpoint leaves out the groups' settings (lr, weight decay): DeepSpeed keeps those of the "
-                "optimizer that it loads into");
+                "the groups' settings (lr, weight decay) are unknown because of elastic_checkpoint; DeepSpeed keeps "
+                "those of the optimizer that loads the checkpoint");
         entries.push_back({document.string("param_groups"), settings(origin, document)});
         draft_.add(folder_ / "zero/optimizer_state.pt", document.dict(entries), &origin.archive, origin.path);
     }
@@ -143,7 +144,8 @@ private:
 Draft draft_universal(const Content& content, std::vector<std::string>& notes) {
     const DeepSpeedStep source = find_deepspeed(content.source->catalogue.directory);
     if (!content.source->format->has_param_groups)
-        throw failure("universal checkpoints are made of DeepSpeed's only, for they hold its own model files");
+        throw failure(
+            "a universal checkpoint with DeepSpeed's model files can only be made from a DeepSpeed checkpoint");
     return UniversalDraft{content, source, notes}.make();
 }
 

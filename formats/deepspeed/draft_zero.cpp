@@ -16,7 +16,7 @@ using namespace deepspeed;
 using torch::Document;
 namespace fs = std::filesystem;
 
-/// "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", of which old files tell the beginning.
+/// "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", with the prefix of the old files.
 std::string optimizer_file(const StepJob& job, int mp, int d) {
     const std::string old = job.universal ? (training_dtype(job.grid.models[0]) == DType::bf16 ? "bf16_zero" : "zero")
                                           : job.grid.files.optimizers.begin()->second.filename().string();
@@ -47,8 +47,8 @@ public:
     }
 
 private:
-    /// Copies on several stages are cut by each stage's partitions. All of them are cut at all of these places, so that
-    /// their pieces are the same.
+    /// Partitions cut copies of a parameter in different places on each stage. Cuts all copies in all of these places,
+    /// so that their pieces are equal.
     void find_cuts() {
         std::map<std::string, int> stages;
         for (int stage = 0; stage < job_.layout.pp; ++stage)
@@ -101,15 +101,15 @@ private:
         }
     }
 
-    /// Elements `range` of a rank's slice of parameter `name`, `global` in the whole model, go to place `at` of a
-    /// vector.
+    /// Puts elements `range` of a rank's slice of parameter `name`, which is `global` in the whole model, at position
+    /// `at` of a vector.
     void put(const NewFlat& flat, const StepDraft::Placed& placed, const std::string& name, const std::string& global,
              Index at, Interval range, int t, int rank) {
         if (range.empty()) return;
         const std::string tensor = fmt::format("{}/{}", global, flat.state);
         const DType dtype = job_.draft[job_.draft.tensor(tensor)].dtype;
         if (dtype != flat.dtype)
-            throw failure("tensor '{}': is {}, but others of its group {}", tensor, tpx::name(dtype),
+            throw failure("tensor '{}': is {}, but others of its group are {}", tensor, tpx::name(dtype),
                           tpx::name(flat.dtype));
         std::set<Index> ends{range.end};
         if (const auto cuts = cuts_.find(name); cuts != cuts_.end())
@@ -125,14 +125,14 @@ private:
     }
 
     StepJob& job_;
-    std::map<std::string, std::set<Index>> cuts_;  // places in a parameter that is on several stages
+    std::map<std::string, std::set<Index>> cuts_;  // cuts in parameters that are on several stages
 };
 
 }  // namespace
 
 Draft draft_deepspeed(const Content& content, std::vector<std::string>& notes) {
     if (!content.source->format->has_param_groups)
-        throw failure("DeepSpeed's own files are made of DeepSpeed checkpoints only, of which they keep the settings");
+        throw failure("DeepSpeed's own files can only be made from a DeepSpeed checkpoint, which has their settings");
     StepJob job{content, find_deepspeed(content.source->catalogue.directory)};
     ModelDraft models{job};
     OptimizerDraft optimizers{job};

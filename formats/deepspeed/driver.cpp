@@ -42,7 +42,7 @@ void check_universal_layout(const Source& source, const Target& target) {
     if (source.checkpoint.format->has_param_groups) return;
     if (layout.tp > 1 || layout.pp > 1 || layout.ep > 1 || layout.fsdp > 1)
         throw Error{Exit::usage,
-                    "layout: universal checkpoints are not cut: --to tp=1, or zero=3 for engines of ZeRO 3"};
+                    "layout: universal checkpoints are not split; use --to tp=1, or --to zero=3 for ZeRO 3 engines"};
 }
 
 void check_deepspeed_model(const Layout& layout) {
@@ -55,9 +55,9 @@ void check_deepspeed_model(const Layout& layout) {
     if (layout.vn > 0) refuse("DeepSpeed has no virtual nodes");
 }
 
-/// Why `name` cannot be a folder's; empty when it can.
+/// Why `name` cannot be a folder name; empty if it can.
 std::string_view unfit_folder(std::string_view name) {
-    constexpr std::size_t longest = 255;  // of nearly all file systems
+    constexpr std::size_t longest = 255;  // in nearly all file systems
     if (name.empty() || name == "." || name == "..") return "is not a folder name";
     if (name.find('/') != name.npos) return "has a '/', which no folder's name can have";
     if (name.find('\0') != name.npos) return "has a NUL, which no folder's name can have";
@@ -65,7 +65,7 @@ std::string_view unfit_folder(std::string_view name) {
     return {};
 }
 
-/// State PARAMETER/STATE is a file of that name.
+/// Optimizer state PARAMETER/STATE is stored in a folder PARAMETER.
 std::string_view reject_universal_name(std::string_view name) {
     if (!is_valid_utf8(name)) return "has a name that is not UTF-8";
     return name.find('/') == name.npos ? "" : unfit_folder(name.substr(0, name.rfind('/')));
@@ -76,13 +76,13 @@ Draft draft_any_universal(const Content& content, std::vector<std::string>& note
     return own ? draft_universal(content, notes) : make_universal(content, notes);
 }
 
-/// Adds a note about the engine's configuration, which other frameworks do not understand.
+/// Adds a note about the engine's configuration, which other frameworks cannot use.
 void note_dropped_configuration(const Source&, const Target& target, bool, std::vector<std::string>& notes) {
     if (target.format->stores_any_value())
         notes.emplace_back("dropped the configuration of DeepSpeed's engine (ds_config, clip_grad)");
 }
 
-/// The settings that were given for the new checkpoint.
+/// The user's settings for the new checkpoint.
 Config settings_of_target(const Source&, const Target& target, const Expressed&, bool, bool, const Config&) {
     return target.config;
 }

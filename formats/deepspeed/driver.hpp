@@ -5,7 +5,7 @@
 
 namespace tpx::formats {
 
-/// DeepSpeed's checkpoints, and its universal ones.
+/// DeepSpeed's checkpoints and its universal checkpoints.
 extern const Driver deepspeed_driver;
 extern const Driver universal_driver;
 

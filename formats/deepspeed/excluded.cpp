@@ -11,7 +11,7 @@
 namespace tpx::formats {
 namespace {
 
-/// The weights, those that exist as masters only among them.
+/// The weights, including those that exist only as masters.
 Occurrences parameters_of(const Source& source) {
     const auto& tensors = source.checkpoint.catalogue.tensors;
     Occurrences found = occurrences_of(source.reading, tensors, Role::weight);
@@ -24,19 +24,20 @@ Occurrences parameters_of(const Source& source) {
 
 void check_excluded(const Source& source, const Target& target, std::vector<std::string>& notes) {
     if (target.format->has_param_groups) return;
-    const auto& told = source.checkpoint.notes;
-    const auto note = std::ranges::find_if(told, [](const auto& text) { return text.starts_with(excludes_frozen); });
+    const auto& source_notes = source.checkpoint.notes;
+    const auto note =
+        std::ranges::find_if(source_notes, [](const auto& text) { return text.starts_with(excludes_frozen); });
     if (source.reading.family) {
         in_context(
-            [] { return "parameters are missing, as of a checkpoint saved with exclude_frozen_parameters=True"; },
+            [] { return "parameters are missing, as in a checkpoint saved with exclude_frozen_parameters=True"; },
             [&] { require_layers(source.reading, parameters_of(source)); });
         return;
     }
-    if (note == told.end()) return;
+    if (note == source_notes.end()) return;
     if (target.dialect != "keep")
         throw failure(
-            "{}: parameters that were frozen are missing, and no model family tells which ({}); save the checkpoint "
-            "with them, or convert what is there with --dialect keep",
+            "{}: frozen parameters are missing, and which ones is unknown ({}); save the checkpoint with them, or "
+            "convert the others with --dialect keep",
             excludes_frozen, source.reading.why_not);
     notes.push_back(*note);
 }

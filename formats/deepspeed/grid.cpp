@@ -26,7 +26,7 @@ std::optional<int> degree(const ModelFile& model, std::string_view key) {
     return static_cast<int>(value->as_int());
 }
 
-/// The files name model-parallel ranks 0 to n-1, with data rank `dp`.
+/// The number of model-parallel ranks with files for data rank `dp`. Throws Error if files of some are missing.
 int count_models(const StepFiles& files, int dp) {
     std::set<int> present;
     for (const auto& [ranks, path] : files.models)
@@ -48,7 +48,7 @@ void read_degrees(Grid& grid, int count) {
     }
     grid.tp = degree(first, "tp_degree").value_or(layer_ranks > 0 ? layer_ranks : count);
     if (count % grid.tp != 0)
-        throw failure("{}: {} model-parallel ranks cannot be of tp={}", first.path.string(), count, grid.tp);
+        throw failure("{}: {} model-parallel ranks cannot be split into tp={}", first.path.string(), count, grid.tp);
     grid.pp = count / grid.tp;
     if (const auto pp = degree(first, "pp_degree"); pp && *pp != grid.pp)
         throw failure("{}: tp={} and pp={} make {} model files, but there are {}", first.path.string(), grid.tp, *pp,
@@ -63,7 +63,7 @@ void read_degrees(Grid& grid, int count) {
                       highest);
 }
 
-/// The shape that each tensor rank of a stage has of parameter `name`.
+/// The shape of each tensor rank's slice of parameter `name` on a stage.
 std::vector<Shape> local_shapes(const Grid& grid, int stage, const std::string& name,
                                 const std::vector<std::map<std::string_view, const Shape*>>& known) {
     std::vector<Shape> locals;
@@ -110,8 +110,8 @@ void add_parameters(Grid& grid, int stage, bool frozen) {
     }
 }
 
-/// ZeRO 1 tells of frozen parameters by nothing: they are what a module has beside trained ones, shared ones and
-/// buffers.
+/// Finds frozen parameters, which ZeRO 1 does not record: entries of a module that are neither trained nor shared
+/// parameters nor buffers.
 void find_frozen(ModelFile& model) {
     const auto module = model.root().find("module");
     if (model.groups.empty() || !model.frozen.empty() || !module || module->is_none()) return;
@@ -136,21 +136,21 @@ void read_info(Grid& grid) {
         if (!known) return;
         grid.info = std::move(*known);
         grid.notes.push_back(
-            "there is no universal_checkpoint_info: slices of tensor ranks are joined as Megatron-DeepSpeed cuts "
-            "parameters of these names, and the vocabulary keeps its padding");
+            "there is no universal_checkpoint_info: slices of tensor ranks are joined as Megatron-DeepSpeed splits "
+            "parameters with these names, and the vocabulary keeps its padding");
         return;
     }
     in_context([&] { return first.path.string(); }, [&] { grid.info = UniversalInfo{*info}; });
 }
 
-/// What the model files of all ranks must record alike.
+/// Collects the values that must be equal in the model files of all ranks.
 void compare_settings(RankSettings& settings, const ModelFile& model) {
     for (const char* key : {"global_steps", "global_samples", "skipped_steps", "dp_world_size", "mp_world_size",
                             "ds_version", "lr_scheduler", "checkpoint_parallel_dimensions"})
         settings.add(model.path, key, model.root().find(key));
 }
 
-/// Files that were left over from another step or run belong to no checkpoint.
+/// Throws Error if some files are left over from another step or run.
 void check_settings(const Grid& grid) {
     RankSettings settings;
     for (const ModelFile& model : grid.models) compare_settings(settings, model);
@@ -181,7 +181,7 @@ Grid read_grid(const std::filesystem::path& folder) {
             in_context([&] { return model.path.string(); }, [&] { find_frozen(model); });
     for (const auto& [key, path] : grid.files.models) {
         if ((key.second >= 0) != grid.zero3)
-            throw failure("{}: stands beside {}, which another ZeRO stage writes", path.string(),
+            throw failure("{}: is in the same folder as {}, which belongs to another ZeRO stage", path.string(),
                           grid.files.models.begin()->second.filename().string());
     }
     NameList absent;

@@ -12,7 +12,7 @@
 
 namespace tpx::formats::deepspeed {
 
-/// A trainable or frozen parameter: which pipeline stage has it, what its tensor ranks have of it.
+/// A trainable or frozen parameter, its pipeline stage and its slices on tensor ranks.
 struct Parameter {
     int stage = 0;
     std::vector<Shape> locals;  ///< by tensor rank
@@ -20,15 +20,15 @@ struct Parameter {
     bool frozen = false;
 };
 
-/// The ranks that wrote a step folder, and what their model files tell.
+/// The ranks that wrote a step folder, and the contents of their model files.
 struct Grid {
     StepFiles files;
     int tp = 1;
     int pp = 1;
     int dp = 1;
-    int ep = 1;  ///< over how many data ranks experts are spread; known once the optimizer has been read
+    int ep = 1;  ///< number of data ranks that experts are split across; known after reading the optimizer
     bool zero3 = false;
-    std::vector<ModelFile> models;  ///< by model-parallel rank, stages slowest; under ZeRO 3 those of data rank 0
+    std::vector<ModelFile> models;  ///< by model-parallel rank, stages slowest; under ZeRO 3, the files of data rank 0
     UniversalInfo info;
     std::map<std::string, Parameter, std::less<>> parameters;  ///< experts by their names on expert rank 0
     std::vector<std::string> notes;
@@ -37,7 +37,7 @@ struct Grid {
     const ModelFile& model(int stage, int tensor_rank) const { return models[stage * tp + tensor_rank]; }
 };
 
-/// Reads the model files of a step folder. Throws Error when one is missing or they contradict each other.
+/// Reads the model files of a step folder. Throws Error if one is missing or they contradict each other.
 Grid read_grid(const std::filesystem::path& folder);
 
 }  // namespace tpx::formats::deepspeed

@@ -20,16 +20,16 @@ using torch::Entry;
 using torch::Value;
 namespace fs = std::filesystem;
 
-/// Whose layout of files this is.
+/// The DeepSpeed version whose file layout this is.
 constexpr std::string_view version = "0.19.8";
 
-/// Parameters that are trained alike.
+/// Parameters with equal optimizer settings.
 struct MadeGroup {
     AdamSettings settings;
     Group parameters;
 };
 
-/// Makes a universal checkpoint of tensors that no engine of DeepSpeed's has written.
+/// Makes a universal checkpoint of tensors that DeepSpeed did not write.
 class UniversalMaker {
 public:
     UniversalMaker(const Content& content, std::vector<std::string>& notes)
@@ -45,14 +45,15 @@ public:
             for (const auto& [name, shape] : group.parameters) add_parameter(name, shape);
         add_optimizer();
         draft_.add_text("latest_universal", folder_.string());
-        tell();
+        add_note();
         return draft_.finish();
     }
 
 private:
     Role role(std::size_t t) const { return content_.reading->meanings[t].role; }
 
-    /// Groups that decay come first, as trainers mostly have them; else they stand in the order of their parameters.
+    /// Groups with the highest weight decay come first, as in most trainers; otherwise groups are in the order of their
+    /// parameters.
     void find_groups() {
         for (std::size_t t = 0; t < content_.tensors.size(); ++t) {
             if (role(t) != Role::exp_avg) continue;
@@ -96,7 +97,7 @@ private:
             }
             put(draft_.add(folder / fmt::format("{}.pt", state), value, nullptr, {}), "0", tensor);
         }
-        if (zero3_) return;  // its steps stand beside the settings
+        if (zero3_) return;  // add_optimizer() adds its steps
         Document document;
         draft_.add(folder / "step.pt", torch::make_tensor(document, DType::f32, {}, "0"), nullptr, {},
                    {{"0", step_bytes()}});
@@ -110,7 +111,7 @@ private:
         return bytes;
     }
 
-    /// What DeepSpeed's own schedulers and torch's ask: how many steps were made.
+    /// The number of steps, in the form that DeepSpeed's and PyTorch's schedulers load.
     Value schedule(Document& document) const {
         const Entry entries[]{{document.string("last_batch_iteration"), document.integer(steps_ - 1)},
                               {document.string("last_epoch"), document.integer(steps_)}};
@@ -141,7 +142,7 @@ private:
         return document.list(items);
     }
 
-    /// The weights; of them those that nobody trains are told to be buffers.
+    /// Adds the model file with the weights; weights without optimizer state are listed as buffers.
     void add_model() {
         Document document;
         const Value module = torch::make_ordered_dict(document);
@@ -209,7 +210,8 @@ private:
         return document.list(items);
     }
 
-    /// ZeRO 3 asks for the settings where a torch optimizer has them, with the step of each group.
+    /// Adds the optimizer's settings. ZeRO 3 needs them as in a PyTorch optimizer's state dict, with the step of each
+    /// group.
     void add_optimizer() {
         Document document;
         std::vector<std::pair<const char*, Value>> entries{{"dynamic_loss_scale", Value::boolean(false)},
@@ -237,15 +239,15 @@ private:
         draft_.add(folder_ / "zero/optimizer_state.pt", dict(entries, document), nullptr, {}, small);
     }
 
-    void tell() {
-        std::vector<std::string> told;
+    void add_note() {
+        std::vector<std::string> texts;
         for (const MadeGroup& group : groups_)
-            told.push_back(fmt::format("{} with weight_decay {} and lr {}", group.parameters.size(),
-                                       group.settings.weight_decay, group.settings.lr));
-        notes_.push_back(fmt::format(
-            "groups of parameters: {}; DeepSpeed gives these settings to the engine's groups one by one, and "
-            "leaves groups beyond them unloaded",
-            fmt::join(told, ", ")));
+            texts.push_back(fmt::format("{} with weight_decay {} and lr {}", group.parameters.size(),
+                                        group.settings.weight_decay, group.settings.lr));
+        notes_.push_back(
+            fmt::format("parameter groups: {}; DeepSpeed loads these settings into the engine's groups in this order, "
+                        "and none into additional groups",
+                        fmt::join(texts, ", ")));
     }
 
     const Content& content_;
@@ -262,8 +264,8 @@ private:
 Draft make_universal(const Content& content, std::vector<std::string>& notes) {
     if (!content.adam)
         throw Error{Exit::usage,
-                    "there is no optimizer state to make universal; give DeepSpeed's engine a model with these weights "
-                    "(--format safetensors)"};
+                    "there is no optimizer state to make universal; convert the weights with --format safetensors and "
+                    "load them as the model"};
     return UniversalMaker{content, notes}.make();
 }
 

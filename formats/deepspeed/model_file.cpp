@@ -25,7 +25,7 @@ Group read_group(Value shapes, std::set<std::string>& names) {
     return group;
 }
 
-/// Older versions have one dict for all groups.
+/// Reads param_shapes, which is one dict for all groups in older versions.
 std::vector<Group> read_groups(Value shapes) {
     std::vector<Group> groups;
     std::set<std::string> names;

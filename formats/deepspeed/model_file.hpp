@@ -13,30 +13,30 @@
 
 namespace tpx::formats::deepspeed {
 
-/// Parameters of one optimizer group (ZeRO 3: sub-group) with the shapes that one rank has of them, in the order in
-/// which they are flattened.
+/// Parameters of one optimizer group (ZeRO 3: sub-group) with the shapes of one rank's slices, in the order in which
+/// they are flattened.
 using Group = std::vector<std::pair<std::string, Shape>>;
 
-/// The entry of a model file by which tpx tells of what other framework's checkpoint it made a universal one.
+/// The entry of a model file in which tpx records the format from which it made a universal checkpoint.
 constexpr const char* made_from_key = "tpx_made_from";
 
-/// What a *_model_states.pt file tells beside its tensors.
+/// The non-tensor contents of a *_model_states.pt file.
 struct ModelFile {
     std::filesystem::path path;
     torch::Archive archive;
     std::vector<Group> groups;  ///< empty without ZeRO
     Group frozen;
-    std::map<std::string, std::string> shared;  ///< name -> the name under which its tensor is kept
+    std::map<std::string, std::string> shared;  ///< from names to the names under which their tensors are stored
     std::vector<std::string> buffers;
 
     torch::Value root() const { return archive.root(); }
     std::optional<std::int64_t> integer(std::string_view key) const;
     /// One of ds_config's ZeRO settings.
     std::optional<torch::Value> zero_setting(std::string_view key) const;
-    std::string version() const;  ///< of DeepSpeed; "" when unknown
+    std::string version() const;  ///< of DeepSpeed; "" if unknown
 };
 
-/// Throws Error "FILE: ..." when it is not built as DeepSpeed builds it.
+/// Throws Error "FILE: ..." if its structure is not DeepSpeed's.
 ModelFile read_model_file(const std::filesystem::path& path);
 
 /// The number of elements of each parameter.

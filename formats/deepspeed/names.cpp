@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Takes a text from the front, word by word.
+/// Parses a text from the front, word by word.
 class Scanner {
 public:
     explicit Scanner(std::string_view text) : rest_{text} {}
@@ -64,7 +64,7 @@ std::optional<FileName> parse_rank(Scanner scan) {
 template <class Key>
 void put(std::map<Key, fs::path>& files, const Key& key, const fs::path& path) {
     const auto [other, added] = files.emplace(key, path);
-    if (!added) throw failure("{}: is of the same rank as {}", path.string(), other->second.filename().string());
+    if (!added) throw failure("{}: belongs to the same rank as {}", path.string(), other->second.filename().string());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace tpx::formats::deepspeed {
 
-/// What the name of a file in DeepSpeed's step folder says.
+/// The parsed name of a file in DeepSpeed's step folder.
 struct FileName {
     enum class Kind {
         model,             ///< [zero_pp_rank_D_]mp_rank_M_model_states.pt
@@ -22,16 +22,16 @@ struct FileName {
         expert_optimizer,  ///< expp_rank_E_mp_rank_M_optim_states.pt
     };
     Kind kind = Kind::model;
-    int dp = -1;  ///< data-parallel rank, which DeepSpeed calls pp_rank; -1: the name has none
-    int mp = 0;   ///< rank over pipeline stages and tensor parallelism, the latter fastest; of a layer: tensor rank
+    int dp = -1;  ///< data-parallel rank, which DeepSpeed calls pp_rank; -1: not in the name
+    int mp = 0;   ///< model-parallel rank, stage * tp + tensor rank; for a layer, the tensor rank
     int layer = -1;
     int expert = -1;
 };
 
-/// Nothing when the name is none of DeepSpeed's.
+/// Unset if the name is not DeepSpeed's.
 std::optional<FileName> parse_file_name(std::string_view name);
 
-/// The files of a step folder by what their names say.
+/// The files of a step folder by kind and rank.
 struct StepFiles {
     std::map<std::pair<int, int>, std::filesystem::path> models;                   ///< by mp, then dp (-1 below ZeRO 3)
     std::map<std::pair<int, int>, std::filesystem::path> optimizers;               ///< by mp, then dp
@@ -39,8 +39,8 @@ struct StepFiles {
     std::map<std::pair<std::pair<int, int>, int>, std::filesystem::path> experts;  ///< by layer and expert, then mp
 };
 
-/// Lists a step folder. Throws Error when two files have one place, when there is no model file, or for files of
-/// experts' optimizers, which only runs without ZeRO write.
+/// Lists a step folder. Throws Error if two files belong to the same rank, if there is no model file, or for expert
+/// optimizer files, which only runs without ZeRO write.
 StepFiles list_step(const std::filesystem::path& folder);
 
 /// "data rank 1 and model-parallel rank 0".

@@ -30,8 +30,8 @@ bool holds_step(const fs::path& folder) {
                                [](const std::string& name) { return parse_file_name(name).has_value(); });
 }
 
-/// The folder that a text file beside it names; empty when there is none.
-fs::path pointed(const fs::path& root, const char* pointer) {
+/// The folder that text file `pointer` in `root` names; empty if the file is missing or invalid.
+fs::path pointed_folder(const fs::path& root, const char* pointer) {
     constexpr std::uint64_t longest = 4096;
     constexpr const char* blank = " \t\r\n";
     if (!path_is_file(root / pointer)) return {};
@@ -52,13 +52,13 @@ Layout layout_of(const Grid& grid, bool universal) {
     return layout;
 }
 
-/// A run without ZeRO keeps its optimizer in the model file, by number.
+/// Whether the model file contains optimizer state, as in runs without ZeRO, where parameters are numbered.
 bool has_optimizer(const ModelFile& model) {
     const auto optimizer = model.root().find("optimizer");
     return optimizer && !optimizer->is_none();
 }
 
-/// Whether all of it is one file that says no less than a training script's.
+/// Whether the whole checkpoint is one model file, which then reads like a training script's torch.save file.
 bool is_single_file(const Grid& grid) {
     return grid.models.size() == 1 && grid.files.optimizers.empty() && !grid.zero3 && grid.models[0].groups.empty() &&
            has_optimizer(grid.models[0]);
@@ -82,8 +82,7 @@ void check_optimizer(const Grid& grid) {
             "read",
             model.path.string());
     if (grid.zero3 || !model.groups.empty())
-        throw failure("{}: has parameters that ZeRO partitions, but there is no *_optim_states.pt",
-                      model.path.string());
+        throw failure("{}: has parameters partitioned by ZeRO, but there is no *_optim_states.pt", model.path.string());
 }
 
 void note_copies(Grid& grid) {
@@ -95,17 +94,18 @@ void note_copies(Grid& grid) {
     }
     if (copies > 0)
         grid.notes.push_back(fmt::format(
-            "left aside: copies of {} tied parameters on later pipeline stages; the first stage's count", copies));
+            "ignored copies of {} tied parameters on later pipeline stages; using those of the first stage", copies));
 }
 
-/// From ZeRO 2 on, shapes of frozen parameters are recorded, be it none; only exclude_frozen_parameters records None.
+/// Whether the checkpoint was saved with exclude_frozen_parameters: then frozen_param_shapes is None, otherwise a dict
+/// (ZeRO 2 and 3).
 bool leaves_frozen_out(const Grid& grid) {
     const auto stage = grid.models[0].zero_setting("stage");
     const auto shapes = grid.models[0].root().find("frozen_param_shapes");
     return stage && stage->is(Kind::integer) && stage->as_int() >= 2 && shapes && shapes->is_none();
 }
 
-/// Files without tensors belong to the checkpoint too.
+/// Adds files without tensors, which also belong to the checkpoint.
 void add_files(const Grid& grid, Builder& builder) {
     for (const auto& [key, path] : grid.files.models) builder.file(path);
     const fs::path state = grid.models[0].path.parent_path() / "zero/optimizer_state.pt";
@@ -117,8 +117,8 @@ void add_files(const Grid& grid, Builder& builder) {
 DeepSpeedStep find_deepspeed(const fs::path& path) {
     if (is_universal(path)) return {path, path, true, ""};
     if (holds_step(path)) return {path, path, false, ""};
-    const fs::path latest = pointed(path, "latest");
-    const fs::path universal = pointed(path, "latest_universal");
+    const fs::path latest = pointed_folder(path, "latest");
+    const fs::path universal = pointed_folder(path, "latest_universal");
     const bool is_latest = !latest.empty() && path_is_directory(latest) && (holds_step(latest) || universal.empty());
     if (is_latest) return {path, latest, is_universal(latest), universal.empty() ? "" : universal.filename().string()};
     if (!universal.empty() && path_is_directory(universal)) return {path, universal, is_universal(universal), ""};
@@ -127,7 +127,7 @@ DeepSpeedStep find_deepspeed(const fs::path& path) {
 
 Checkpoint open_deepspeed(const fs::path& path) {
     const DeepSpeedStep found = find_deepspeed(path);
-    if (found.step.empty()) throw failure("{}: holds no step of DeepSpeed's", path.string());
+    if (found.step.empty()) throw failure("{}: contains no DeepSpeed step", path.string());
     Checkpoint checkpoint{.format = found.universal ? &universal_driver : &deepspeed_driver};
     Builder builder{found.directory};
     Grid grid = read_grid(found.step);
@@ -150,10 +150,10 @@ Checkpoint open_deepspeed(const fs::path& path) {
     checkpoint.notes = grid.notes;
     if (!found.universal && leaves_frozen_out(grid))
         checkpoint.notes.push_back(
-            fmt::format("{}: parameters that were frozen, if there were any, are missing", excludes_frozen));
+            fmt::format("{}: frozen parameters, if there were any, are missing", excludes_frozen));
     if (!found.other.empty())
         checkpoint.notes.push_back(
-            fmt::format("left aside: the universal checkpoint {}; give its folder to read it", found.other));
+            fmt::format("ignored the universal checkpoint {}; pass its folder to read it", found.other));
     read_config(found.directory, checkpoint);
     find_companions(found.directory, checkpoint, {"latest", "latest_universal", "zero_to_fp32.py", "zero_to_torch.py"});
     return checkpoint;

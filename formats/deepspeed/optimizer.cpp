@@ -17,7 +17,7 @@ namespace {
 using torch::Kind;
 using torch::Value;
 
-/// One optimizer file: who wrote it, and where it is in the catalogue.
+/// One optimizer file, its rank and its number in the catalogue.
 struct Source {
     torch::Archive archive;
     Value optimizer;
@@ -60,7 +60,7 @@ private:
                    [&] { grid_.zero3 ? read_subgroups(source) : read_groups(source); });
     }
 
-    /// What all ranks must record alike; groups of parameters may be others on each pipeline stage.
+    /// Checks values that must be equal on all ranks. Parameter groups may differ between pipeline stages.
     void compare_settings(const Source& source, const std::filesystem::path& path) {
         const Value optimizer = source.optimizer;
         settings_.add(path, "ds_version", source.archive.root().find("ds_version"));
@@ -75,7 +75,7 @@ private:
         }
     }
 
-    /// The state of an optimizer is a dict, or, with elastic checkpoints, a list with the states of each group.
+    /// `inner` is the dict of a torch optimizer or, in elastic checkpoints, a list with the states of each group.
     void compare_inner(const std::filesystem::path& path, const std::string& name, Value inner) {
         if (inner.is(Kind::list)) {
             for (std::size_t g = 0; g < inner.items().size(); ++g)
@@ -91,7 +91,7 @@ private:
             if (key.is(Kind::integer)) compare_states(path, fmt::format("{}.state.{}", name, key.as_int()), states);
     }
 
-    /// Ranks have parts of the same tensors; of numbers, only the step must be the same.
+    /// Ranks must have the same kinds of state and the same step; tensors and other numbers may differ.
     void compare_states(const std::filesystem::path& path, const std::string& name, Value states) {
         if (!states.is(Kind::dict)) return;
         settings_.add_keys(path, name, states);
@@ -118,7 +118,7 @@ private:
     }
 
     static Value item(Value list, std::size_t g) {
-        if (g >= list.items().size()) throw failure("a list of {} groups only", list.items().size());
+        if (g >= list.items().size()) throw failure("a list of only {} groups", list.items().size());
         return list.items()[g];
     }
 
@@ -127,11 +127,11 @@ private:
         std::vector<Index> gaps;
         if (!all || all->is_none()) return gaps;
         for (const Value gap : item(*all, g).items()) {
-            if (gap.as_int() < 0) throw failure("an alignment padding of {}", gap.as_int());
+            if (gap.as_int() < 0) throw failure("invalid alignment padding {}", gap.as_int());
             gaps.push_back(gap.as_int());
         }
         if (gaps.size() != groups(source)[g].size())
-            throw failure("{} alignment paddings of {} parameters", gaps.size(), groups(source)[g].size());
+            throw failure("{} alignment paddings for {} parameters", gaps.size(), groups(source)[g].size());
         return gaps;
     }
 
@@ -150,7 +150,7 @@ private:
         check_padding(source, g, layout, k);
         for (const State& flat : state.flat) {
             const Index length = flat.tensor.shape[0];
-            // Master weights are stored without padding, moments mostly with it.
+            // Master weights are stored without padding, moments usually with it.
             if (length != held.size() && length != layout.part)
                 throw failure("state '{}' of {} elements; the parameters give {}, or {} with padding", flat.name,
                               length, held.size(), layout.part);
@@ -173,15 +173,16 @@ private:
     void check_padding(const Source& source, std::size_t g, const GroupLayout& layout, int k) const {
         const auto all = source.optimizer.find("group_paddings");
         if (!all || all->is_none()) return;
-        const Index said = item(*all, g).as_int();
+        const Index recorded = item(*all, g).as_int();
         const Index own = layout.part - layout.partition(k).size();
-        // BF16_Optimizer tells all padding of the group on its last rank, and none on the others.
+        // BF16_Optimizer records all padding of the group on its last rank, and none on the others.
         const Index last = k == layout.partitions - 1 ? layout.part * layout.partitions - layout.total : 0;
-        if (said != own && said != last) throw failure("group_paddings says {}, the parameters give {}", said, own);
+        if (recorded != own && recorded != last)
+            throw failure("group_paddings is {}, but the parameters imply {}", recorded, own);
     }
 
-    /// The rank's own map must say what the shapes say, but for round-robin partitions, where DeepSpeed makes the map
-    /// of another order than that of the data.
+    /// The rank's param_slice_mappings must agree with the shapes, except for round-robin partitions, where DeepSpeed's
+    /// map has another order than the data.
     void check_maps(const Source& source, std::size_t g, const GroupLayout& layout, int k) {
         const auto all = source.optimizer.find("param_slice_mappings");
         if (!all || all->is_none()) return;
@@ -190,7 +191,7 @@ private:
             const Index start = fragment.attribute_at("start").as_int();
             const Index numel = fragment.attribute_at("numel").as_int();
             if (start < 0 || numel < 0 || start > layout.part || numel > layout.part)
-                throw failure("tensor '{}': param_slice_mappings gives it {} elements from {} on", key.as_string(),
+                throw failure("tensor '{}': param_slice_mappings gives it {} elements starting at {}", key.as_string(),
                               numel, start);
             map.emplace(key.as_string(), Interval{start, start + numel});
         }
@@ -268,8 +269,8 @@ private:
 
     // Both
 
-    /// `name` is the parameter's name on this rank, `global` in the whole model. `at` is where elements `range` of the
-    /// rank's slice begin in the flat vector at `offset`.
+    /// Adds elements `range` of the rank's slice, which start at position `at` of the flat vector at `offset`. `name`
+    /// is the parameter's name on this rank, `global` its name in the whole model.
     void add(const Source& source, const std::string& name, const std::string& global, const State& state,
              std::uint64_t offset, Index at, Interval range) {
         const Parameter& parameter = grid_.parameters.find(name)->second;
@@ -292,7 +293,7 @@ private:
         builder_.add_slice(tensor, source.file, state.tensor, unsliced({}).blocks[0], grid_.rank(source.mp, source.d));
     }
 
-    /// All partitions of a group must have made the same steps.
+    /// All partitions of a group must have equal scalars, such as steps.
     void check_scalar(const Source& source, std::size_t g, const State& state) {
         const std::string text = scalar_text(source.archive, state.tensor);
         const auto [known, added] = scalars_.emplace(std::tuple{source.mp, g, state.name}, text);
@@ -302,10 +303,10 @@ private:
 
     void note_round_robin() {
         const std::string version = grid_.models[0].version();
-        grid_.notes.push_back(fmt::format(
-            "DeepSpeed {}with round_robin_gradients: its param_slice_mappings tell another order than that of the "
-            "partitions; tpx reads these by param_shapes, but ds_to_universal mixes the parameters up",
-            version.empty() ? "" : version + " "));
+        grid_.notes.push_back(
+            fmt::format("DeepSpeed {}with round_robin_gradients: param_slice_mappings record a different order than "
+                        "the partitions have; tpx uses param_shapes, but ds_to_universal mixes the parameters up",
+                        version.empty() ? "" : version + " "));
     }
 
     Grid& grid_;

@@ -18,7 +18,7 @@ using torch::Entry;
 using torch::Kind;
 using torch::Value;
 
-/// Makes the parts of a tree, and remembers the storages of its tensors.
+/// Creates the parts of an optimizer tree and records the storages of its tensors.
 class Maker {
 public:
     Maker(const Origin& origin, Document& document)
@@ -36,7 +36,7 @@ public:
         return torch::make_tensor(document_, dtype, {length}, made_.flats.back().key);
     }
 
-    /// What a torch optimizer has for one group: scalars and flat vectors of `length`, the master weights aside.
+    /// The state of a torch optimizer for one group: scalars and flat vectors of `length`, without master weights.
     Value states(std::size_t number, const RankGroup& group, Index length) {
         std::vector<Entry> entries;
         for (const Scalar& scalar : group.like->scalars)
@@ -67,7 +67,7 @@ public:
         return document_.dict(entries);
     }
 
-    /// The whole file: what is not the optimizer's is that of the old file, or of the model's.
+    /// The whole file. Entries other than the optimizer come from the old file or else from the model file.
     NewOptimizer finish(const ModelFile& model) {
         const Value optimizer = document_.dict(entries_);
         if (!origin_.root.is_none()) {
@@ -111,7 +111,7 @@ Value slice_map(const RankGroup& group, Document& document) {
     return map;
 }
 
-/// A list with what `make` makes of each group.
+/// A list with the result of `make` for each group.
 template <class Make>
 Value list_of(const std::vector<RankGroup>& groups, Document& document, Make make) {
     std::vector<Value> items;
@@ -126,7 +126,8 @@ Value gap_list(const RankGroup& group, Document& document) {
     return document.list(items);
 }
 
-/// BF16_Optimizer tells the padding of the whole group on its last rank, other optimizers each rank's own.
+/// The padding that a rank records. BF16_Optimizer records all padding of a group on its last rank; other optimizers
+/// record each rank's own.
 Index padding(const RankGroup& group, bool on_last_rank) {
     const GroupLayout& layout = group.layout;
     if (!on_last_rank) return layout.part - layout.partition(group.partition).size();
@@ -141,7 +142,7 @@ Value stage_value(const Origin& origin, int stage, Document& document) {
                            document.tuple({&number, 1}));
 }
 
-/// The largest norm that gradients are clipped to, which ZeRO 1 and 2 keep and ZeRO 3 does not.
+/// The gradient clipping norm, which ZeRO 1 and 2 store and ZeRO 3 does not.
 Value clipping(const ModelFile& model, Document& document) {
     const auto config = model.root().find("ds_config");
     const auto norm = config && config->is(Kind::dict) ? config->find("gradient_clipping") : std::nullopt;
@@ -152,14 +153,14 @@ Value clipping(const ModelFile& model, Document& document) {
 Index padded(const RankGroup& group) { return group.layout.part; }
 Index stripped(const RankGroup& group) { return group.layout.partition(group.partition).size(); }
 
-/// A list of the groups' states without padding and settings, as elastic_checkpoint keeps them.
+/// A list of the groups' states without padding and settings, as elastic_checkpoint stores them.
 Value elastic_states(Maker& maker, const std::vector<RankGroup>& groups, Document& document) {
     std::vector<Value> items;
     for (std::size_t g = 0; g < groups.size(); ++g) items.push_back(maker.states(g, groups[g], stripped(groups[g])));
     return document.list(items);
 }
 
-/// What a torch optimizer keeps, by the numbers of the groups.
+/// The state dict of a torch optimizer, with groups by number.
 Value numbered_states(Maker& maker, const std::vector<RankGroup>& groups, Document& document) {
     std::vector<int> experts;
     std::vector<const OriginGroup*> like;
@@ -236,7 +237,7 @@ NewOptimizer partitioned(const Origin& origin, const ModelFile& model, const std
     const auto had = [&](std::string_view key) { return origin.tree.find(key).has_value(); };
     maker.set("base_optimizer_state",
               origin.elastic ? elastic_states(maker, groups, document) : numbered_states(maker, groups, document));
-    // BF16_Optimizer, which tells no stage, keeps master weights with their padding.
+    // BF16_Optimizer, which records no stage, stores master weights with padding.
     maker.set("single_partition_of_fp32_groups", maker.masters(groups, origin.staged ? stripped : padded));
     if (origin.staged) maker.set("zero_stage", stage_value(origin, stage, document));
     maker.set("group_paddings", list_of(groups, document, [&](const RankGroup& group) {
@@ -257,8 +258,8 @@ NewOptimizer partitioned(const Origin& origin, const ModelFile& model, const std
 NewOptimizer subgrouped(const Origin& origin, const ModelFile& model, const std::vector<RankGroup>& groups,
                         const std::vector<const OriginGroup*>& all, int dp, Document& document) {
     if (const auto old = origin.tree.find("ds_zero_partition_groups"); old && !old->is_none())
-        throw failure("has ds_zero_partition_groups, which tpx does not make anew");
-    if (origin.elastic) throw failure("keeps no param_groups (elastic_checkpoint), which ZeRO 3 must have");
+        throw failure("has ds_zero_partition_groups, which tpx cannot reshard");
+    if (origin.elastic) throw failure("has no param_groups (elastic_checkpoint), which ZeRO 3 requires");
     Maker maker{origin, document};
     const auto length = [](const RankGroup& group) { return group.length; };
     std::vector<std::size_t> numbers;

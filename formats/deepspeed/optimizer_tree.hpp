@@ -12,26 +12,26 @@
 
 namespace tpx::formats::deepspeed {
 
-/// Kinds of state that a group has for each of its elements, "fp32" among them, with their types.
+/// The kinds of per-element state of a group, including "fp32", with their types.
 using FlatStates = std::vector<std::pair<std::string, DType>>;
 
-/// A group of parameters as one rank of a new step keeps it; under ZeRO 3, a sub-group.
+/// One rank's part of a parameter group in a new step; under ZeRO 3, of a sub-group.
 struct RankGroup {
     Group parameters;
     const OriginGroup* like = nullptr;
     FlatStates states;
     GroupLayout layout;       ///< of ZeRO 1 and 2
-    std::vector<Index> gaps;  ///< of ZeRO 1 and 2, behind each parameter; empty: none
-    int partition = 0;        ///< of ZeRO 1 and 2, the rank's
+    std::vector<Index> gaps;  ///< of ZeRO 1 and 2, after each parameter; empty: none
+    int partition = 0;        ///< of ZeRO 1 and 2, the rank's partition
     int expert_ranks = 1;
-    Index length = 0;  ///< of ZeRO 3: elements of the rank
+    Index length = 0;  ///< of ZeRO 3, the rank's elements
 };
 
 /// A flat vector of a new optimizer file.
 struct NewFlat {
     std::size_t group = 0;
     std::string state;  ///< "fp32", "exp_avg", ...
-    std::string key;    ///< of its storage
+    std::string key;    ///< of its storage in the archive
     DType dtype = DType::f32;
 };
 
@@ -42,22 +42,22 @@ struct NewOptimizer {
     std::map<std::string, std::string> small;  ///< bytes of small storages by key
 };
 
-/// The optimizer file of a rank of ZeRO 1 or 2, `stage`: what `origin` keeps beside its partitions, and new ones.
+/// The optimizer file of a rank under ZeRO 1 or 2 (`stage`): new partitions, and all other entries of `origin`.
 NewOptimizer partitioned(const Origin& origin, const ModelFile& model, const std::vector<RankGroup>& groups, int stage,
                          torch::Document& document);
 
-/// The same for ZeRO 3 over `dp` ranks: `groups` are the sub-groups of the groups `all`, in their order.
+/// The same for ZeRO 3 on `dp` ranks: `groups` are the sub-groups of the groups in `all`, in order.
 NewOptimizer subgrouped(const Origin& origin, const ModelFile& model, const std::vector<RankGroup>& groups,
                         const std::vector<const OriginGroup*>& all, int dp, torch::Document& document);
 
-/// A scalar as an optimizer keeps it; a tensor's bytes go to `small`, its storage has `key`.
+/// A scalar as an optimizer stores it. If it is a tensor, its storage has `key` and its bytes go to `small`.
 torch::Value scalar_value(const Scalar& scalar, const std::string& key, std::map<std::string, std::string>& small,
                           torch::Document& document);
 
-/// The entries of `origin` that are no partitions and tell of none: loss scale, clipping, and what else there is.
+/// The entries of `origin` that neither are nor describe partitions, such as loss scale and clipping.
 std::vector<torch::Entry> kept_entries(const Origin& origin);
 
-/// The settings of the groups, in their order, with numbers of sub-groups `numbers` a group.
+/// The settings of the groups, in order. Group g has `numbers[g]` sub-groups, which are numbered consecutively.
 torch::Value group_settings(const std::vector<const OriginGroup*>& groups, const std::vector<int>& expert_ranks,
                             const std::vector<std::size_t>& numbers, torch::Document& document);
 

@@ -26,7 +26,7 @@ std::vector<std::string> names_of(const Group& group) {
     return names;
 }
 
-/// What else a group has is kept by element.
+/// The scalars among the states of a group; all other states are per element.
 std::vector<Scalar> scalars_of(const torch::Archive& archive, Value states) {
     std::vector<Scalar> scalars;
     for (const auto& [key, value] : states.entries())
@@ -93,7 +93,7 @@ private:
             OriginGroup group{.names = names_of(model_.groups[g])};
             const int partitions = universal_ ? grid_.dp : partition_count(g);
             group.expert_ranks = grid_.dp / partitions;
-            if (out_.round_robin) group.names = names_of(undeal(g, partitions));
+            if (out_.round_robin) group.names = names_of(in_module_order(g, partitions));
             if (groups) group.settings = settings(*groups, g);
             group.scalars = universal_ ? steps(group) : stored_scalars(g);
             out_.groups.push_back(std::move(group));
@@ -107,8 +107,8 @@ private:
         return static_cast<int>(n);
     }
 
-    Group undeal(std::size_t g, int partitions) const {
-        if (out_.aligned) throw failure("round-robin partitions with alignment gaps cannot be cut anew");
+    Group in_module_order(std::size_t g, int partitions) const {
+        if (out_.aligned) throw failure("round-robin partitions with alignment gaps cannot be resharded");
         std::vector<std::string> names;
         for (const torch::Entry& entry : model_.root().at("module").entries())
             names.emplace_back(entry.key.as_string());
@@ -125,7 +125,7 @@ private:
         return {};
     }
 
-    /// A universal checkpoint of ZeRO 1 or 2 keeps steps beside the parameters.
+    /// The step of a group in a universal checkpoint of ZeRO 1 or 2, which stores it for each parameter.
     std::vector<Scalar> steps(const OriginGroup& group) const {
         for (const std::string& name : group.names) {
             const fs::path path = out_.path.parent_path() / name / "step.pt";
@@ -134,14 +134,14 @@ private:
             Value value = archive.root();
             if (value.is(Kind::dict)) value = value.at("param");
             if (auto scalar = scalar_of("step", archive, value)) return {std::move(*scalar)};
-            throw failure("{}: holds {}, which is no step", path.string(), value.describe());
+            throw failure("{}: contains {}, which is not a step", path.string(), value.describe());
         }
         return {};
     }
 
     // ZeRO 3
 
-    /// Joins the sub-groups that param_groups tells to be of one group.
+    /// Joins the sub-groups that belong to one group according to param_groups.
     void read_subgroups() {
         const Value base = out_.tree.at("optimizer_state_dict");
         std::size_t next = 0;
@@ -150,7 +150,7 @@ private:
             const auto numbers = settings.at("params").items();
             for (std::size_t k = 0; k < numbers.size(); ++k, ++next) {
                 if (numbers[k].as_int() != static_cast<std::int64_t>(next) || next >= model_.groups.size())
-                    throw failure("param_groups number sub-groups out of order, or more than {}", model_.groups.size());
+                    throw failure("param_groups lists sub-groups out of order, or more than {}", model_.groups.size());
                 if (k == 0) group.scalars = subgroup_scalars(base, next);
                 const std::vector<std::string> names = names_of(model_.groups[next]);
                 group.names.insert(group.names.end(), names.begin(), names.end());
@@ -158,7 +158,7 @@ private:
             out_.groups.push_back(std::move(group));
         }
         if (next != model_.groups.size())
-            throw failure("param_groups name {} of {} sub-groups", next, model_.groups.size());
+            throw failure("param_groups lists {} of {} sub-groups", next, model_.groups.size());
     }
 
     std::vector<Scalar> subgroup_scalars(Value base, std::size_t number) const {

@@ -19,42 +19,42 @@ struct OneElement {
     std::string bytes;
 };
 
-/// What an optimizer keeps once for a group of parameters, such as its steps.
+/// A value that an optimizer stores once for each parameter group, such as the step.
 struct Scalar {
     std::string name;
     std::variant<std::int64_t, double, OneElement> value;
 };
 
-/// `value` as a scalar; nothing when it is neither a number nor a tensor of one element.
+/// `value` as a scalar; unset if it is neither a number nor a tensor without axes.
 std::optional<Scalar> scalar_of(std::string_view name, const torch::Archive& archive, torch::Value value);
 
-/// A group of parameters with settings of its own. Of ZeRO 3, sub-groups are joined.
+/// A parameter group and its settings. Under ZeRO 3, its sub-groups are joined.
 struct OriginGroup {
-    std::vector<std::string> names;  ///< in the order of flattening, but for what round_robin_gradients changes in it
-    torch::Value settings;           ///< of param_groups; none when unknown
+    std::vector<std::string> names;  ///< in flattening order, before round_robin_gradients reorders them
+    torch::Value settings;           ///< from param_groups; None if unknown
     std::vector<Scalar> scalars;
-    int expert_ranks = 1;  ///< over how many ranks experts are spread
+    int expert_ranks = 1;  ///< number of ranks that experts are split across
 };
 
-/// The optimizer of one pipeline stage as it was kept: by ZeRO 1 or 2, by ZeRO 3, or in a universal checkpoint. What is
-/// no partition, and tells of none, goes over into a new one as it is.
+/// The stored optimizer of one pipeline stage: of ZeRO 1 or 2, of ZeRO 3, or in a universal checkpoint. Entries that
+/// neither are nor describe partitions are copied unchanged into a new one.
 struct Origin {
     std::filesystem::path path;
     torch::Archive archive;
     torch::Value tree;  ///< the dict of the optimizer
-    torch::Value root;  ///< of its file; none when universal
+    torch::Value root;  ///< of its file; None for a universal checkpoint
     std::vector<OriginGroup> groups;
     bool staged = true;        ///< false: BF16_Optimizer
     bool elastic = false;      ///< a list of states without settings
-    bool aligned = false;      ///< parameters begin at multiples of 16 bytes in the type of training
-    bool round_robin = false;  ///< ZeRO 1 and 2 deal parameters out to the ranks
+    bool aligned = false;      ///< parameters start at multiples of 16 bytes in the training dtype
+    bool round_robin = false;  ///< ZeRO 1 and 2 assign parameters to ranks in turn
 };
 
-/// The optimizer of pipeline stage `stage`; in a universal checkpoint all have that of the first rank. Throws Error
-/// "FILE: ..." when it is not built as DeepSpeed builds it.
+/// The optimizer of pipeline stage `stage`; in a universal checkpoint, all stages have the first rank's. Throws Error
+/// "FILE: ..." if its structure is not DeepSpeed's.
 Origin read_origin(const Grid& grid, int stage, bool universal);
 
-/// The type that a model is trained in, and its modules are kept in.
+/// The dtype in which a model is trained and its modules are stored.
 DType training_dtype(const ModelFile& model);
 
 }  // namespace tpx::formats::deepspeed

@@ -15,7 +15,7 @@ class PartitionShares {
 public:
     explicit PartitionShares(const Content& content) : content_{content}, ranks_{content.layout.dp} {}
 
-    /// Each of the tensors on its own.
+    /// Splits each tensor separately.
     void split_each(const Numbers& tensors) {
         for (const std::uint32_t t : tensors) {
             const Index elements = volume(content_.tensors[t].shape);
@@ -25,7 +25,7 @@ public:
         }
     }
 
-    /// The tensors one behind another.
+    /// Splits the concatenation of the tensors.
     void split_group(const Numbers& tensors) {
         std::vector<Index> elements;
         for (const std::uint32_t t : tensors) elements.push_back(volume(content_.tensors[t].shape));

@@ -10,7 +10,7 @@ namespace {
 
 using Bytes = std::bitset<256>;
 
-/// Reads one pattern; every function takes what it describes from the front of `rest`.
+/// Parses one pattern; each function consumes its element from the front of `rest`.
 struct Parser {
     std::string_view rest;
 
@@ -30,7 +30,7 @@ struct Parser {
         return bytes;
     }
 
-    /// What stands behind a backslash.
+    /// The characters that an escape after a backslash matches.
     Bytes escape() {
         const char c = take();
         if (!std::isalnum(static_cast<unsigned char>(c))) return one(c);
@@ -104,7 +104,7 @@ Pattern::Pattern(std::string_view text) {
 }
 
 bool Pattern::match(std::string_view name) const {
-    // `at[i]`: what has been read so far may be followed by item i.
+    // `at[i]`: the characters read so far match items 0 to i - 1.
     std::vector<bool> at(items_.size() + 1);
     const auto skip = [&](std::vector<bool>& states) {
         for (std::size_t i = 0; i < items_.size(); ++i)

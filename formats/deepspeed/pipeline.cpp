@@ -10,7 +10,8 @@
 namespace tpx::formats::deepspeed {
 namespace {
 
-/// The first of `items` of each of `count` parts, and the end: as equal as can be, the longer ones first.
+/// The first item of each of `count` parts, and the end. Parts of the `items` are as equal as possible, longer ones
+/// first.
 std::vector<int> uniform_parts(int items, int count) {
     std::vector<int> parts(static_cast<std::size_t>(count) + 1);
     for (int p = 0; p <= count; ++p)
@@ -29,7 +30,7 @@ int part_of(std::span<const int> parts, int item) {
 std::optional<int> layer_of(std::string_view name) {
     int number = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    constexpr int most = 1024;  // so that the cost of balancing them is bounded
+    constexpr int most = 1024;  // bounds the cost of balancing
     if (error != std::errc{} || number < 0 || number >= most) return std::nullopt;
     if (end == name.data() + name.size() || *end != '.') return std::nullopt;
     return number;
@@ -45,7 +46,7 @@ std::vector<int> balanced_parts(std::span<const Index> weights, int count) {
         Index cost = none, most = none, least = none;
         int begin = 0;
     };
-    // best[i][j]: the first i items in j parts, the last of which begins at `begin`.
+    // best[i][j]: the best split of the first i items into j parts; the last part starts at `begin`.
     std::vector<std::vector<Best>> best(n + 1, std::vector<Best>(count + 1));
     best[0][0] = {0, 0, none, 0};
     std::vector<Index> sum(n + 1, 0);
@@ -98,7 +99,7 @@ std::map<int, int> StageRule::stages(const std::map<int, PipelineLayer>& layers,
 std::optional<StageRule> rule_of(const std::map<int, PipelineLayer>& layers, const std::map<int, int>& known,
                                  int count) {
     if (layers.empty()) return std::nullopt;
-    constexpr int function_layers = 4;  // at the end, without files
+    constexpr int function_layers = 4;  // at most this many layers at the end have no parameters, and so no files
     const int least = layers.rbegin()->first + 1;
     for (const auto kind : {StageRule::Kind::type, StageRule::Kind::parameters, StageRule::Kind::uniform}) {
         for (int more = 0; more <= function_layers; ++more) {

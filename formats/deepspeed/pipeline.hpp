@@ -13,10 +13,10 @@
 
 namespace tpx::formats::deepspeed {
 
-/// The number of a pipeline's layer at the start of a parameter's name, "4.mlp.weight"; nothing for other names.
+/// The number of a pipeline layer at the start of a parameter's name, "4.mlp.weight"; unset for other names.
 std::optional<int> layer_of(std::string_view name);
 
-/// Whether a parameter is of a module that several layers of a pipeline share.
+/// Whether a parameter belongs to a module that several layers of a pipeline share.
 bool is_tied(std::string_view name);
 
 /// A layer of a pipeline that has parameters.
@@ -25,11 +25,11 @@ struct PipelineLayer {
     std::set<std::string> content;  ///< its parameters' names without the number, with their shapes
 };
 
-/// How DeepSpeed's PipelineModule deals layers out to stages: the stage of each layer in `layers`, by number.
+/// How DeepSpeed's PipelineModule assigns layers to stages.
 class StageRule {
 public:
-    /// Equal numbers of the layers that occur most (as partition_method type:... does), or of parameters, or of all
-    /// `total` layers, function layers included.
+    /// What stages have equal numbers of: layers of the most frequent kind (as with partition_method type:...),
+    /// parameters, or all `total` layers, including function layers.
     enum class Kind { type, parameters, uniform };
 
     StageRule(Kind kind, int total) : kind_{kind}, total_{total} {}
@@ -42,16 +42,17 @@ private:
     int total_;
 };
 
-/// The first of DeepSpeed's rules that deals `layers` out to `count` stages as `known` tells; nothing when none does. A
-/// single stage is explained by all.
+/// The first of DeepSpeed's rules that assigns `layers` to `count` stages as in `known`; unset if none does. With a
+/// single stage, every rule does.
 std::optional<StageRule> rule_of(const std::map<int, PipelineLayer>& layers, const std::map<int, int>& known,
                                  int count);
 
-/// The first layer of each of `count` parts, and the end, of layers of such weights: the sums of the heaviest and the
-/// lightest part differ as little as can be, and of equal solutions the parts before the last are longest.
+/// Splits layers with these weights into `count` parts. Returns the first layer of each part, and the end. Minimizes
+/// the difference between the heaviest and the lightest part; among equal solutions, prefers longer parts before the
+/// last.
 std::vector<int> balanced_parts(std::span<const Index> weights, int count);
 
-/// Numbers of the layers that are like most others: the blocks of a transformer.
+/// The numbers of the layers of the most frequent kind: the transformer blocks.
 std::vector<int> blocks_of(const std::map<int, PipelineLayer>& layers);
 
 }  // namespace tpx::formats::deepspeed

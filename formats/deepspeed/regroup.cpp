@@ -32,7 +32,7 @@ Group deal_again(const Group& group, const std::vector<std::string>& module, int
         if (found != shapes.end()) ordered.push_back(*found);
     }
     if (deal(ordered, from) != group)
-        throw failure("round-robin partitions whose order is not that of the module's parameters");
+        throw failure("round-robin partitions are not in the order of the module's parameters");
     return deal(ordered, to);
 }
 

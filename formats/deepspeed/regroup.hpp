@@ -8,15 +8,15 @@
 
 namespace tpx::formats::deepspeed {
 
-/// The order in which round_robin_gradients flattens parameters: dealt out to the partitions in turn, those of one
-/// partition side by side.
+/// The order in which round_robin_gradients flattens parameters: assigned to the partitions in turn, those of each
+/// partition together.
 Group deal(const Group& group, int partitions);
 
-/// `group`, dealt for `from` partitions out of the order in which `module` names its parameters, dealt for `to`. Throws
-/// Error when it is in another order.
+/// Reorders `group`, which deal() made for `from` partitions from the order of the parameters in `module`, for `to`
+/// partitions. Throws Error if `group` is in another order.
 Group deal_again(const Group& group, const std::vector<std::string>& module, int from, int to);
 
-/// How ZeRO 3 cuts a group of parameters into sub-groups: each ends with the parameter by which a rank's parts reach
+/// Cuts a parameter group into sub-groups as ZeRO 3 does: each ends with the parameter with which a rank's parts reach
 /// `largest` elements.
 std::vector<Group> cut_subgroups(const Group& group, Index largest, int partitions);
 

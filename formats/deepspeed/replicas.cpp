@@ -7,7 +7,7 @@
 namespace tpx::formats::deepspeed {
 namespace {
 
-/// Along which axes the ranks that wrote a tensor's pieces differ.
+/// The parallel dimensions in which the ranks that wrote a tensor's pieces differ.
 struct Spread {
     bool over_tp = false;
     bool over_dp = false;
@@ -25,7 +25,7 @@ std::vector<Spread> spreads(std::size_t tensors, std::span<const Piece> pieces, 
 
 bool is_expert(std::string_view name) { return name.find(".deepspeed_experts.") != name.npos; }
 
-/// Every `step`-th of `count` coordinates from `first % step` on; only `first` itself when `step` is 0.
+/// Every `step`-th of `count` coordinates, starting at `first % step`; only `first` if `step` is 0.
 std::vector<int> every(int first, int step, int count) {
     if (step == 0) return {first};
     std::vector<int> list;
@@ -43,7 +43,8 @@ std::vector<Piece> with_replicas(std::span<const Tensor> tensors, std::span<cons
         const std::uint32_t t = piece.tensor;
         const Coordinates at = coordinates(layout, std::max(piece.rank, 0));
         const bool expert = is_expert(tensors[t].name);
-        // ZeRO 3 shares weights, too; those that only the first data rank has are small ones, which it replicates.
+        // ZeRO 3 also partitions weights, except small ones, which are replicated and which only the first data rank
+        // stores.
         const bool partitioned = roles[t] == Role::weight ? layout.zero == 3 && spread[t].over_dp
                                                           : !tensors[t].shape.empty() && roles[t] != Role::extra;
         const int over_dp = partitioned ? 0 : expert ? layout.ep : 1;

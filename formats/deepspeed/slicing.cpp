@@ -53,7 +53,7 @@ Widths one_width(std::span<const Shape> locals, int dim) {
     return {widths};
 }
 
-/// Each slice is two halves, the first the longer one when they differ.
+/// The widths if each slice has two halves; the first is longer if they differ.
 Widths half_widths(std::span<const Shape> locals) {
     Widths widths(2);
     for (const Shape& shape : locals) {
@@ -124,19 +124,19 @@ std::optional<UniversalInfo> UniversalInfo::of_megatron_names(std::span<const st
     for (const auto& [name, shape] : names) {
         if (!any_match(columns, name) && !any_match(info.by_row_, name) && !any_match(info.replicated_, name))
             return std::nullopt;
-        // The norm behind a pipeline is called by its layer's number only, as an output layer would be.
+        // The name of a pipeline's final norm is only its layer's number, like that of an output layer.
         if (std::ranges::count(name, '.') == 1 && shape.size() > 1) return std::nullopt;
         if (name.ends_with("mlp.dense_h_to_4h.weight") && shape.size() == 2) rows = shape[0];
         if (name.ends_with("mlp.dense_4h_to_h.weight") && shape.size() == 2) width = shape[1];
     }
-    if (rows > 0 && rows == 2 * width)  // gate and up in one
+    if (rows > 0 && rows == 2 * width)  // gate and up in one tensor
         for (const char* text : {".*mlp.dense_h_to_4h.weight$", ".*mlp.dense_h_to_4h.bias$"})
             info.halved_.emplace_back(text);
     return info;
 }
 
 bool UniversalInfo::pipeline_replicated(std::string_view name) const {
-    // DeepSpeed itself names so what a TiedLayerSpec shares between stages.
+    // DeepSpeed uses this prefix for modules that a TiedLayerSpec shares between stages.
     return name.starts_with("tied_modules.") || any_match(pipeline_, name);
 }
 
@@ -169,8 +169,8 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
     const bool single = locals.size() == 1;
     if (!single && !given_)
         throw failure(
-            "{} tensor ranks hold slices of it, and there is no universal_checkpoint_info that says how they "
-            "join (trainers pass it to save_checkpoint in client_state; Megatron-DeepSpeed with "
+            "{} tensor ranks hold slices of it, but there is no universal_checkpoint_info, which is needed to join "
+            "them (trainers pass it to save_checkpoint in client_state; Megatron-DeepSpeed with "
             "--universal-checkpoint)",
             locals.size());
     Slicing result;
@@ -193,7 +193,7 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
     } else if (subs != subs_.end()) {
         check_alike(locals, subs->dim);
         if (locals[0].size() != subs->axes)
-            throw failure("shape {} has not the {} axes of its sub-parameters", to_string(locals[0]), subs->axes);
+            throw failure("shape {} does not have the {} axes of its sub-parameters", to_string(locals[0]), subs->axes);
         const auto which = std::ranges::find_if(subs->patterns, [&](const Pattern& p) { return p.match(name); });
         result = lay(locals, subs->dim, widths_of(*subs, subs->texts[which - subs->patterns.begin()], locals));
         result.sub_parameters = true;
@@ -216,7 +216,7 @@ bool UniversalInfo::is_vocabulary(std::string_view name) const { return any_matc
 Widths UniversalInfo::cut_widths(const std::string& name, const Shape& whole, int ranks, int& dim) const {
     const auto even = [&](Index size) {
         if (size % ranks != 0)
-            throw Error{Exit::usage, "layout: tp={} does not divide axis {} of it, {} of shape {}",
+            throw Error{Exit::usage, "layout: tp={} does not divide axis {} (size {} of shape {})",
                         ranks,       dim,
                         size,        to_string(whole)};
         return std::vector<Index>(static_cast<std::size_t>(ranks), size / ranks);

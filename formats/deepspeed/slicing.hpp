@@ -16,33 +16,34 @@
 
 namespace tpx::formats::deepspeed {
 
-/// What universal_checkpoint_info, which trainers add to their checkpoints, tells of tensor and pipeline parallelism.
+/// The universal_checkpoint_info that trainers add to their checkpoints. It describes tensor and pipeline parallelism.
 class UniversalInfo {
 public:
     UniversalInfo() = default;
-    /// Throws Error when it is not built as expected, or has what tpx cannot follow (affine maps).
+    /// Throws Error if its structure is unexpected, or if it has affine maps, which tpx does not support.
     explicit UniversalInfo(torch::Value info);
 
-    /// What Megatron-DeepSpeed tells of its own modules when it is asked to, for `names` of parameters with the shapes
-    /// that a tensor rank has of them; nothing when one of them is none of its modules'.
+    /// The info that Megatron-DeepSpeed records for its own modules on request. `names` are parameters with the shapes
+    /// of one tensor rank's slices. Unset if one of them does not belong to its modules.
     static std::optional<UniversalInfo> of_megatron_names(std::span<const std::pair<std::string, Shape>> names);
 
     bool given() const { return given_; }
 
-    /// Whether several pipeline stages keep a copy of parameter `name`, of which the first counts.
+    /// Whether several pipeline stages store a copy of parameter `name`; the first stage's is used.
     bool pipeline_replicated(std::string_view name) const;
 
-    /// The whole of parameter `name` whose slices have shapes `locals`, by tensor rank. Throws Error when the slices do
-    /// not fit together, or nothing says how they do.
+    /// Joins the slices of parameter `name`, which have shapes `locals`, by tensor rank. Throws Error if the slices do
+    /// not fit together or the way to join them is unknown.
     Slicing slicing(const std::string& name, std::span<const Shape> locals) const;
 
-    /// The slices that `ranks` tensor ranks are to have of parameter `name`: its whole self has shape `whole`, without
-    /// the padding of a vocabulary, which shall have `rows` rows in all where it is one. Every rank's blocks say what
-    /// of the whole it has, replicas included. Throws Error (exit 2) when the parameter cannot be cut so.
+    /// Cuts parameter `name`, of shape `whole` without vocabulary padding, into slices for `ranks` tensor ranks. A
+    /// vocabulary is padded to `rows` rows. Each rank's blocks are its parts of the whole, including replicas; also
+    /// returns the shapes of the slices. Throws Error (exit 2) if the parameter cannot be cut in this way.
     std::pair<Slicing, std::vector<Shape>> cut(const std::string& name, const Shape& whole, int ranks,
                                                Index rows) const;
 
-    /// Whether it tells how a run of one tensor rank would be cut: which tensors are replicas, or cut along axis 1.
+    /// Whether the info defines how to cut the parameters of a run with one tensor rank: which are replicas, or cut
+    /// along axis 1.
     bool knows_slices() const { return given_ && (!replicated_.empty() || !by_row_.empty() || !subs_.empty()); }
     bool is_vocabulary(std::string_view name) const;
     std::optional<Index> vocabulary_size() const { return vocabulary_size_; }
@@ -53,7 +54,7 @@ private:
         std::vector<std::string> texts;
         int dim = 0;
         int axes = 0;
-        std::vector<Index> sizes;  ///< of each along `dim`; empty when only their number is known
+        std::vector<Index> sizes;  ///< of each along `dim`; empty if only their number is known
         Index count = 0;
     };
 
@@ -63,7 +64,7 @@ private:
     bool given_ = false;
     std::vector<Pattern> replicated_, averaged_, halved_, by_row_, vocabulary_, pipeline_;
     std::vector<SubParameters> subs_;
-    std::map<std::string, std::vector<std::vector<Index>>> widths_;  ///< by pattern: of each sub-parameter, by rank
+    std::map<std::string, std::vector<std::vector<Index>>> widths_;  ///< widths by pattern, sub-parameter and rank
     std::optional<Index> vocabulary_size_;
 };
 

@@ -17,7 +17,7 @@ void add_state(const torch::Archive& archive, std::string_view key, Value value,
     in_context(
         [&] { return fmt::format("state '{}'", key); },
         [&] {
-            // Numbers and None are settings; they belong to no element.
+            // Ignores numbers and None: they are settings, not state of elements.
             if (!value.is(Kind::object)) {
                 if (value.is(Kind::list) || value.is(Kind::dict) || value.is(Kind::tuple))
                     throw failure("expected a tensor or a number, found {}", value.describe());
@@ -25,7 +25,7 @@ void add_state(const torch::Archive& archive, std::string_view key, Value value,
             }
             const torch::StoredTensor tensor = plain_tensor(archive, value);
             if (tensor.shape.size() > 1 || (tensor.shape.size() == 1 && tensor.strides[0] != 1 && tensor.shape[0] > 1))
-                throw failure("a tensor of shape {}, which is no flat vector", to_string(tensor.shape));
+                throw failure("a tensor of shape {}, which is not a flat vector", to_string(tensor.shape));
             (tensor.shape.empty() ? group.scalar : group.flat).push_back({std::string{key}, tensor});
         });
 }
@@ -40,7 +40,7 @@ std::vector<GroupState> masters(const torch::Archive& archive, Value list) {
     return groups;
 }
 
-/// The states of a torch optimizer, by the numbers of its parameters: one for each group.
+/// Adds the states of a torch optimizer by parameter number; each group is one parameter.
 void add_numbered(const torch::Archive& archive, Value optimizer, std::vector<GroupState>& groups) {
     for (const auto& [key, value] : optimizer.at("state").entries()) {
         const std::int64_t number = key.as_int();

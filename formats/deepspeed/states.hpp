@@ -14,17 +14,17 @@ struct State {
     torch::StoredTensor tensor;
 };
 
-/// What the optimizer keeps of one group: flat vectors with an entry for each of its elements, and scalars.
+/// The optimizer state of one group: flat vectors with one entry for each element, and scalars.
 struct GroupState {
     std::vector<State> flat;
     std::vector<State> scalar;
 };
 
-/// The state of each group in an optimizer file of ZeRO 1 and 2, master weights ("fp32") first. Throws Error when it
-/// holds something else than flat vectors and scalars.
+/// The state of each group in an optimizer file of ZeRO 1 and 2, master weights ("fp32") first. Throws Error if it
+/// contains anything other than flat vectors and scalars.
 std::vector<GroupState> partition_states(const torch::Archive& archive, torch::Value optimizer);
 
-/// The same of ZeRO 3, for each sub-group.
+/// The same for ZeRO 3, by sub-group.
 std::vector<GroupState> subgroup_states(const torch::Archive& archive, torch::Value optimizer);
 
 /// The value of a tensor of one element, for comparisons and messages.

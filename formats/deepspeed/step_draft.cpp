@@ -16,7 +16,8 @@
 namespace tpx::formats::deepspeed {
 namespace {
 
-/// The CRC-32s that an archive tells of its storages; none when the path is empty, or is that of a legacy stream.
+/// The CRC-32s that an archive records for its storages; 0 if unknown, if the path is empty or if the file has
+/// torch.save's legacy format.
 class SourceCrcs {
 public:
     explicit SourceCrcs(const std::filesystem::path& path) {
@@ -112,7 +113,7 @@ StepDraft::Placed StepDraft::add(const std::filesystem::path& path, torch::Value
     return placed;
 }
 
-/// A CRC-32 that is known, where a zip archive keeps it: little-endian.
+/// Writes a known CRC-32 at its places in a zip archive, little-endian.
 void StepDraft::add_crc(std::uint32_t file, const torch::ArchiveFrame::Hole& storage, std::uint32_t crc) {
     std::string bytes;
     for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<char>(crc >> shift & 0xff));

@@ -15,7 +15,7 @@ namespace {
 using torch::Kind;
 
 std::vector<Origin> read_origins(const Grid& grid, bool universal) {
-    if (!universal && grid.files.optimizers.empty()) throw failure("there is no ZeRO state to partition anew");
+    if (!universal && grid.files.optimizers.empty()) throw failure("there is no ZeRO state to reshard");
     std::vector<Origin> origins;
     for (int stage = 0; stage < grid.pp; ++stage) origins.push_back(read_origin(grid, stage, universal));
     return origins;
@@ -56,7 +56,7 @@ Index vocabulary_unit(const Content& content) {
     return number != nullptr && *number > 0 ? *number : 0;
 }
 
-/// Behind each parameter but the last, what fills it up to 16 bytes of the type of training.
+/// The gap after each parameter, which aligns the next one to 16 bytes in the training dtype; 0 after the last.
 std::vector<Index> alignment_gaps(const Group& group, DType training) {
     const Index unit = 16 / itemsize(training);
     std::vector<Index> gaps;
@@ -73,7 +73,8 @@ Index subgroup_size(const ModelFile& model) {
     return usual;
 }
 
-/// Where sub-groups end depends on the number of ranks, so the old ones must have been cut as the new ones will be.
+/// Checks that the old sub-groups end where cut_subgroups() ends them: their ends depend on the number of ranks, and
+/// the new ones are cut in the same way.
 void check_subgroups(const Grid& grid, const std::vector<Origin>& origins) {
     for (int stage = 0; grid.zero3 && stage < grid.pp; ++stage) {
         const ModelFile& model = grid.model(stage, 0);
@@ -85,7 +86,7 @@ void check_subgroups(const Grid& grid, const std::vector<Origin>& origins) {
             for (const Group& part : cut_subgroups(parameters, subgroup_size(model), grid.dp)) {
                 if (part.empty()) continue;
                 if (next == model.groups.size() || model.groups[next] != part)
-                    throw failure("{}: sub-group {} is not cut by sub_group_size {}", origins[stage].path.string(),
+                    throw failure("{}: sub-group {} does not match sub_group_size {}", origins[stage].path.string(),
                                   next, subgroup_size(model));
                 ++next;
             }
@@ -93,7 +94,7 @@ void check_subgroups(const Grid& grid, const std::vector<Origin>& origins) {
     }
 }
 
-/// Partitions are flat, so the order of parameters must be the engine's own.
+/// Throws Error if the engine's order of parameters, which flat partitions depend on, is unknown.
 void check_order(const Grid& grid) {
     if (const auto from = grid.models[0].root().find(made_from_key))
         throw Error{

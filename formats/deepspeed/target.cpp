@@ -11,7 +11,7 @@
 namespace tpx::formats::deepspeed {
 namespace {
 
-/// The layers of a pipeline, by the names of its parameters; shared ones stand before all others.
+/// The layers of a pipeline, from its parameters' names; shared parameters form a layer before all others.
 std::map<int, PipelineLayer> pipeline_layers(const Grid& grid) {
     std::map<int, PipelineLayer> layers;
     Index tied = 0;
@@ -27,8 +27,8 @@ std::map<int, PipelineLayer> pipeline_layers(const Grid& grid) {
     return layers;
 }
 
-/// The stages that stages=, first= and last= give: blocks count, and what stands before one goes with the one before
-/// it.
+/// The stages according to stages=, first= and last=, which count transformer blocks. Other layers are on the stage of
+/// the block before them.
 std::map<int, int> given_stages(const Layout& layout, const std::map<int, PipelineLayer>& layers) {
     const std::vector<int> blocks = blocks_of(layers);
     const std::vector<int> stages = stages_of_layers(layout, static_cast<int>(blocks.size()));
@@ -42,8 +42,8 @@ std::map<int, int> given_stages(const Layout& layout, const std::map<int, Pipeli
     return result;
 }
 
-/// What a vocabulary is padded to a multiple of, over tp: a power of two, as trainers choose it, and 128, Megatron's
-/// own choice, where it could be that.
+/// Guesses the value of make_vocab_size_divisible_by, which times tp divides the padded size: 128, Megatron's default,
+/// if possible, else the largest possible power of two.
 Index vocabulary_unit(Index vocabulary, Index padded, int tp) {
     const auto could_be = [&](Index unit) { return (vocabulary + unit * tp - 1) / (unit * tp) * unit * tp == padded; };
     constexpr Index usual = 128;
@@ -53,7 +53,7 @@ Index vocabulary_unit(Index vocabulary, Index padded, int tp) {
     return 1;
 }
 
-/// The number of an expert in a parameter's name with what stands before it, and behind it.
+/// The number of an expert in a parameter's name, and the parts of the name before and after it.
 struct ExpertPlace {
     std::string before;
     std::string after;
@@ -106,7 +106,8 @@ int TargetStep::stage_of(const std::string& name) const {
     return found == stage_of_layer_.end() ? 0 : found->second;
 }
 
-/// Deals the layers of a pipeline out to the new stages. Groups keep the order that a single stage would give them.
+/// Assigns the layers of a pipeline to the new stages. Parameters of a group keep the order that they would have on a
+/// single stage.
 void TargetStep::join_groups(const Grid& grid, const std::vector<Origin>& origins) {
     stage_layers(grid, origins);
     stages_.resize(static_cast<std::size_t>(layout_.pp));
@@ -115,7 +116,7 @@ void TargetStep::join_groups(const Grid& grid, const std::vector<Origin>& origin
         std::set<std::string> met;
         for (const Origin& origin : origins) {
             if (origin.groups.size() != origins[0].groups.size())
-                throw failure("pipeline stages have {} and {} groups of parameters", origins[0].groups.size(),
+                throw failure("pipeline stages have {} and {} parameter groups", origins[0].groups.size(),
                               origin.groups.size());
             for (const std::string& name : origin.groups[g].names) {
                 if (!met.insert(name).second) continue;
@@ -143,12 +144,12 @@ void TargetStep::stage_layers(const Grid& grid, const std::vector<Origin>& origi
     const auto rule = rule_of(layers, known, grid.pp);
     if (!rule)
         throw Error{Exit::usage,
-                    "layout: none of DeepSpeed's partition methods makes the stages that there are; stages= gives the "
-                    "numbers of transformer blocks of the new ones"};
+                    "layout: the old stages match none of DeepSpeed's partition methods; use stages= to set the number "
+                    "of transformer blocks of each new stage"};
     stage_of_layer_ = rule->stages(layers, layout_.pp);
     if (layout_.pp > 1)
-        notes_.push_back(fmt::format(
-            "stages of the pipeline have {}, as far as the old ones tell; stages= gives others", rule->name()));
+        notes_.push_back(
+            fmt::format("pipeline stages have {}, judging by the old stages; stages= overrides this", rule->name()));
     if (layout_.pp > 1 && std::ranges::any_of(grid.parameters, [](const auto& p) { return is_tied(p.first); }))
         notes_.emplace_back("modules that layers share (tied_modules) go to the first and the last stage");
 }
@@ -171,7 +172,7 @@ void TargetStep::find_rows(const Grid& grid, Index unit) {
         if (guessed)
             notes_.push_back(
                 fmt::format("the vocabulary of {} is padded to {} rows, a multiple of {} times tp; --set "
-                            "make_vocab_size_divisible_by=N gives another",
+                            "make_vocab_size_divisible_by=N overrides this",
                             *size, *rows_, least));
         return;
     }
@@ -186,16 +187,16 @@ void TargetStep::cut(const Grid& grid, const std::string& name, const Parameter&
     }
     if (grid.tp == 1 && layout_.tp > 1 && !grid.info.knows_slices())
         throw Error{Exit::usage,
-                    "layout: tp={}: what a run of tp=1 stored does not say how tensors are cut, for "
-                    "universal_checkpoint_info has no patterns of replicated and row-parallel ones",
+                    "layout: tp={}: the source, with tp=1, does not say how tensors are split: "
+                    "universal_checkpoint_info has no patterns of replicated and row-parallel tensors",
                     layout_.tp};
     std::tie(made.slicing, made.locals) = grid.info.cut(name, old.slicing.whole, layout_.tp, rows_.value_or(0));
 }
 
-/// Names the experts of one rank of the new number of expert ranks.
+/// Replaces the names of experts in `group` with those of one rank for the new number of expert ranks.
 void TargetStep::spread_experts(TargetGroup& group) {
     const int old = group.expert_ranks;
-    std::map<std::string, Index> experts;                      // of each layer, on one old rank
+    std::map<std::string, Index> experts;                      // number of experts of each layer on one old rank
     std::map<std::string, std::vector<std::string>> of_first;  // parameters of each layer's first expert
     for (const std::string& name : group.names) {
         const auto place = expert_place(name);
@@ -220,7 +221,8 @@ void TargetStep::spread_experts(TargetGroup& group) {
     group.names = std::move(names);
 }
 
-/// Adds the parameters, like `of_first`, of what one of `ranks` has of the `all` experts of a layer.
+/// Adds to `names` the parameters of one rank's experts of a layer, whose `all` experts are split across `ranks` ranks.
+/// `of_first` are the parameters of the layer's first expert.
 void TargetStep::add_experts(const std::string& layer, const std::vector<std::string>& of_first, Index all, int ranks,
                              std::vector<std::string>& names) {
     if (all % ranks != 0)

@@ -12,24 +12,24 @@
 
 namespace tpx::formats::deepspeed {
 
-/// A parameter as the ranks of a new layout have it.
+/// A parameter's slices in a new layout.
 struct TargetParameter {
-    Slicing slicing;            ///< each rank's blocks, replicas included
+    Slicing slicing;            ///< each rank's blocks, including replicas
     std::vector<Shape> locals;  ///< by tensor rank
 };
 
-/// A group of parameters of a new pipeline stage.
+/// A parameter group of a new pipeline stage.
 struct TargetGroup {
-    std::vector<std::string> names;  ///< in the order of flattening; experts by their names on expert rank 0
+    std::vector<std::string> names;  ///< in flattening order; experts by their names on expert rank 0
     const OriginGroup* like = nullptr;
     int expert_ranks = 1;
 };
 
-/// What every rank of a new step has of the parameters of an old one.
+/// What each rank of a new step has of the parameters of an old step.
 class TargetStep {
 public:
-    /// `vocabulary_unit`: what the padded rows of a vocabulary are a multiple of, times tp; 0: what the old ones tell.
-    /// Throws Error (exit 2) for layouts that cannot be.
+    /// The padded rows of a vocabulary are a multiple of `vocabulary_unit` times tp; 0: a guess from the old padding.
+    /// Throws Error (exit 2) for impossible layouts.
     TargetStep(const Grid& grid, const std::vector<Origin>& origins, const Layout& layout, Index vocabulary_unit);
 
     const Layout& layout() const { return layout_; }
@@ -37,10 +37,10 @@ public:
     const TargetParameter& parameter(const std::string& name) const { return parameters_.at(name); }
     const TargetParameter* find(const std::string& name) const;
 
-    /// The names of `group` with the shapes that tensor rank `t` has.
+    /// The names of `group` with the shapes of tensor rank `t`'s slices.
     Group local_group(const TargetGroup& group, int t) const;
 
-    /// The stage of a parameter, or of a layer of a pipeline; copies on later stages do not count.
+    /// The stage of a parameter, by its pipeline layer; for copies on several stages, the first.
     int stage_of(const std::string& name) const;
     std::optional<Index> padded_rows() const { return rows_; }  ///< of a vocabulary, if one is known
     const std::vector<std::string>& notes() const { return notes_; }

@@ -15,7 +15,7 @@ using torch::Kind;
 using torch::Value;
 namespace fs = std::filesystem;
 
-/// A file of the zero folder: the parameter it belongs to, and which of its states it holds.
+/// A file of the zero folder: the parameter to which it belongs, and the state that it contains.
 struct StateFile {
     std::string parameter;
     std::string state;
@@ -42,17 +42,15 @@ public:
                        [&] { copies += !read_state(file); });
         }
         if (copies > 0)
-            grid_.notes.push_back(
-                fmt::format("{} files of zero/ are copies of tensors of the model files, cast to f32, and are left "
-                            "aside",
-                            copies));
+            grid_.notes.push_back(fmt::format(
+                "ignored {} files of zero/, which are copies of tensors in the model files, cast to f32", copies));
         if (grid_.zero3) read_steps();
         add_missing();
         note_round_robin();
     }
 
 private:
-    /// Returns false for a copy that the converter made of a tensor that is no trainable parameter.
+    /// Returns false for the converter's copy of a tensor that is not a trainable parameter.
     bool read_state(const StateFile& file) {
         const auto found = grid_.parameters.find(file.parameter);
         if (found == grid_.parameters.end() || found->second.frozen) {
@@ -71,7 +69,7 @@ private:
             return true;
         }
         const Shape& shape = found->second.slicing.whole;
-        if (stored.shape.empty() && !shape.empty()) {  // NAdam keeps such
+        if (stored.shape.empty() && !shape.empty()) {  // as in NAdam
             add_scalar(name, role_of_state(file.state), file.path, stored);
             return true;
         }
@@ -90,7 +88,7 @@ private:
         builder_.add_slice(tensor, builder_.file(path), stored, unsliced({}).blocks[0], 0);
     }
 
-    /// Conversions of ZeRO 3 leave the steps where rank 0 had them: one for each sub-group.
+    /// Reads the steps of a converted ZeRO 3 checkpoint: one for each sub-group, in rank 0's optimizer state.
     void read_steps() {
         const fs::path path = zero_ / "optimizer_state.pt";
         if (!path_exists(path)) return;
@@ -126,15 +124,16 @@ private:
         }
     }
 
-    /// ds_to_universal takes the partitions of round-robin groups for other parameters' than they are.
+    /// Adds a note if ds_to_universal may have assigned partitions to the wrong parameters, as it does with round-robin
+    /// groups.
     void note_round_robin() {
         const ModelFile& model = grid_.models[0];
         const auto setting = model.zero_setting("round_robin_gradients");
         if (grid_.zero3 || grid_.dp < 2 || !setting || !setting->is(Kind::boolean) || !setting->as_bool()) return;
         const std::string version = model.version();
         grid_.notes.push_back(
-            fmt::format("made of round-robin partitions (DeepSpeed {}, round_robin_gradients): if ds_to_universal made "
-                        "it, master weights and moments stand under other parameters' names",
+            fmt::format("converted from round-robin partitions (DeepSpeed {}, round_robin_gradients): if "
+                        "ds_to_universal did it, master weights and moments have the names of other parameters",
                         version.empty() ? "of unknown version" : version));
     }
 

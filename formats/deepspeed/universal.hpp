@@ -6,9 +6,9 @@
 
 namespace tpx::formats::deepspeed {
 
-/// Adds the master weights and the optimizer state that stand under `folder`/zero in a folder for each parameter. What
-/// a trainable parameter lacks becomes a hole. Throws Error "FILE: tensor 'NAME': ..." for another shape than that of
-/// the parameter, and for parameters that the model files do not know.
+/// Adds the master weights and optimizer state in `folder`/zero, which has a folder for each parameter. Missing state
+/// of a trainable parameter becomes a hole. Throws Error "FILE: tensor 'NAME': ..." if a shape differs from the
+/// parameter's, and for parameters that the model files lack.
 void add_universal(Grid& grid, const std::filesystem::path& folder, Builder& builder);
 
 }  // namespace tpx::formats::deepspeed

@@ -29,7 +29,7 @@ Named read_tensors(const fs::path& path, const torch::Archive& archive, Value di
     in_context([&] { return path.string(); },
                [&] {
                    for (const auto& [key, value] : dict.entries()) {
-                       // State that modules add for themselves (get_extra_state) is no tensor.
+                       // Extra state of modules (get_extra_state) is not a tensor.
                        if (!value.is(Kind::object)) continue;
                        const std::string name{key.as_string()};
                        in_context([&] { return fmt::format("tensor '{}'", name); },
@@ -80,12 +80,12 @@ private:
         }
     }
 
-    /// Under ZeRO 3 a module keeps an empty tensor for each parameter that is cut over the data ranks.
+    /// Whether a tensor is the empty placeholder that a module stores under ZeRO 3 for each partitioned parameter.
     bool is_placeholder(const std::string& name, const torch::StoredTensor& tensor, const ModelFile& model,
                         const std::set<std::string_view>& buffers) const {
         if (tensor.shape != Shape{0} || buffers.contains(name)) return false;
         if (!grid_.parameters.contains(name) && !model.shared.contains(name))
-            throw failure("is an empty placeholder of no parameter");
+            throw failure("is an empty placeholder, but not of a parameter");
         return true;
     }
 
@@ -128,7 +128,7 @@ private:
     void put(const std::string& name, const Slicing& slicing, int t, const torch::StoredTensor& stored,
              const fs::path& path, int rank) {
         const std::uint32_t tensor = builder_.tensor(name, Role::weight, stored.dtype, slicing.whole);
-        // Tensor ranks that have the whole of it are replicas: verify compares them.
+        // Tensor ranks that have the whole tensor are replicas, which verify compares.
         const auto& blocks = slicing.blocks[slicing.replicated ? 0 : static_cast<std::size_t>(t)];
         builder_.add_slice(tensor, builder_.file(path), stored, blocks, rank);
     }
@@ -173,7 +173,7 @@ private:
                            parameter.slicing.blocks[mp % grid_.tp], grid_.rank(mp, d));
     }
 
-    // Pipelines keep a file for each layer.
+    // Pipelines store one file for each layer.
 
     void read_layers() {
         std::set<int> layers;
@@ -203,14 +203,14 @@ private:
         std::string name = fmt::format("{}.{}", layer, key);
         if (!grid_.parameters.contains(name)) {
             const std::string tied = tied_name(key);
-            if (!tied.empty() && builder_.has(tied)) return;  // a copy: the first layer that is tied counts
+            if (!tied.empty() && builder_.has(tied)) return;  // a copy; the first tied layer is used
             if (!tied.empty()) name = tied;
         }
         const auto found = grid_.parameters.find(name);
         add(name, key, slices, found == grid_.parameters.end() ? 0 : found->second.stage);
     }
 
-    /// The parameter that a tied layer's tensor `key` is; "" when there is none.
+    /// The parameter of a tied layer's tensor `key`; "" if there is none.
     std::string tied_name(const std::string& key) const {
         std::string found;
         const std::string ending = "." + key;
@@ -223,7 +223,7 @@ private:
         return found;
     }
 
-    // Mixtures of experts keep a file for each expert.
+    // Mixtures of experts store one file for each expert.
 
     void read_experts() {
         for (const auto& [key, path] : grid_.files.experts) {
@@ -242,7 +242,7 @@ private:
         }
     }
 
-    /// Frozen parameters that exclude_frozen_parameters left out are holes.
+    /// Adds, as holes, frozen parameters that exclude_frozen_parameters omitted.
     void add_excluded() {
         for (const auto& [name, parameter] : grid_.parameters)
             if (parameter.frozen && !builder_.has(name))

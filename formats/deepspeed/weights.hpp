@@ -6,9 +6,9 @@
 
 namespace tpx::formats::deepspeed {
 
-/// Adds what is stored of the weights: modules, layers of pipelines, experts, and under ZeRO 3 buffers and frozen
-/// parameters, for there the trainable ones exist as master weights only. Throws Error "FILE: tensor 'NAME': ..." for
-/// a tensor of another shape than param_shapes tells, or when nothing says how slices join.
+/// Adds the stored weights: modules, layers of pipelines and experts; under ZeRO 3 only buffers and frozen parameters,
+/// because trainable parameters exist there as master weights only. Throws Error "FILE: tensor 'NAME': ..." if a
+/// tensor's shape differs from param_shapes, or if the way to join slices is unknown.
 void add_weights(const Grid& grid, Builder& builder);
 
 }  // namespace tpx::formats::deepspeed

@@ -13,8 +13,8 @@
 
 namespace tpx::formats {
 
-/// Where the archive of a byte item is in `fd`, its open file. An archive that is opened there has a list of the value
-/// as its root, even if it holds the bare value.
+/// The range of the archive of `object` in `fd`, the object's open file. The root of an archive opened from this range
+/// is always a list that contains the value, even if the file stores the value alone.
 inline torch::FileRange range_of(const Catalogue& catalogue, const Object& object, const Fd& fd) {
     return {.fd = &fd,
             .path = catalogue.path(object.file),
@@ -23,7 +23,7 @@ inline torch::FileRange range_of(const Catalogue& catalogue, const Object& objec
             .is_item = object.bare};
 }
 
-/// Calls `read` with the torch.save archive at a place of one of the catalogue's files. Throws Error "FILE: ..." when
+/// Calls `read` with the torch.save archive at `offset` of one of the catalogue's files. Throws Error "FILE: ..." if
 /// there is none.
 template <class Read>
 void with_archive(const Catalogue& catalogue, std::uint32_t file, std::uint64_t offset, std::uint64_t length,
@@ -33,7 +33,8 @@ void with_archive(const Catalogue& catalogue, std::uint32_t file, std::uint64_t 
     read(torch::Archive::open(torch::FileRange{&fd, path, offset, length}));
 }
 
-/// Calls `read` with the archive of a byte item. Throws Error "FILE: object 'NAME': ..." with what `read` throws, too.
+/// Calls `read` with the archive of `object`. Throws Error "FILE: object 'NAME': ..."; errors of `read` also get the
+/// object's name.
 template <class Read>
 void with_archive(const Catalogue& catalogue, const Object& object, Read&& read) {
     in_context([&] { return fmt::format("object '{}'", object.name); },

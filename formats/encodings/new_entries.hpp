@@ -16,19 +16,19 @@ struct Value;
 
 namespace tpx::formats {
 
-/// Byte entries of a new checkpoint.
+/// The objects (values that are not tensors) of a new checkpoint.
 struct NewObjects {
-    /// An entry whose bytes are known.
+    /// An object whose bytes are known.
     struct Made {
         std::string name;
         std::string bytes;
     };
-    std::vector<Object> kept;  ///< the source's, in its own files
+    std::vector<Object> kept;  ///< objects of the source, stored in its files
     std::vector<Made> made;
-    std::shared_ptr<const torch::Value> paths;  ///< of names, as planner data has them; null: those of the source
+    std::shared_ptr<const torch::Value> paths;  ///< path of each name, as in planner data; null: the source's paths
 };
 
-/// Adds a file whose bytes are all known to `draft`.
+/// Adds to `draft` a file whose bytes are all known.
 inline void add_file(Draft& draft, const std::filesystem::path& path, std::string bytes) {
     const auto file = std::uint32_t(draft.files.size());
     draft.files.push_back({path, bytes.size()});

@@ -20,9 +20,9 @@ std::optional<Recognised> recognise_gguf(const FileStart& file) {
     return Recognised{file.path, &gguf_driver, "a GGUF file"};
 }
 
-/// What a file says beside its tensors; of lists, digests.
+/// Adds a file's metadata; digests instead of lists.
 void add_metadata(const Checkpoint& checkpoint, const AddValue& add) {
-    // Keys of "split" say which of several files this is.
+    // Ignores "split." keys, which only number the parts of a model.
     for (const auto& [key, value] : checkpoint.config)
         if (!key.starts_with("split.")) add(fmt::format("config.{}", key), config_text(value));
     const std::filesystem::path file = checkpoint.catalogue.path(0);

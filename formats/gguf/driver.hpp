@@ -5,7 +5,7 @@
 
 namespace tpx::formats {
 
-/// GGUF, which is only read.
+/// GGUF, a read-only format.
 extern const Driver gguf_driver;
 
 }  // namespace tpx::formats

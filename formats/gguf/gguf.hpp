@@ -5,16 +5,15 @@
 
 namespace tpx::formats {
 
-/// Opens a GGUF file (version 2 or 3, little-endian), or all parts of one that was split: any part, or the directory
-/// of one model, may be given. Tensors of numbers are in the catalogue, with shapes as torch has them; those of
-/// quantised blocks are told in `quantised`. Scalar metadata becomes the configuration. Throws Error "FILE: ..." when a
-/// part is missing or malformed.
+/// Opens a GGUF file (version 2 or 3, little-endian), or all parts of a split one: `path` is any part, or the directory
+/// of one model. Unquantized tensors are in the catalogue, with PyTorch's order of axes; quantized tensors are in
+/// `quantised`. Scalar metadata becomes the configuration. Throws Error "FILE: ..." if a part is missing or malformed.
 Checkpoint open_gguf(const std::filesystem::path& path);
 
 namespace gguf {
 
-/// Puts quantized tensors into the catalogue, with values of `dtype` that are computed when they are read. Throws Error
-/// "tensor 'NAME': ..." for a type of which values are not computed.
+/// Moves quantized tensors into the catalogue, with values of `dtype` that are computed on reading. Throws Error
+/// "tensor 'NAME': ..." for a type that tpx cannot dequantize.
 void dequantize(Checkpoint& checkpoint, DType dtype);
 
 }  // namespace gguf

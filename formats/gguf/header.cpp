@@ -35,7 +35,7 @@ enum class Kind : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text
 constexpr std::uint64_t default_alignment = 32;
 constexpr int deepest_list = 8;
 
-/// Reads a file from its beginning on, in larger parts.
+/// Reads a file sequentially through a buffer.
 class Cursor {
 public:
     explicit Cursor(const std::filesystem::path& path)
@@ -71,7 +71,7 @@ private:
         return taken;
     }
     [[noreturn]] void too_short(std::uint64_t bytes) const {
-        throw failure("ends at byte {}, where {} bytes from {} on were expected", size_, bytes, position_);
+        throw failure("ends at byte {}, but {} bytes were expected at byte {}", size_, bytes, position_);
     }
 
     std::filesystem::path path_;
@@ -103,7 +103,7 @@ std::uint64_t size_of(Kind kind) {
         case Kind::list:
             return 0;
     }
-    throw failure("type {} of metadata is not known", static_cast<std::uint32_t>(kind));
+    throw failure("unknown metadata type {}", static_cast<std::uint32_t>(kind));
 }
 
 void skip_list(Cursor& cursor, int depth) {
@@ -112,7 +112,7 @@ void skip_list(Cursor& cursor, int depth) {
     const auto count = cursor.number<std::uint64_t>();
     const std::uint64_t item = size_of(kind);
     if (count > cursor.left() / std::max<std::uint64_t>(item, 8))
-        if (item == 0 || count > cursor.left() / item) throw failure("a list of {} items is not all there", count);
+        if (item == 0 || count > cursor.left() / item) throw failure("a list of {} items is truncated", count);
     if (item > 0) return cursor.skip(count * item);
     for (std::uint64_t k = 0; k < count; ++k) {
         if (kind == Kind::text)
@@ -122,7 +122,7 @@ void skip_list(Cursor& cursor, int depth) {
     }
 }
 
-/// A scalar; nothing for lists, which are skipped.
+/// Reads a scalar, or skips a list and returns nothing.
 std::optional<Config::mapped_type> read_value(Cursor& cursor) {
     const auto kind = static_cast<Kind>(cursor.number<std::uint32_t>());
     switch (kind) {
@@ -154,7 +154,7 @@ std::optional<Config::mapped_type> read_value(Cursor& cursor) {
             skip_list(cursor, 1);
             return std::nullopt;
     }
-    throw failure("type {} of metadata is not known", static_cast<std::uint32_t>(kind));
+    throw failure("unknown metadata type {}", static_cast<std::uint32_t>(kind));
 }
 
 TensorInfo read_tensor(Cursor& cursor) {
@@ -166,14 +166,14 @@ TensorInfo read_tensor(Cursor& cursor) {
     const auto number = cursor.number<std::uint32_t>();
     tensor.offset = cursor.number<std::uint64_t>();
     const auto* type = std::ranges::find(types, number, &BlockType::number);
-    if (type == types.end()) throw failure("tensor '{}': type {} of ggml is not known", tensor.name, number);
+    if (type == types.end()) throw failure("tensor '{}': unknown ggml type {}", tensor.name, number);
     tensor.type = type;
     const Index elements = checked_volume(tensor.shape);
     const Index row = axes == 0 ? 1 : tensor.shape[static_cast<int>(axes) - 1];
     if (elements < 0 || row % static_cast<Index>(type->elements) != 0 ||
         __builtin_mul_overflow(static_cast<std::uint64_t>(elements) / type->elements, std::uint64_t{type->bytes},
                                &tensor.bytes))
-        throw failure("tensor '{}': {} cannot be a shape of {}", tensor.name, to_string(tensor.shape), type->name);
+        throw failure("tensor '{}': shape {} is invalid for {}", tensor.name, to_string(tensor.shape), type->name);
     return tensor;
 }
 
@@ -191,10 +191,10 @@ void check_places(std::vector<TensorInfo>& tensors, std::uint64_t data, std::uin
     std::vector<const TensorInfo*> order;
     std::set<std::string_view> names;
     for (TensorInfo& tensor : tensors) {
-        if (!names.insert(tensor.name).second) throw failure("tensor '{}': is there twice", tensor.name);
+        if (!names.insert(tensor.name).second) throw failure("tensor '{}': appears twice", tensor.name);
         const std::uint64_t room = size > data ? size - data : 0;
         if (tensor.offset % alignment != 0 || tensor.offset > room || tensor.bytes > room - tensor.offset)
-            throw failure("tensor '{}': {} bytes at {} of the data are not all in a file of {} bytes", tensor.name,
+            throw failure("tensor '{}': {} bytes at {} of the data exceed the file of {} bytes", tensor.name,
                           tensor.bytes, tensor.offset, size);
         tensor.offset += data;
         if (tensor.bytes > 0) order.push_back(&tensor);
@@ -210,12 +210,12 @@ Header read(Cursor& cursor) {
     constexpr std::uint64_t least_pair = 13, least_tensor = 24;  // bytes
     if (cursor.number<std::uint32_t>() != 0x46554747) throw failure("is not a GGUF file");
     const auto version = cursor.number<std::uint32_t>();
-    if (version == std::uint32_t{3} << 24) throw failure("is big-endian GGUF, which is not read");
-    if (version != 2 && version != 3) throw failure("is GGUF of version {}; 2 and 3 are read", version);
+    if (version == std::uint32_t{3} << 24) throw failure("is big-endian GGUF, which tpx cannot read");
+    if (version != 2 && version != 3) throw failure("is GGUF version {}; tpx reads versions 2 and 3", version);
     const auto tensors = cursor.number<std::uint64_t>();
     const auto pairs = cursor.number<std::uint64_t>();
     if (tensors > cursor.left() / least_tensor || pairs > cursor.left() / least_pair)
-        throw failure("{} tensors and {} pairs of metadata have no room in {} bytes", tensors, pairs, cursor.size());
+        throw failure("{} tensors and {} metadata pairs do not fit in {} bytes", tensors, pairs, cursor.size());
     Header header;
     for (std::uint64_t k = 0; k < pairs; ++k) {
         std::string key = cursor.text();

@@ -15,7 +15,7 @@
 
 namespace tpx::formats::gguf {
 
-/// A type of ggml: so many elements make a block of so many bytes. Those without dtype are quantised.
+/// A ggml type: blocks of `elements` elements in `bytes` bytes. Types without dtype are quantized.
 struct BlockType {
     std::uint32_t number;
     std::string_view name;  ///< "Q4_K"
@@ -32,28 +32,28 @@ struct TensorInfo {
     std::uint64_t bytes = 0;
 };
 
-/// How many elements a block of the type called `name` has, and how many bytes. Precondition: such a type is known.
+/// The elements and bytes of a block of ggml type `name`. Precondition: the type is known.
 struct TypeSize {
     Index elements = 0;
     Index bytes = 0;
 };
 TypeSize size_of_type(std::string_view name);
 
-/// A list of metadata, as bytes of the file.
+/// The byte range of a metadata list in the file.
 struct ListPlace {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
 };
 
-/// What stands before the tensors' bytes: metadata, and where each tensor is, in the order of the file.
+/// The part of a file before the tensors' bytes: metadata, and the place of each tensor, in file order.
 struct Header {
     Config metadata;                         ///< scalars
-    std::map<std::string, ListPlace> lists;  ///< tokens and the like
+    std::map<std::string, ListPlace> lists;  ///< such as tokens
     std::vector<TensorInfo> tensors;
 };
 
-/// Reads a file's header; every length in it is checked against the file, and no two tensors share bytes. Throws Error
-/// "FILE: ..." when it is malformed.
+/// Reads a file's header; checks that every length fits the file and that no two tensors share bytes. Throws Error
+/// "FILE: ..." if it is malformed.
 Header read_header(const std::filesystem::path& file);
 
 }  // namespace tpx::formats::gguf

@@ -48,7 +48,8 @@ std::vector<fs::path> select(const fs::path& path) {
             const auto part = part_of(name);
             models.insert(part ? part->stem : name);
         }
-        if (models.size() > 1) throw failure("{}: holds {} models; name a file", path.string(), models.size());
+        if (models.size() > 1)
+            throw failure("{}: contains {} models; pass one of their files", path.string(), models.size());
         if (files.empty() || !path_is_file(*files.begin()))
             throw failure("{}: contains no regular file *.gguf", path.string());
         return select(*files.begin());
@@ -74,10 +75,10 @@ void check_split(const Header& header, const fs::path& file, std::size_t number,
     };
     const auto own = entry("split.no"), all = entry("split.count");
     if (all.value_or(0) > 1 && *all != static_cast<std::int64_t>(count))
-        throw failure("{}: is one of {} parts; {} are here (NAME-{:05}-of-{:05}.gguf)", file.string(), *all, count, 1,
-                      *all);
+        throw failure("{}: is one of {} parts, but {} were found (NAME-{:05}-of-{:05}.gguf)", file.string(), *all,
+                      count, 1, *all);
     if (count > 1 && own && *own != static_cast<std::int64_t>(number))
-        throw failure("{}: is part {}, its name says {}", file.string(), *own + 1, number + 1);
+        throw failure("{}: is part {}, but its name says {}", file.string(), *own + 1, number + 1);
 }
 
 void add(const Header& header, const fs::path& path, Checkpoint& checkpoint, std::set<std::string>& names) {
@@ -86,7 +87,7 @@ void add(const Header& header, const fs::path& path, Checkpoint& checkpoint, std
     catalogue.files.push_back({path.filename(), size_of_file(path)});
     for (const TensorInfo& info : header.tensors) {
         if (!names.insert(info.name).second)
-            throw failure("{}: tensor '{}': is in another part too", path.string(), info.name);
+            throw failure("{}: tensor '{}': is also in another part", path.string(), info.name);
         if (!info.type->dtype) {
             checkpoint.quantised.push_back(
                 {info.name, std::string{info.type->name}, info.shape, file, info.offset, info.bytes});
@@ -125,7 +126,7 @@ std::optional<GgmlType> value_type(std::string_view name) {
     return found == value_types.end() ? std::nullopt : std::optional{found->second};
 }
 
-/// Notes which tensors can only be compared.
+/// Adds a note about tensors that can only be compared.
 void note_unreadable(Checkpoint& checkpoint) {
     std::map<std::string, int> counts;
     int all = 0;
@@ -135,8 +136,7 @@ void note_unreadable(Checkpoint& checkpoint) {
     std::string text;
     for (const auto& [type, count] : counts) text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", count, type);
     checkpoint.notes.push_back(fmt::format(
-        "{} quantized tensors ({}) can be compared, but not converted: tpx does not compute values of these types", all,
-        text));
+        "{} quantized tensors ({}) can be compared, but not converted: tpx cannot dequantize these types", all, text));
 }
 
 }  // namespace
@@ -146,8 +146,7 @@ void dequantize(Checkpoint& checkpoint, DType dtype) {
     for (const Quantised& tensor : checkpoint.quantised) {
         const auto type = value_type(tensor.type);
         if (!type)
-            throw failure("tensor '{}': is quantized as {}, of which tpx does not compute values", tensor.name,
-                          tensor.type);
+            throw failure("tensor '{}': is quantized as {}, which tpx cannot dequantize", tensor.name, tensor.type);
         const TypeSize block = size_of_type(tensor.type);
         auto blocks = std::make_shared<const GgmlTensor>(GgmlTensor{.type = *type,
                                                                     .file = tensor.file,

@@ -22,8 +22,8 @@ constexpr std::array<std::string_view, 9> marks{schema_key, rank_key, ranks_key,
 
 bool is_mark(const AttributeValue& attribute) { return std::ranges::find(marks, attribute.name) != marks.end(); }
 
-/// Finds a path for each tensor: its name with slashes for dots where that can be, the state of an optimizer under the
-/// name of its role.
+/// Chooses a path for each tensor: its name with dots replaced by slashes, if possible; PARAMETER/STATE becomes
+/// STATE/PARAMETER.
 class Paths {
 public:
     std::string path_for(const std::string& name, bool is_state) {
@@ -84,7 +84,7 @@ public:
         draft_.tensors = content.tensors;
         draft_.pieces = content.pieces;
         const Checkpoint& source = *content.source;
-        // State that is not named PARAMETER/STATE tells by its name what it is.
+        // State that is not named PARAMETER/STATE shows its role by its name.
         for (std::size_t t = 0; t < source.roles.size() && source.parameters.empty(); ++t)
             roles_[source.catalogue.tensors[t].name] = source.roles[t];
         if (source.format == &hdf5_driver) tree_ = source.tree.get();
@@ -114,7 +114,7 @@ private:
         std::map<std::uint32_t, int> parts;
         for (std::uint32_t p : pieces) {
             const Piece& piece = content_.pieces[p];
-            // The empty part of a tensor that is not empty need not be told.
+            // Skip the empty part of a nonempty tensor.
             const bool is_nothing = volume(content_.tensors[piece.tensor].shape) == 0;
             if (empty(piece.box) && !is_nothing) continue;
             if (is_nothing && !empties_.insert(piece.tensor).second) continue;
@@ -184,7 +184,7 @@ private:
     std::vector<std::string> paths_;  // by tensor
     std::map<std::string, Role> roles_;
     const Tree* tree_ = nullptr;
-    std::set<std::uint32_t> empties_;  // tensors without elements that are told already
+    std::set<std::uint32_t> empties_;  // tensors without elements that are already stored
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ void check(Format format, const Content& content) {
             "{} files can only be written from Keras files, because {} checkpoints do not record the layers of a model",
             name(format), name(source.format)};
     if (content.ranks > 1)
-        throw Error{Exit::usage, "layout: {} files hold whole tensors; give a layout of one rank", name(format)};
+        throw Error{Exit::usage, "layout: {} files contain whole tensors; use a layout with one rank", name(format)};
 }
 
 void add_groups(Skeleton& skeleton, const Tree& tree) {
@@ -52,7 +52,7 @@ Draft draft_keras(Format format, const Content& content) {
         const Tensor& tensor = content.tensors[piece.tensor];
         in_context([&] { return fmt::format("tensor '{}'", tensor.name); },
                    [&] {
-                       if (piece.box != whole(tensor.shape)) throw failure("is cut, which Keras does not know");
+                       if (piece.box != whole(tensor.shape)) throw failure("is split, which Keras does not support");
                        hdf5::add_dataset(skeleton, tree, tensor);
                    });
     }

@@ -30,7 +30,7 @@ std::string_view reject_hdf5_name(std::string_view name) {
     return name.find('\0') == name.npos ? "" : "has a NUL in its name, where HDF5 ends it";
 }
 
-/// Only Keras 3 stores the state of random numbers. An optimizer around another one has the variables of that, too.
+/// Whether only Keras 3 stores the tensor: RNG state, or the variables of an optimizer inside another one.
 bool is_of_keras_3_only(std::string_view name) {
     return hdf5::is_keras_seed(name) || name.starts_with("optimizer.inner_optimizer.");
 }

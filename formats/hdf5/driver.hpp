@@ -5,7 +5,7 @@
 
 namespace tpx::formats {
 
-/// HDF5 with modules as groups, Keras 3, and Keras' whole models of version 2.
+/// HDF5 with modules as groups, Keras 3, and Keras' legacy whole models.
 extern const Driver hdf5_driver;
 extern const Driver keras_driver;
 extern const Driver keras_legacy_driver;

@@ -18,7 +18,7 @@ namespace tpx::formats::hdf5 {
 namespace {
 
 constexpr const char* archived_weights = "model.weights.h5";
-// More is not inflated to be looked at.
+// Larger archives are not inflated for inspection.
 constexpr std::uint64_t longest_inflated = std::uint64_t{1} << 32;
 
 Box box_of(const NamedDataset& dataset, const Shape& own) {
@@ -65,7 +65,8 @@ bool is_fill(const FileEntry& file) {
     return file.coding && file.coding->chunks.size() == 1 && file.coding->chunks[0].length == 0;
 }
 
-/// A file of 2 kB can have a dataset of 2^60 elements that were never written, which would be read for years.
+/// Rejects unwritten data much larger than the stored data: a 2 kB file can declare 2^60 elements, which would take
+/// years to read.
 void check_unwritten(const Catalogue& catalogue) {
     constexpr std::uint64_t always = std::uint64_t{1} << 30, for_each_byte = 64;
     std::uint64_t stored = 0;

@@ -21,7 +21,7 @@ const GroupFacts* find_group(const Survey& survey, std::string_view path) {
     return found == survey.groups.end() ? nullptr : &*found;
 }
 
-/// The group of a legacy file that holds the layers: the root, or model_weights; null when it is no such file.
+/// The group of a legacy file that contains the layers: model_weights or the root; null if it is not a legacy file.
 const GroupFacts* legacy_root(const Survey& survey) {
     for (const char* path : {"model_weights", ""}) {
         const GroupFacts* group = find_group(survey, path);
@@ -34,9 +34,9 @@ bool is_number(std::string_view text) {
     return !text.empty() && text.size() < 9 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// --- version 3
+// --- Keras 3
 
-/// Splits LAYER/vars/KEY; nothing when the dataset is in no such group.
+/// The parts of a path LAYER/vars/KEY; unset for other paths.
 struct Variable {
     std::string layer;
     std::string key;
@@ -50,7 +50,7 @@ std::optional<Variable> variable_of(const std::string& path) {
     return Variable{group.substr(0, group.size() - 5), path.substr(slash + 1)};
 }
 
-/// What the layers are called on the way to each layer.
+/// For each layer, the chain of names of the layers that contain it, and its own name.
 class Chains {
 public:
     explicit Chains(std::span<const OpenedFile> files) {
@@ -79,7 +79,7 @@ private:
         if (name.empty()) name = layer.substr(layer.rfind('/') + 1);
     }
 
-    /// Containers of layers have no variables and no name.
+    /// Skips containers of layers, which have neither variables nor names.
     std::string chain(const std::string& layer) const {
         if (layer == "optimizer" || layer.starts_with("optimizer/")) return dotted(layer);
         std::string names;
@@ -97,7 +97,7 @@ private:
     std::set<std::string> ambiguous_;
 };
 
-// --- the old kind
+// --- the legacy format
 
 class Legacy {
 public:
@@ -147,7 +147,7 @@ private:
         }
     }
 
-    /// The layer of a weight. Without a configuration it is told by the path behind the name of the file's layer.
+    /// The layer of a weight. Without a configuration, it is derived from the path after the name of the file's layer.
     KerasPlace locate(const std::string& layer, const std::string& weight) const {
         const auto slash = weight.rfind('/');
         if (layer.empty() || slash == weight.npos) return place_of(layers_, layer, "").value_or(KerasPlace{layer, ""});
@@ -163,7 +163,7 @@ private:
         int number = 0;
         for (const std::string& weight : weight_names(group)) {
             add(fmt::format("optimizer.vars.{}", number), dataset(group.path + "/" + weight), Role::optimizer);
-            // Optimizers around others have files of another form.
+            // Optimizers that wrap others have a different form in Keras 3 files.
             if (!weight.starts_with("loss_scale_optimizer/"))
                 named_.back().new_path = fmt::format("optimizer/vars/{}", number);
             ++number;
@@ -223,7 +223,7 @@ std::vector<NamedDataset> keras_weights(std::span<const OpenedFile> files) {
             named.push_back(std::move(dataset));
         }
     }
-    // Files list 0, 1, 10, 2.
+    // Sorts numbers by value: files list 0, 1, 10, 2.
     std::ranges::stable_sort(named, [](const NamedDataset& a, const NamedDataset& b) {
         const auto first = variable_of(a.facts->path), second = variable_of(b.facts->path);
         if (!first || !second || first->layer != second->layer) return a.facts->path < b.facts->path;

@@ -32,7 +32,7 @@ constexpr std::array statistics{Row{"mean", "", false}, Row{"variance", "", fals
 struct Rows {
     std::string_view kind;
     std::span<const Row> rows;
-    std::size_t optional = 0;  ///< how many at the end may be missing though no setting says so
+    std::size_t optional = 0;  ///< how many at the end may be missing without a setting for it
 };
 
 constexpr std::array classes{Rows{"Dense", dense},

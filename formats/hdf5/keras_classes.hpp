@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-/// What Keras' own classes of layers consist of.
+/// The variables and parts of Keras' own layer classes.
 namespace tpx::formats::hdf5 {
 
 struct ClassVariable {
@@ -16,23 +16,23 @@ struct ClassVariable {
     bool trainable = true;
 };
 
-/// The variables that a layer of class `kind` has itself, in order; nothing when that is not known, or they are not
-/// `count`.
+/// The variables of a layer of class `kind`, without those of its parts, in order; unset if they are unknown or there
+/// are not `count`.
 std::optional<std::vector<ClassVariable>> class_variables(std::string_view kind, const nlohmann::json& config,
                                                           std::size_t count);
 
-/// Whether every layer of this class and configuration has some, itself or in layers of its own.
+/// Whether every layer of this class and configuration has variables, itself or in its parts.
 bool always_has_variables(std::string_view kind, const nlohmann::json& config);
 
 struct ClassPart {
-    std::string_view attribute;  ///< by which it is a part
-    std::string_view kind;       ///< its class
+    std::string_view attribute;  ///< that contains the part
+    std::string_view kind;       ///< the part's class
 };
 
-/// The layers that one of class `kind` makes of its own, in the order in which their variables come.
+/// The layers that a layer of class `kind` creates as parts, in the order of their variables.
 std::span<const ClassPart> class_parts(std::string_view kind);
 
-/// What an optimizer of class `kind` keeps for each trainable variable; empty when that is not known.
+/// The state that an optimizer of class `kind` stores for each trainable variable; empty if unknown.
 std::span<const std::string_view> class_slots(std::string_view kind);
 
 }  // namespace tpx::formats::hdf5

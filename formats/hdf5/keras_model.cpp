@@ -19,7 +19,8 @@ using nlohmann::json;
 bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
 bool is_lower(char c) { return std::islower(static_cast<unsigned char>(c)) != 0; }
 
-/// As Keras spells the name of a class in paths: "MultiHeadAttention" is "multi_head_attention", "LSTM" "lstm".
+/// A class name as Keras writes it in paths: "MultiHeadAttention" becomes "multi_head_attention", "LSTM" becomes
+/// "lstm".
 std::string snake_case(std::string_view name) {
     std::string out;
     for (std::size_t k = 0; k < name.size(); ++k) {
@@ -35,7 +36,7 @@ class LayerWalker {
 public:
     std::vector<KerasLayer> layers;
 
-    /// `model` has a list of layers.
+    /// Adds the layers below `model`, which must have a list of layers.
     void walk(const json& model, const std::string& path, const std::vector<std::string>& names, int depth) {
         if (depth > deepest_layer) return;
         KerasNumbering numbering;
@@ -51,7 +52,7 @@ private:
         const json& config = layer["config"];
         names.push_back(keras_layer_name(layer));
         const std::string kind = keras_text(layer, "class_name");
-        // Classes may leave out their layers' names.
+        // Some classes omit their layers' names.
         if (names.back().empty()) return;
         layers.push_back({path, names, kind});
         if (depth > deepest_layer) return;
@@ -74,7 +75,7 @@ std::vector<std::string> split(std::string_view path) {
     return parts;
 }
 
-/// The attribute by which a layer of class `kind` has a part of this name; empty when that is not known.
+/// The attribute of a layer of class `kind` that contains the part of this name; empty if unknown.
 std::string part_of(std::string_view kind, std::string_view part) {
     constexpr std::array recurrent{"LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"};
     if (std::ranges::find(recurrent, kind) != recurrent.end()) return "cell";
@@ -106,7 +107,7 @@ std::string KerasNumbering::next(std::string_view kind) {
 }
 
 bool is_keras_layer(const json& entry) {
-    // The old kind does not tell modules, but no operation is called like a layer that has variables.
+    // Legacy files do not record modules, but no operation has the name of a layer class with variables.
     return entry.is_object() && !keras_text(entry, "class_name").empty() && entry.contains("config") &&
            entry["config"].is_object() && !keras_text(entry, "module").starts_with("keras.src.ops");
 }

@@ -10,23 +10,23 @@
 #include <string_view>
 #include <vector>
 
-/// What the configuration in a whole model of Keras' old kind tells of its layers: which lies in which, and hence where
-/// each stands in the files of version 3, which name layers by their classes.
+/// The layers in the configuration of a legacy Keras whole model: how they are nested, and so their paths in Keras 3
+/// files, which name layers by class.
 namespace tpx::formats::hdf5 {
 
 struct KerasLayer {
-    std::string path;                ///< in version 3's weights: "layers/sequential/layers/dense_1"
-    std::vector<std::string> names;  ///< of the layers that it lies in, and its own
-    std::string kind;                ///< its class
+    std::string path;                ///< in Keras 3 weights: "layers/sequential/layers/dense_1"
+    std::vector<std::string> names;  ///< of the layers that contain it, and its own
+    std::string kind;                ///< class
 };
 
-/// How deep layers may be nested in each other.
+/// The maximum nesting depth of layers.
 constexpr int deepest_layer = 64;
 
-/// The text that a JSON object has under `key`; empty when it has none.
+/// The text that a JSON object has under `key`; empty if it has none.
 std::string keras_text(const nlohmann::json& object, const char* key);
 
-/// Names a container's layers as version 3's weights do: by class, with a number from the second of a class on.
+/// Names a container's layers as Keras 3 weights do: by class, with a number from the second layer of a class on.
 class KerasNumbering {
 public:
     std::string next(std::string_view kind);
@@ -35,27 +35,27 @@ private:
     std::map<std::string, int> used_;
 };
 
-/// Whether an entry of a model's list of layers is one, and not an operation on tensors, which lists have, too.
+/// Whether an entry of a model's list of layers is a layer. The list may also contain operations on tensors.
 bool is_keras_layer(const nlohmann::json& entry);
 
-/// What a layer, an entry of such a list, is called; empty when its class does not say so.
+/// The name of a layer, an entry of such a list; empty if its class does not record one.
 std::string keras_layer_name(const nlohmann::json& entry);
 
-/// What a layer made backward of `layer` by the class Bidirectional is configured as.
+/// The configuration of the backward layer that class Bidirectional creates from `layer`.
 nlohmann::json backward_of(const nlohmann::json& layer);
 
-/// The layers of a functional or sequential model, parents first; none when `model_config` is of no such model.
+/// The layers of a functional or sequential model, parents first; empty for other models.
 std::vector<KerasLayer> keras_layers(std::string_view model_config);
 
-/// The layer that a variable is of.
+/// The layer to which a variable belongs.
 struct KerasPlace {
-    std::string chain;  ///< names of layers on the way to it, with slashes
-    std::string path;   ///< in version 3's weights; empty when it is not known where parts of its class stand
+    std::string chain;  ///< names of the layers that contain it, and its own, with slashes
+    std::string path;   ///< in Keras 3 weights; empty if the position in its class is unknown
 };
 
-/// Where a variable stands that group `layer` of an old file has under `directory`. Layers in there are told by the
-/// last name in `directory` that one of them has, since what is around it was not always known when the variable got
-/// its name. Nothing when there is no such layer, or more than one.
+/// The layer of a variable in `directory` of group `layer` in a legacy file. Uses the last name in `directory` that is
+/// the name of a layer in the group, because names of containing layers may be missing from the variable's name. Unset
+/// if there is no such layer, or more than one.
 std::optional<KerasPlace> place_of(std::span<const KerasLayer> layers, std::string_view layer,
                                    std::string_view directory);
 

@@ -40,7 +40,7 @@ AttributeValue list_of_texts(const char* name, std::vector<std::string> texts) {
     return {.name = name, .kind = AttributeValue::Kind::texts, .is_list = true, .texts = std::move(texts)};
 }
 
-// --- version 3 out of the old kind
+// --- Keras 3 from the legacy format
 
 class NewTree {
 public:
@@ -69,15 +69,15 @@ private:
     [[noreturn]] void refuse(const Tensor& tensor) const {
         if (is_optimizer(old_.datasets.at(tensor.name).path))
             throw Error{Exit::usage,
-                        "an optimizer around another one has another form in files of Keras 3; --drop optimizer leaves "
-                        "it out"};
+                        "an optimizer that wraps another one has a different form in Keras 3 files; pass --drop "
+                        "optimizer to omit it"};
         throw Error{Exit::usage,
-                    "the file does not tell where in files of Keras 3 its layer stands: it has no model_config, or the "
-                    "layer is part of one that is no model, recurrent layer, wrapper or MultiHeadAttention; --config "
-                    "MODEL.keras takes that from a file of Keras 3 of the same model"};
+                    "the position of its layer in Keras 3 files is unknown: the file has no model_config, or the layer "
+                    "is part of one that is not a model, recurrent layer, wrapper or MultiHeadAttention; pass --config "
+                    "MODEL.keras, a Keras 3 file of the same model"};
     }
 
-    /// The group of each layer tells the layer's name.
+    /// Records the layer's name in its group.
     void name_group(const std::string& group, const std::string& name) {
         if (named_.insert(group).second) tree_.groups.push_back({group, {text_attribute("name", name)}});
     }
@@ -87,7 +87,7 @@ private:
     std::set<std::string> named_;
 };
 
-// --- the old kind out of version 3
+// --- the legacy format from Keras 3
 
 class OldTree {
 public:
@@ -107,7 +107,7 @@ public:
 
 private:
     void add_root() {
-        // Without a version it would be taken for one whose kernels were transposed.
+        // Without a version, Keras would assume an old file with transposed kernels.
         const std::string version = source_.keras_version.empty() ? "3.0.0" : source_.keras_version;
         Attributes root{text_attribute("keras_version", version),
                         text_attribute("model_config", old_model_config(source_.config))};
@@ -130,9 +130,9 @@ private:
             for (const KerasVariable& variable : layer.variables) {
                 const std::string above = variable.name.substr(0, variable.name.rfind('/'));
                 const std::string& tensor = tensors_.at(variable.path);
-                // Files of the old kind know layers by their names alone.
+                // Legacy files identify layers only by name.
                 if (tensor != fmt::format("{}.vars.{}", dotted(above), counts[above]++))
-                    throw failure("layer '{}': is not the only one with that name, so the old kind cannot hold it",
+                    throw failure("layer '{}': another layer has the same name, so keras-legacy cannot store it",
                                   above);
                 names.push_back(variable.name);
                 tree_.datasets[tensor] = {group + "/" + variable.name, {}, {}};
@@ -162,9 +162,10 @@ private:
     std::vector<KerasVariables> layers_;
 };
 
-// --- what another checkpoint of the same model shows
+// --- from another checkpoint of the same model
 
-/// State of an optimizer that `like`, which may never have been trained, does not have.
+/// Replaces the optimizer state of `tree`, which is from a checkpoint that may have none, with numbered variables for
+/// `states`.
 void add_states(Format format, const std::vector<const Tensor*>& states, Tree& tree) {
     erase_optimizer(tree);
     if (states.empty()) return;
@@ -195,14 +196,14 @@ Tree tree_like(const Checkpoint& like, Format format, const Content& content) {
         mine.insert(tensor.name);
         const auto found = known.find(tensor.name);
         if (found == known.end())
-            throw failure("tensor '{}': {} has none, so that is of another model", tensor.name, file);
+            throw failure("tensor '{}': is missing from {}, which is another model", tensor.name, file);
         if (found->second->shape != tensor.shape)
-            throw failure("tensor '{}': is {}, but {} in {}, so that is of another model", tensor.name,
+            throw failure("tensor '{}': is {}, but {} in {}, which is another model", tensor.name,
                           to_string(tensor.shape), to_string(found->second->shape), file);
     }
     for (const auto& [name, tensor] : known) {
         if (!is_state(*tensor) && !is_keras_seed(name) && !mine.contains(name))
-            throw failure("tensor '{}': is in {} only, so that is of another model", name, file);
+            throw failure("tensor '{}': is only in {}, which is another model", name, file);
     }
     return tree;
 }

@@ -6,9 +6,9 @@
 
 namespace tpx::formats::hdf5 {
 
-/// The groups and datasets of a file of Keras of `format` that holds the tensors of `content`, which come from Keras:
-/// those of the source, or of the checkpoint of the same model that was given beside it, or made out of the model's
-/// configuration. Throws Error when none of them tells enough; it says which layer it is about, and what would help.
+/// The groups and datasets of a Keras file in `format` for the tensors of `content`, which come from Keras. They are
+/// those of the source, or of the user's other checkpoint of the same model, or created from the model's configuration.
+/// Throws Error if none of these is sufficient, with the layer and the remedy.
 Tree keras_tree(Format format, const Content& content);
 
 }  // namespace tpx::formats::hdf5

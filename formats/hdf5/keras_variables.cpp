@@ -23,14 +23,14 @@ bool holds(const json& object, const char* key, bool otherwise) {
     return found != object.end() && found->is_boolean() ? found->get<bool>() : otherwise;
 }
 
-/// The class of a layer; empty when it is none of Keras' own.
+/// The class of a layer; empty if it is not one of Keras' own.
 std::string own_class(const json& entry) {
     const bool is_foreign = entry.contains("module") && keras_text(entry, "module") != "keras" &&
                             !keras_text(entry, "module").starts_with("keras.");
     return is_foreign ? "" : keras_text(entry, "class_name");
 }
 
-/// "LAYER/vars/0" is of "LAYER", "vars/0" of the model itself.
+/// "LAYER" for "LAYER/vars/0"; empty for "vars/0", which belongs to the model itself.
 std::string layer_of(const std::string& path) {
     const auto at = path.rfind("/vars/");
     return at == path.npos ? "" : path.substr(0, at);
@@ -60,7 +60,7 @@ public:
         for (const json& entry : model["config"]["layers"]) {
             if (!is_keras_layer(entry)) continue;
             const std::string path = "layers/" + numbering.next(keras_text(entry, "class_name"));
-            // Sequential models do not count the layer that stands for their input.
+            // Legacy files omit the input layer of sequential models.
             if (keras_text(entry, "class_name") == "InputLayer" && keras_text(model, "class_name") == "Sequential")
                 continue;
             variables_.clear();
@@ -88,14 +88,14 @@ private:
             fmt::format("layer '{}' (of class {})", fmt::join(above, "/"), keras_text(entry, "class_name"));
         if (named == names_.end() && must_be_there(entry, kind))
             throw failure(
-                "layer '{}' shares its variables with another model in this one; the old kind keeps them twice, which "
-                "is not done yet",
+                "layer '{}' shares its variables with another model in this one; keras-legacy stores them twice, which "
+                "tpx does not support",
                 fmt::join(above, "/"));
         add_own(config, kind, path, above);
         add_parts(config, kind, path, above, depth + 1);
     }
 
-    /// Whether a layer that has no group has variables nevertheless: those that it shares with an earlier one.
+    /// Whether a layer without a group must have variables, which it then shares with an earlier layer.
     bool must_be_there(const json& entry, const std::string& kind) const {
         if (kind == "InputLayer") return false;
         return names_all_ || kind.empty() || always_has_variables(kind, entry["config"]);
@@ -116,7 +116,7 @@ private:
         }
     }
 
-    /// In the order in which a layer has them, which is not that of their names in the file.
+    /// Adds the variables of a layer's parts in the layer's order, which differs from the order of names in the file.
     void add_parts(const json& config, const std::string& kind, const std::string& path,
                    const std::vector<std::string>& names, int depth) {
         const auto add_one = [&](const char* key, const std::string& attribute) {
@@ -153,21 +153,21 @@ private:
     [[noreturn]] void refuse(const std::string& path) const {
         std::string what = "the model itself";
         for (const auto& [layer, words] : visited_) {
-            // Layers around others come first.
+            // Outer layers come before inner ones.
             if (path.starts_with(layer + "/")) what = words;
         }
         throw failure(
-            "{}: in which order it has its variables is not told, as it is none of Keras' own classes or was changed; "
-            "--config MODEL.h5 takes that from a whole model of the old kind, of the same model",
+            "{}: the order of its variables is unknown, because it is not one of Keras' own classes or was changed; "
+            "pass --config MODEL.h5, a keras-legacy file of the same model",
             what);
     }
 
     std::map<std::string, std::string> names_;    // by layer
     std::map<std::string, std::size_t> counts_;   // of variables, by layer
-    std::set<std::string> left_;                  // datasets that no layer has taken
-    std::map<std::string, std::string> visited_;  // layers in words
-    bool names_all_ = false;                      // whether layers without variables have groups, too
-    std::vector<KerasVariable> variables_;        // of the layer that is walked
+    std::set<std::string> left_;                  // datasets without a layer so far
+    std::map<std::string, std::string> visited_;  // descriptions of layers for messages
+    bool names_all_ = false;                      // whether layers without variables also have groups
+    std::vector<KerasVariable> variables_;        // of the current layer
 };
 
 std::vector<std::string> numbered(std::size_t count) {

@@ -7,28 +7,28 @@
 #include <string_view>
 #include <vector>
 
-/// What a model's configuration and version 3's weights together tell of a model's variables.
+/// The variables of a model, from its configuration and its Keras 3 weights.
 namespace tpx::formats::hdf5 {
 
 struct KerasVariable {
-    std::string path;  ///< its dataset in version 3's weights: "layers/dense/vars/0"
-    std::string name;  ///< with those of the layers that it lies in: "head/inner/kernel"
+    std::string path;  ///< its dataset in Keras 3 weights: "layers/dense/vars/0"
+    std::string name;  ///< including the layers that contain it: "head/inner/kernel"
     bool trainable = true;
 };
 
-/// A layer of the model itself, and the variables in it, trainable ones first, as the old kind has them.
+/// A top-level layer of the model and its variables, trainable ones first, as in the legacy format.
 struct KerasVariables {
     std::string layer;
     std::vector<KerasVariable> variables;
 };
 
-/// All variables of a functional or sequential model's layers, whose `config` is of version 3. Throws Error "layer
-/// 'NAME': ..." when `tree` has variables in it of which the class does not tell names and order, as those of classes
-/// that are not Keras' own, or when a layer shares its variables with another model.
+/// All variables in the layers of a functional or sequential model. `config` is its Keras 3 configuration. Throws Error
+/// "layer 'NAME': ..." if names and order of variables in `tree` are unknown, as for classes that are not Keras' own,
+/// or if a layer shares its variables with another model.
 std::vector<KerasVariables> keras_variables(const Tree& tree, std::string_view config);
 
-/// What each of the `count` variables of an optimizer is called, in order; by number where its class is not known, or
-/// when it has not as many as that class.
+/// The names of the `count` variables of an optimizer, in order; numbered if its class is unknown or has another number
+/// of variables.
 std::vector<std::string> optimizer_names(std::string_view config, std::size_t count,
                                          const std::vector<KerasVariables>& layers);
 

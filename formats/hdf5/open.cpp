@@ -29,7 +29,7 @@ struct Selection {
     fs::path directory;
     std::vector<fs::path> files;
     bool is_archive = false;
-    bool is_sharded = false;  ///< parts of one tree of Keras
+    bool is_sharded = false;  ///< parts of one Keras tree
 };
 
 bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> endings) {
@@ -52,7 +52,7 @@ Selection select(const fs::path& path) {
         if (ends_with_any(name, {".h5", ".hdf5"})) files.insert(name);
     }
     if (indices.size() > 1 || (indices.empty() && files.empty() && archives.size() > 1))
-        throw failure("{}: holds several checkpoints of Keras; name one of the files", path.string());
+        throw failure("{}: contains several Keras checkpoints; pass one of the files", path.string());
     if (!indices.empty()) return select_one(*indices.begin());
     if (files.empty() && archives.empty())
         throw failure("{}: contains no regular file *.h5, *.hdf5 or *.keras", path.string());
@@ -73,7 +73,7 @@ void keep_tree(std::span<const OpenedFile> files, std::span<const NamedDataset> 
     checkpoint.tree = std::move(tree);
 }
 
-/// What a Keras archive says beside its weights, or a config.json that lies beside files of weights.
+/// Reads the configuration and version in a Keras archive, or a config.json beside weight files.
 void read_keras_config(const Selection& selection, Checkpoint& checkpoint) {
     if (checkpoint.format != &keras_driver) return;
     auto tree = std::make_shared<Tree>(*checkpoint.tree);
@@ -88,7 +88,7 @@ void read_keras_config(const Selection& selection, Checkpoint& checkpoint) {
     checkpoint.tree = std::move(tree);
 }
 
-/// What the root's attributes tell of the state around the weights.
+/// Reads the iteration and the configuration from the root's attributes.
 void read_root(const Survey& survey, Checkpoint& checkpoint) {
     const Attributes& attributes = survey.groups.at(0).attributes;
     for (const char* name : {"iteration", "step"}) {
@@ -108,14 +108,14 @@ void note_left_aside(std::span<const OpenedFile> files, std::span<const NamedDat
     for (const OpenedFile& file : files) {
         for (const DatasetFacts& facts : file.survey.datasets) {
             if (taken.contains(&facts)) continue;
-            checkpoint.notes.push_back(fmt::format("{}: dataset '{}': left aside ({})",
+            checkpoint.notes.push_back(fmt::format("{}: dataset '{}': ignored ({})",
                                                    checkpoint.catalogue.files[file.number].path.string(), facts.path,
                                                    facts.kind.empty() ? "no attribute lists it" : facts.kind));
         }
     }
 }
 
-/// Whether several ranks wrote the pieces; chunks say nothing of a layout.
+/// Whether several ranks wrote the pieces; chunks do not imply a layout.
 bool has_ranks(const Catalogue& catalogue) {
     return std::ranges::any_of(catalogue.pieces, [](const Piece& piece) { return piece.rank > 0; });
 }
@@ -137,7 +137,7 @@ std::vector<NamedDataset> name_datasets(std::span<const OpenedFile> files, Check
     for (const OpenedFile& file : files) kinds.insert(keras_kind(file.survey, selection.files[0]));
     const bool is_keras = selection.is_archive || selection.is_sharded || !kinds.contains(Keras::no);
     if (is_keras && files.size() > 1 && !selection.is_sharded)
-        throw failure("{}: holds several files of Keras and no index; name one of the files",
+        throw failure("{}: contains several Keras files but no index; pass one of the files",
                       selection.directory.string());
     checkpoint.format = &hdf5_driver;
     if (!is_keras) return own_datasets(files, checkpoint);
@@ -191,7 +191,7 @@ void add_keras_model(const std::filesystem::path& file, Checkpoint& checkpoint) 
     const auto is_keras = [](Format format) { return format == &keras_driver || format == &keras_legacy_driver; };
     if (!is_keras(checkpoint.format)) {
         if (!is_keras_model(file)) return;
-        throw Error{Exit::usage, "--config: {} is a model of Keras, but {} is none", file.string(),
+        throw Error{Exit::usage, "--config: {} is a Keras model, but {} is not", file.string(),
                     checkpoint.catalogue.directory.string()};
     }
     auto tree = std::make_shared<hdf5::Tree>(*checkpoint.tree);

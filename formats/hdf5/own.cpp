@@ -13,7 +13,7 @@ namespace {
 bool is_own(const OpenedFile& file) {
     const std::string* written = text_of(file.survey.groups.at(0).attributes, schema_key);
     if (written == nullptr) return false;
-    if (*written != schema) throw failure("is of version '{}', this tpx reads {}", *written, schema);
+    if (*written != schema) throw failure("has version '{}', but this tpx reads {}", *written, schema);
     return true;
 }
 

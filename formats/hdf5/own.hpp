@@ -3,8 +3,8 @@
 
 #include "formats/hdf5/file.hpp"
 
-/// Plain HDF5 checkpoints: groups are modules and datasets are tensors. tpx marks its own with the attributes below,
-/// of the root and of datasets; tpx-hdf5(5) describes them.
+/// Plain HDF5 checkpoints: groups are modules and datasets are tensors. tpx's own files have the attributes below on
+/// the root and on datasets; tpx-hdf5(5) describes them.
 namespace tpx::formats::hdf5 {
 
 inline constexpr const char* schema_key = "tpx_format";
@@ -17,8 +17,8 @@ inline constexpr const char* offset_key = "offset";
 inline constexpr const char* name_key = "name";
 inline constexpr const char* role_key = "role";
 
-/// The tensors of plain files, named by their paths with dots, and of tpx's own, whose attributes tell more. Throws
-/// Error when files of ranks are missing.
+/// The tensors of plain files, named by their paths with dots, and of tpx's own files, whose attributes may have names,
+/// roles and boxes. Throws Error if files of ranks are missing.
 std::vector<NamedDataset> own_datasets(std::span<const OpenedFile> files, const Checkpoint& checkpoint);
 
 }  // namespace tpx::formats::hdf5

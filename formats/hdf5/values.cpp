@@ -18,7 +18,7 @@
 namespace tpx::formats::hdf5 {
 namespace {
 
-/// Attributes of tpx's own files whose content the tensors, or other values, already show.
+/// Whether tensors or other values already show the content of this attribute of tpx's own files.
 bool is_known(std::string_view name) {
     constexpr std::array<std::string_view, 11> known{schema_key,  rank_key,   ranks_key, dtype_key,
                                                      shape_key,   offset_key, name_key,  role_key,
@@ -34,7 +34,7 @@ std::string attribute_text(const AttributeValue& attribute) {
     return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-/// The attributes of HDF5 groups that are not tpx's own marks.
+/// The names of HDF5 group attributes that are not tpx's own.
 std::vector<std::string> attributes_of(const Tree& tree) {
     std::vector<std::string> names;
     for (const GroupFacts& group : tree.groups) {

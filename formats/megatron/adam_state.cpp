@@ -13,17 +13,17 @@ using torch::Value;
 
 class AdamState {
 public:
-    /// `min_lr` is what the schedule ends at.
+    /// `min_lr` is the learning rate at the end of the schedule.
     AdamState(Document& document, const Adam& adam, Value min_lr) : document_{document}, adam_{adam}, min_lr_{min_lr} {}
 
-    /// One optimizer. Experts have matrices only, which all decay.
+    /// The state of one optimizer. Experts have only matrices, all of which decay.
     Value optimizer(bool experts) {
         std::vector<Value> groups{group(experts, true)};
         if (!experts) groups.push_back(group(experts, false));
         return dict({{"optimizer", dict({{"param_groups", document_.list(groups)}})}});
     }
 
-    /// Only a schedule that is overridden can be known; the steps of this one are counted from here.
+    /// A schedule that counts its steps from here. The job's own schedule is unknown unless the job overrides this one.
     Value schedule() {
         const Value decay = document_.real(adam_.matrices.weight_decay);
         return dict({{"max_lr", document_.real(adam_.matrices.initial_lr)},
@@ -72,7 +72,7 @@ private:
 
 Value with_adam(Document& document, Value common, const Content& content, bool two) {
     if (!content.adam) return common;
-    // What came back from DCP still has its own schedule.
+    // A checkpoint that was converted to DCP and back still has its schedule.
     const auto known = common.find("opt_param_scheduler");
     const bool has_schedule = known && known->is(torch::Kind::dict);
     const auto min_lr = has_schedule ? known->find("min_lr") : std::nullopt;

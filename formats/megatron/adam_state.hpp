@@ -6,9 +6,9 @@
 
 namespace tpx::formats::megatron {
 
-/// `common` with the groups of parameters that Megatron makes for `content.adam`, one with and one without weight
-/// decay, of experts too where `two` says that these have an optimizer of their own; and a schedule that begins anew.
-/// `common` itself without `content.adam`.
+/// `common` with the param_groups that Megatron creates for `content.adam`, one with and one without weight decay, and
+/// if experts have their own optimizer (`two`), one for experts. If `common` has no schedule, adds one that starts now.
+/// Returns `common` itself if `content.adam` is unset.
 torch::Value with_adam(torch::Document& document, torch::Value common, const Content& content, bool two);
 
 }  // namespace tpx::formats::megatron

@@ -8,7 +8,7 @@
 namespace tpx::formats::megatron {
 
 std::string ArchiveDraft::next_key() {
-    // Numbers are taken by what is carried over.
+    // Counts copied contents, too, so that no number is used twice.
     return fmt::format("w{}", storages_.size() + contents_.size());
 }
 
@@ -33,7 +33,7 @@ void ArchiveDraft::finish(torch::Value root, const std::filesystem::path& path, 
     const torch::ArchiveFrame frame = torch::frame_archive(root, holes_, contents_, carried_);
     const auto file = static_cast<std::uint32_t>(draft.files.size());
     draft.files.push_back({path, frame.size});
-    std::map<std::uint64_t, std::uint64_t> gaps;  // storages by place: where they end
+    std::map<std::uint64_t, std::uint64_t> gaps;  // of storages: where each ends, by where it begins
     for (const auto& [key, hole] : frame.holes) gaps.emplace(hole.offset, hole.offset + hole.bytes);
     std::uint64_t at = 0;
     auto gap = gaps.begin();

@@ -27,7 +27,7 @@ using torch::Value;
 constexpr std::string_view group_mark = "dp_group_idx_";
 constexpr std::string_view sharding_key = "param_state_sharding_type";
 
-/// The one value that an object's archive lists.
+/// The only value in the list that an object's archive contains.
 std::shared_ptr<const Value> value_of(const Catalogue& catalogue, const Object& object, torch::Contents& storages) {
     const Fd fd = open_file(catalogue.path(object.file), O_RDONLY);
     const torch::Archive archive = torch::Archive::open(range_of(catalogue, object, fd));
@@ -51,13 +51,13 @@ std::string steps_of(Value optimizer) {
     return text;
 }
 
-/// What the metadata of a common state tells of the distributed optimizer; empty when it tells nothing.
+/// The sharding type of the distributed optimizer in the metadata of a common state; empty if none is recorded.
 std::string_view sharding_type(Value metadata) {
     const auto type = metadata.is(Kind::dict) ? metadata.find("distrib_optim_sharding_type") : std::nullopt;
     return type && type->is(Kind::string) ? type->as_string() : std::string_view{};
 }
 
-/// The optimizers of a common state: one, or two under 0 and 1.
+/// The optimizer of a common state, or a dict of two optimizers with keys 0 and 1.
 Value joined(Document& document, const std::map<int, Value>& optimizers) {
     if (optimizers.size() == 1 && optimizers.begin()->first < 0) return optimizers.begin()->second;
     std::vector<Entry> entries;
@@ -65,7 +65,7 @@ Value joined(Document& document, const std::map<int, Value>& optimizers) {
     return document.dict(entries);
 }
 
-/// The common state with `change` made of its optimizer, or of both.
+/// The common state with `change` applied to its optimizer, or to both of them.
 template <class Change>
 Value with_each_optimizer(Document& document, Value common, Change&& change) {
     const auto optimizer = common.find("optimizer");

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view mark = "optimizer.distributed.dp_group_idx_";
 constexpr int most_buckets = 1 << 20;
 
-/// Takes `text` and the number behind it off the front.
+/// Removes `text` and the number after it from the front of `from`. Returns the number; unset if there is none.
 std::optional<int> take_numbered(std::string_view& from, std::string_view text) {
     if (!from.starts_with(text)) return std::nullopt;
     std::string_view rest = from.substr(text.size());
@@ -30,7 +30,8 @@ std::optional<int> take_numbered(std::string_view& from, std::string_view text) 
     return number;
 }
 
-/// "chained_0.optimizer.distributed.dp_group_idx_3." of a key that begins so; empty for others. The rest stays.
+/// Removes a prefix such as "chained_0.optimizer.distributed.dp_group_idx_3." from `key` and returns it. Returns "" for
+/// keys without such a prefix.
 std::string take_group(std::string_view& key) {
     const std::string_view all = key;
     std::string_view rest = key;
@@ -40,7 +41,7 @@ std::string take_group(std::string_view& key) {
     return std::string{all.substr(0, all.size() - key.size())};
 }
 
-/// A key behind its group: "gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0.exp_avg".
+/// The rest of a key after its group: "gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0.exp_avg".
 struct BucketKey {
     int buffer = 0;
     int bucket = 0;
@@ -51,10 +52,10 @@ BucketKey parse_key(std::string_view key) {
     BucketKey parsed;
     const auto buffer = take_numbered(key, "gbuf_idx_");
     const std::size_t at = key.find(".bucket_idx_");
-    if (!buffer || at == key.npos) throw failure("no key of a bucket");
+    if (!buffer || at == key.npos) throw failure("not the key of a bucket");
     key.remove_prefix(at + 1);
     const auto bucket = take_numbered(key, "bucket_idx_");
-    if (!bucket || !key.starts_with('.')) throw failure("no key of a bucket");
+    if (!bucket || !key.starts_with('.')) throw failure("not the key of a bucket");
     return {*buffer, *bucket, role_of_vector(key.substr(1))};
 }
 
@@ -124,7 +125,7 @@ private:
         store_.groups[place.group][place.buffer].push_back(std::move(vector));
     }
 
-    /// dp_zero_gather_scatter: a list of one dict, that of distrib_optim.pt.
+    /// Adds an object of dp_zero_gather_scatter: a list of one dict, which has the form of distrib_optim.pt.
     void add_object(std::size_t number) {
         const Object& object = catalogue_.objects[number];
         std::string_view key = object.name;
@@ -148,7 +149,7 @@ private:
 
     const Checkpoint& checkpoint_;
     const Catalogue& catalogue_;
-    std::vector<std::pair<std::size_t, std::size_t>> runs_;  // of pieces, by tensor
+    std::vector<std::pair<std::size_t, std::size_t>> runs_;  // of pieces: begin and end for each tensor
     std::map<Place, std::map<int, std::uint32_t>> buckets_;
     BucketStore store_;
 };

@@ -17,32 +17,32 @@ struct VectorChunk {
     Interval range;  ///< of the vector
     std::uint32_t file = 0;
     std::uint64_t offset = 0;   ///< in bytes: of element range.begin, or of its archive
-    std::uint64_t archive = 0;  ///< bytes of the archive whose only tensor the chunk is; 0: there is none
+    std::uint64_t archive = 0;  ///< bytes of the archive whose only tensor is the chunk; 0: no archive
     std::int32_t rank = -1;
 };
 
-/// What a buffer has for one role: its buckets, one behind another.
+/// The state of one role in a buffer: its buckets, one after the other.
 struct BucketVector {
     Role role = Role::master;  ///< master, exp_avg, exp_avg_sq
     DType dtype = DType::f32;
     std::vector<Index> buckets;       ///< elements of each
-    std::vector<VectorChunk> chunks;  ///< in their order; they do not overlap
+    std::vector<VectorChunk> chunks;  ///< in order; they do not overlap
 };
 
-/// The state that the ranks of one data-parallel group keep together, by the number of the buffer.
+/// The state that the ranks of one data-parallel group share, by buffer number.
 using GroupBuffers = std::map<int, std::vector<BucketVector>>;
 
-/// The vectors of a distributed optimizer in a torch_dist checkpoint, which keeps them in buckets.
+/// The vectors of a distributed optimizer in a torch_dist checkpoint that stores them in buckets.
 struct BucketStore {
-    std::map<std::string, GroupBuffers> groups;  ///< by what keys begin with: "optimizer.distributed.dp_group_idx_0."
+    std::map<std::string, GroupBuffers> groups;  ///< by prefix of the keys: "optimizer.distributed.dp_group_idx_0."
     std::vector<bool> taken_tensors;             ///< of the catalogue: part of a vector
-    std::vector<bool> taken_objects;             ///< of the catalogue: the optimizer's
+    std::vector<bool> taken_objects;             ///< of the catalogue: belongs to the optimizer
 };
 
-/// Whether `checkpoint` keeps optimizer state in buckets: dp_reshardable or dp_zero_gather_scatter.
+/// Whether `checkpoint` stores optimizer state in buckets: dp_reshardable or dp_zero_gather_scatter.
 bool has_buckets(const Checkpoint& checkpoint);
 
-/// Finds the vectors. Throws Error "tensor 'NAME': ..." for keys that are not of the form, buckets that are missing.
+/// Finds the vectors. Throws Error "tensor 'NAME': ..." for malformed keys and missing buckets.
 BucketStore read_buckets(const Checkpoint& checkpoint);
 
 }  // namespace tpx::formats::megatron

@@ -20,7 +20,7 @@ namespace {
 
 using namespace megatron;
 
-/// A range of a buffer's vector, and the index (from 0) of the rank that owns it, among those that share the buffer.
+/// A range of a buffer's vector, and its owner: an index (from 0) into the ranks that share the buffer.
 struct BufferShare {
     Interval range;
     int owner = 0;

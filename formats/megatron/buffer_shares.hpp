@@ -9,10 +9,10 @@
 
 namespace tpx::formats {
 
-/// What each rank of `content.layout` holds of the state of Megatron's distributed optimizer (masters and moments), as
-/// pieces of `content.tensors`: the parameters of a rank are laid out in flat buffers, see lay_out(), and each of the
-/// ranks that hold the same parameters has an equal part of each padded bucket. `args` are those of the job. Throws
-/// Error if the order of the parameters cannot be derived from `args` and the rules.
+/// The part that each rank of `content.layout` holds of the state of Megatron's distributed optimizer (masters and
+/// moments), as pieces of `content.tensors`: the parameters of a rank are laid out in flat buffers (see lay_out()), and
+/// the ranks that hold the same parameters have equal parts of each padded bucket. `args` are the job's. Throws Error
+/// if the order of the parameters cannot be derived from `args` and the rules.
 std::vector<Piece> buffer_shares(const Content& content, const Config& args);
 
 }  // namespace tpx::formats

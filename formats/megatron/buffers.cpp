@@ -15,7 +15,7 @@ constexpr Index bucket_alignment = 128;
 
 Index round_up(Index value, Index multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-/// Walks over a buffer as Megatron does, in positions of the padded one, and counts what stays without padding.
+/// Walks over a buffer as Megatron does, in positions of the padded buffer, and counts elements without the padding.
 class Walk {
 public:
     Walk(std::optional<Index> limit, int ranks) : limit_{limit}, multiple_{padding_multiple(ranks)} {}
@@ -46,7 +46,7 @@ private:
     Index multiple_;
     Index at_ = 0;
     Index start_ = 0;    // of the open bucket
-    Index compact_ = 0;  // elements of the closed ones
+    Index compact_ = 0;  // elements of the closed buckets
     bool filled_ = false;
     std::vector<Index> buckets_;
 };
@@ -80,7 +80,7 @@ bool is_shared_embedding(const Config& args, const Layout& layout, std::string_v
     const bool mtp = integer(args, "mtp_num_layers").value_or(0) > 0;
     const bool tied = !holds(args, "untie_embeddings_and_output_weights");
     if (name == "embedding.word_embeddings.weight") return tied || mtp;
-    // The chunk that predicts several tokens shares its copy of the embedding instead.
+    // The chunk with multi-token prediction shares its copy of the embedding instead.
     const bool last_predicts = mtp && chunk_of_prediction(args, layout) == layout.pp * layout.vpp - 1;
     return name == "output_layer.weight" && tied && !last_predicts;
 }

@@ -19,10 +19,10 @@ struct BufferParameter {
     bool alone = false;  ///< gets a bucket of its own: the embedding that two stages share
 };
 
-/// Where the parameters of a buffer lie in the vectors of distrib_optim.pt, which lack the padding at the ends of
-/// buckets and so do not depend on the number of data-parallel ranks.
+/// Where the parameters of a buffer are in the vectors of distrib_optim.pt. These lack the padding at the ends of
+/// buckets, so they do not depend on the number of data-parallel ranks.
 struct BufferLayout {
-    std::vector<Index> begin;    ///< one a parameter, in the order given
+    std::vector<Index> begin;    ///< of each parameter, in the given order
     Index size = 0;              ///< of a whole vector
     std::vector<Index> buckets;  ///< elements of each bucket without the padding at its end; their sum is `size`
 };
@@ -32,10 +32,10 @@ struct BufferLayout {
 /// and the next one begins at a multiple of 128 of the padded buffer.
 BufferLayout lay_out(std::span<const BufferParameter> parameters, std::optional<Index> bucket_size, int ranks);
 
-/// What the sizes of buckets are rounded up to where `ranks` share a buffer out.
+/// Bucket sizes are rounded up to a multiple of this many elements if `ranks` ranks share a buffer.
 Index padding_multiple(int ranks);
 
-/// The bucket size of model chunk `chunk` of stage `stage`: unset where buckets are unlimited.
+/// The bucket size, in elements, of model chunk `chunk` of stage `stage`; unset if buckets are unlimited.
 std::optional<Index> bucket_size(const Config& args, const Layout& layout, int stage, int chunk);
 
 /// Whether parameter `name` of a rank file is shared with another stage.

@@ -19,7 +19,8 @@ namespace {
 
 constexpr const char* distributed_optimizer_key = "use_distributed_optimizer";
 
-/// Keeps settings of the model that only args, stored in DCP, contain, such as dropout.
+/// Removes from `args` what would override settings of the model, such as dropout, that only the args stored in DCP
+/// contain.
 void keep_args(const Source& source, const Target& target, const Expressed& expressed, const Config& config,
                Config& args) {
     const Config of_layout = make_args(expressed, target.layout, config, false);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-/// What Megatron's drivers do in conversions; driver.hpp says what each function is asked.
+/// What Megatron's drivers do in conversions; driver.hpp describes each function.
 namespace tpx::formats::megatron {
 
 /// Throws Error for fsdp>1 and zero>1, which Megatron's checkpoints do not support. With zero=1, sets
@@ -31,7 +31,7 @@ void note_new_rng(const Source& source, const Layout& layout, std::vector<std::s
 /// Throws Error if the state of a model cannot be stored in this layout by Megatron.
 void check_model_layout(const Layout& layout);
 
-/// Driver::fit_states: makes the states those of the plain or the distributed optimizer, as `config` asks.
+/// Driver::fit_states: converts the states to those of the plain or the distributed optimizer, as `config` requires.
 void fit_states(Expressed& expressed, const Config& config, std::optional<DType> dtype,
                 std::vector<std::string>& notes);
 

@@ -30,7 +30,7 @@ std::shared_ptr<const Value> read_common_file(const fs::path& path, torch::Conte
     return kept_copy(archive, archive.root(), storages);
 }
 
-/// Newer Megatrons keep the common state as a ShardedObject: a list of one dict.
+/// Newer versions of Megatron store the common state as a ShardedObject: a list of one dict.
 std::shared_ptr<const Value> read_common_object(const Catalogue& catalogue, const Object& object,
                                                 torch::Contents& storages) {
     const fs::path path = catalogue.path(object.file);

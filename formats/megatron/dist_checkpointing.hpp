@@ -26,14 +26,15 @@ std::filesystem::path distributed_folder(const std::filesystem::path& directory_
 /// there is no common state.
 void read_common_state(Checkpoint& checkpoint);
 
-/// The iteration of a new checkpoint: the source's, or 1 if the source has none or 0, because Megatron refuses 0.
+/// The iteration of a new checkpoint: the source's, or 1 if the source has none or 0, because Megatron rejects 0.
 std::int64_t new_iteration(const Content& content);
 
 /// The folder of the new checkpoint's iteration: "iter_0000010".
 std::filesystem::path new_folder(const Content& content);
 
 /// Adds common.pt, metadata.json of `backend` and the tracker file to `draft`. The common state is the source's with
-/// `content.args` set in its args; without one it is args, checkpoint_version 3.0 and the iteration.
+/// `content.args` set in its args. If the source has none, it consists of args, checkpoint_version 3.0 and the
+/// iteration.
 void add_common_files(Draft& draft, const Content& content, std::string_view backend);
 
 }  // namespace tpx::formats::megatron

@@ -24,7 +24,7 @@ namespace {
 using torch::Document;
 using torch::Value;
 
-/// The source's common state with `content.args` set, or the least that Megatron reads.
+/// The source's common state, or the minimum that Megatron needs, with `content.args` set.
 Value common_state(Document& document, const Content& content, std::int64_t iteration) {
     Value common = document.dict();
     if (content.source != nullptr && content.source->common)
@@ -41,8 +41,8 @@ bool is_vector_of_experts(std::string_view name) {
     return name.find(".mlp.experts.") != name.npos && name.ends_with(".bias");
 }
 
-/// What Megatron asks a common state beside the tensors of an optimizer: without it, moments of the distributed
-/// optimizer would be passed over silently. What is in buckets still has its own.
+/// `common` with the entries that Megatron needs in addition to an optimizer's tensors: without them, it would silently
+/// ignore the moments of a distributed optimizer. State that is still in buckets has its own entries.
 Value with_sharding(Document& document, Value common, const Content& content) {
     const auto any = [&](std::string_view prefix) {
         return std::ranges::any_of(content.tensors,

@@ -27,7 +27,8 @@ using torch::Document;
 using torch::Entry;
 using torch::Value;
 
-/// Linear layers have a state dict entry for FP8 beside their parameters, none here.
+/// The name of the FP8 extra state of the linear layer with parameter `name`; unset for other parameters. Linear layers
+/// have such an entry in the state dict; tpx writes None.
 std::optional<std::string> extra_state_of(const std::string& name) {
     const std::size_t dot = name.rfind('.');
     const std::string module = name.substr(0, dot == name.npos ? 0 : dot);

@@ -36,7 +36,8 @@ Shape chunk_of(const Shape& shape, std::span<const Piece> pieces) {
     return chunk;
 }
 
-/// More chunks than that would be slow to read and write: unequal boxes may have a common size of one row.
+/// The limit of chunks per box. Unequal boxes may have a common size of one row, and so many chunks would be slow to
+/// read and write.
 constexpr std::size_t most_chunks_per_box = 64;
 
 /// Adds to `draft` the array of one tensor: its `.zarray`, and a file for each of its chunks.
@@ -55,7 +56,7 @@ public:
         add_file(draft, folder_ / ".zarray", write_zarr_array(array_));
     }
 
-    /// Adds the chunks of a piece that are not there yet.
+    /// Adds the chunks of a piece that have not been added yet.
     void add(const Piece& piece) {
         if (!tpx::empty(piece.box)) add_chunks(piece, {});
     }

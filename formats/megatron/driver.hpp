@@ -5,7 +5,8 @@
 
 namespace tpx::formats {
 
-/// Megatron-core's distributed checkpoint, that of its former zarr backend, and the rank files of its legacy format.
+/// The drivers of Megatron-core's distributed checkpoints (torch_dist and its former zarr backend), and of the rank
+/// files of Megatron's legacy format.
 extern const Driver torch_dist_driver;
 extern const Driver zarr_driver;
 extern const Driver megatron_driver;

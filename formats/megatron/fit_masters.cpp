@@ -24,7 +24,7 @@ std::string_view weight_of_master(std::string_view name) {
     return {};
 }
 
-void take_away(Expressed& expressed, const std::set<std::size_t>& numbers) {
+void remove_tensors(Expressed& expressed, const std::set<std::size_t>& numbers) {
     Expressed kept = expressed;
     kept.tensors.clear();
     kept.reading.meanings.clear();
@@ -43,14 +43,14 @@ void take_away(Expressed& expressed, const std::set<std::size_t>& numbers) {
 
 void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dtype, std::vector<std::string>& notes) {
     std::map<std::string, std::size_t, std::less<>> numbers;
-    std::map<std::string_view, std::size_t> masters;  // by their weights' names
+    std::map<std::string_view, std::size_t> masters;  // by the names of their weights
     for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
         numbers.emplace(expressed.tensors[t].name, t);
         const std::string_view weight = weight_of_master(expressed.tensors[t].name);
         if (!weight.empty()) masters.emplace(weight, t);
     }
     std::set<std::size_t> superfluous;
-    std::vector<std::size_t> wanting;
+    std::vector<std::size_t> without_master;
     for (const auto& [name, t] : numbers) {
         if (!name.starts_with(moment)) continue;
         const auto weight = numbers.find(std::string_view{name}.substr(moment.size()));
@@ -60,10 +60,10 @@ void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dt
         const auto master = masters.find(weight->first);
         if (wanted && master == masters.end() && is_half(stored))
             throw Error{Exit::usage, "tensor '{}': it has moments, but no master weight", weight->first};
-        if (wanted && master == masters.end()) wanting.push_back(weight->second);
+        if (wanted && master == masters.end()) without_master.push_back(weight->second);
         if (!wanted && master != masters.end() && stored == DType::f32) superfluous.insert(master->second);
     }
-    for (const std::size_t weight : wanting) {
+    for (const std::size_t weight : without_master) {
         const Tensor copy{
             fmt::format("{}{}", distributed ? distributed_masters : plain_masters, expressed.tensors[weight].name),
             DType::f32, expressed.tensors[weight].shape};
@@ -75,7 +75,7 @@ void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dt
     if (!superfluous.empty())
         notes.push_back(fmt::format("dropped {} master weights, which a plain optimizer of fp32 weights does not use",
                                     superfluous.size()));
-    take_away(expressed, superfluous);
+    remove_tensors(expressed, superfluous);
 }
 
 }  // namespace tpx::formats::megatron

@@ -10,10 +10,10 @@
 
 namespace tpx::formats::megatron {
 
-/// Gives weights of single precision that have moments the masters that a distributed optimizer keeps of them, which
-/// are these weights, or takes them away for a plain one, which keeps none. `expressed` has Megatron's names; weights
-/// are written as `dtype` when it is set, and ones that become halves by it get masters of either optimizer. Throws
-/// Error (exit 2) when a weight in half precision has moments and no master.
+/// Fits master weights to the optimizer. A distributed optimizer has masters even of fp32 weights: adds them, as
+/// copies, for weights that have moments. A plain optimizer has none: removes masters of fp32 weights. If `dtype` is
+/// set, weights are written as `dtype`, and weights that become half precision get masters for either optimizer.
+/// `expressed` has Megatron's names. Throws Error (exit 2) if a weight in half precision has moments but no master.
 void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dtype, std::vector<std::string>& notes);
 
 }  // namespace tpx::formats::megatron

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view chain = "chained_";
 constexpr std::string_view state_prefix = "optimizer.state.";
 
-/// The model's tensor that optimizer tensor "optimizer.state.exp_avg.NAME" is for; empty for others.
+/// NAME, the model's tensor, of optimizer tensor "optimizer.state.exp_avg.NAME"; empty for others.
 std::string_view parameter_in(std::string_view name) {
     if (!name.starts_with(state_prefix)) return "";
     name.remove_prefix(state_prefix.size());
@@ -26,7 +26,8 @@ std::string_view parameter_in(std::string_view name) {
     return dot == name.npos ? "" : name.substr(dot + 1);
 }
 
-/// The shape of one cell of a tensor of shape `model`, of which `stored` counts cells on all axes but the last.
+/// The shape of one cell of a tensor of shape `model`; all axes of `stored` but the last count cells. Unset if the
+/// shapes do not match.
 std::optional<Shape> cell_of(const Shape& stored, const Shape& model) {
     if (stored.size() != model.size() + 1 || model.size() + 1 > max_rank) return std::nullopt;
     Shape cell;
@@ -77,7 +78,7 @@ private:
         return any;
     }
 
-    /// A chunk has one cell on each axis, and of that a range of elements.
+    /// Adds the boxes of piece `p`, which is a range of the elements of one cell.
     void add(std::size_t p) {
         const Piece& piece = catalogue_.pieces[p];
         const std::optional<Shape>& cell = cells_[piece.tensor];
@@ -112,7 +113,7 @@ private:
 
     Checkpoint& checkpoint_;
     Catalogue& catalogue_;
-    std::vector<std::optional<Shape>> cells_;  // of each tensor; none for those that are as the model's
+    std::vector<std::optional<Shape>> cells_;  // of each tensor; unset if it has the shape of the model's tensor
     std::vector<Piece> pieces_;
     std::vector<std::uint64_t> archives_;
     std::vector<Inside> insides_;
@@ -128,7 +129,7 @@ void drop_chain_prefixes(Checkpoint& checkpoint) {
     }
     std::set<std::string_view> names;
     for (const Tensor& tensor : checkpoint.catalogue.tensors) {
-        if (!names.insert(tensor.name).second) throw failure("tensor '{}': is there twice", tensor.name);
+        if (!names.insert(tensor.name).second) throw failure("tensor '{}': appears twice", tensor.name);
     }
 }
 

@@ -5,11 +5,12 @@
 
 namespace tpx::formats::megatron {
 
-/// Takes "chained_0." off the names of optimizer tensors: dense parameters and experts have none in common.
+/// Removes "chained_0." from the names of optimizer tensors: dense parameters and experts have no name in common.
 void drop_chain_prefixes(Checkpoint& checkpoint);
 
-/// Optimizer tensors of Megatron-core before 0.15 (fully_sharded_model_space) have their rank's part as one flat last
-/// axis, and a leading axis for each axis of the model: its cells. Makes them what the model's own tensors are.
+/// Gives optimizer tensors of Megatron-core before 0.15 (fully_sharded_model_space) the shapes of the model's tensors.
+/// Stored, they consist of cells, one per rank's part: there is an axis of cells for each axis of the model's tensor,
+/// and the last axis contains the flattened elements of a cell.
 void unpack_cells(Checkpoint& checkpoint);
 
 }  // namespace tpx::formats::megatron

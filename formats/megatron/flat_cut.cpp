@@ -16,7 +16,7 @@ public:
         std::sort(axes_.begin(), axes_.end(), [&](int a, int b) { return strides[a] > strides[b]; });
     }
 
-    /// `box`, whose axes before number `at` of the slow ones have one element each.
+    /// Cuts `box`, in which each of the first `at` axes of axes_ has one element.
     void cut(Box box, Index begin, int at) {
         const Index end = begin + reach(box, at);
         if (end <= range_.begin || begin >= range_.end) return;
@@ -32,7 +32,7 @@ public:
             const Index first = begin + (some.begin - side.begin) * step;
             next > at ? cut(part, first, next) : out_.push_back({part, first});
         };
-        // Slices that lie inside are one box; one at each end may be cut.
+        // The slices inside the range are one box; the slice at each end may have to be cut.
         const Index gap = range_.begin - begin - inner;
         Index first = gap < 0 ? side.begin : side.begin + gap / step + 1;
         const Index last = std::min(side.end, side.begin + (range_.end - begin + step - 1) / step);
@@ -51,7 +51,7 @@ public:
     }
 
 private:
-    /// How many positions the axes from number `at` on span.
+    /// The number of positions that the axes of axes_ from number `at` on span.
     Index reach(const Box& box, int at) const {
         Index span = 1;
         for (int k = at; k < axes_.size(); ++k) span += (box[axes_[k]].size() - 1) * strides_[axes_[k]];
@@ -61,7 +61,7 @@ private:
     const Strides& strides_;
     Interval range_;
     std::vector<FlatBox>& out_;
-    Tuple<int> axes_;  // of more than one element, the slowest first
+    Tuple<int> axes_;  // those with more than one element, the slowest first
 };
 
 }  // namespace

@@ -13,13 +13,13 @@ struct FlatBox {
     Index begin = 0;
 };
 
-/// The flat positions from the first to the last element of `box`, which lie at `begin` and the multiples of `strides`
-/// behind it.
+/// The flat positions from the first to the last element of `box`. The first element is at `begin`, the others are at
+/// multiples of `strides` after it.
 Interval flat_range(const Box& box, const Strides& strides, Index begin);
 
-/// What of `box`, whose elements lie at `begin` and the multiples of `strides` behind it, is at flat positions in
-/// `range`: at most two boxes an axis and one, disjoint. Axes may follow each other in any order, but none may reach
-/// into the next element of a slower one; strides of axes of one element do not count.
+/// The part of `box` at flat positions in `range`, as disjoint boxes: at most two per axis, plus one. The first element
+/// of `box` is at `begin`, the others are at multiples of `strides` after it. Axes may have any order, but none may
+/// extend into the next element of a slower axis; strides of axes with one element are ignored.
 std::vector<FlatBox> cut_flat(const Box& box, const Strides& strides, Index begin, Interval range);
 
 }  // namespace tpx::formats::megatron

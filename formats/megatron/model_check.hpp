@@ -5,12 +5,12 @@
 
 namespace tpx::formats::megatron {
 
-/// How the model that Megatron builds from args made for `expressed` differs from it; `config` has the settings of the
-/// source.
+/// How the model that Megatron builds from args made for `expressed` differs from `expressed`; `config` contains the
+/// source's settings.
 ParameterDifference model_difference(const Expressed& expressed, const Config& config);
 
-/// Throws Error when the model that Megatron builds from args made for `expressed` would compute something else than
-/// the model of the source, whose settings are in `config`, or has other parameters.
+/// Throws Error if the model that Megatron builds from args made for `expressed` would not compute the same as the
+/// source's model, whose settings are in `config`, or has different parameters.
 void check_model(const Expressed& expressed, const Config& config);
 
 }  // namespace tpx::formats::megatron

@@ -22,19 +22,19 @@ namespace {
 using torch::Document;
 using torch::Value;
 
-/// The names of the objects of random number generators under `layout`, with their places.
+/// The places of RNG states in `layout`, by the names of their objects.
 std::map<std::string, RngPlace> rng_objects(const Layout& layout) {
     std::map<std::string, RngPlace> objects;
     for (const RngPlace& place : rng_places(layout)) objects.try_emplace(rng_object_name(place, layout), place);
     return objects;
 }
 
-/// The root of the archive of `value`.
+/// The root of an archive that stores `value`.
 Value in_form(ObjectForm form, Document& document, Value value) {
     return form == ObjectForm::bare ? value : document.list(std::vector<Value>{value});
 }
 
-/// Adds an object of the source: as it is, or in the other form if the source has that.
+/// Adds an object of the source, after converting it to `form` if the source stores the other form.
 void keep(const Catalogue& source, const Object& object, ObjectForm form, NewObjects& objects) {
     constexpr std::uint64_t most = std::uint64_t{1} << 30;
     if (object.bare == (form == ObjectForm::bare)) return objects.kept.push_back(object);
@@ -42,7 +42,7 @@ void keep(const Catalogue& source, const Object& object, ObjectForm form, NewObj
         throw failure("{}: object '{}': {} bytes, at most {} are carried over; try --drop optimizer",
                       source.path(object.file).string(), object.name, object.length, most);
     with_archive(source, object, [&](const torch::Archive& archive) {
-        const Value list = archive.root();  // also of a bare value
+        const Value list = archive.root();  // a list even if the source stores the bare value
         if (!list.is(torch::Kind::list) || list.items().size() != 1)
             throw failure("holds {}, not a list of one value", list.describe());
         const Value root = form == ObjectForm::bare ? list.items()[0] : list;
@@ -71,7 +71,7 @@ void add_rng(const Content& content, ObjectForm form, NewObjects& objects) {
     }
 }
 
-/// A module with an extra state for FP8, and over how many layers and experts its tensors are stacked.
+/// A module with an FP8 extra state, and the numbers of layers and experts that its tensors stack.
 struct Module {
     std::string name;
     std::vector<Index> stack;
@@ -84,9 +84,9 @@ std::string without_part(const std::string& name) {
     return name;
 }
 
-/// The modules that `tensor` shows to exist. Linear layers have an extra state in Megatron's own layers and in
-/// TransformerEngine's, norms and attention in some versions of TransformerEngine; Megatron loads no checkpoint that
-/// lacks one of its model's, and passes over others.
+/// The modules with extra states to which `tensor` belongs. Linear layers have an extra state in Megatron's own layers
+/// and in TransformerEngine's; norms and attention have one in some versions of TransformerEngine. Megatron does not
+/// load a checkpoint that lacks an extra state of its model, and ignores those that its model lacks.
 std::vector<Module> modules_of(const Tensor& tensor) {
     constexpr std::string_view layers = "decoder.layers.";
     constexpr std::string_view outer = "language_model.";

@@ -9,25 +9,25 @@
 
 namespace tpx::formats::megatron {
 
-/// The layout that a Megatron checkpoint was saved under, as its args tell it.
+/// The layout with which a Megatron checkpoint was saved, according to its args.
 Layout source_layout(const Checkpoint& source);
 
-/// Whether ranks mean the same in both layouts, so that what belongs to one of them can be carried over as it is.
+/// Whether each rank has the same role in both layouts, so that a rank's own state can be copied unchanged.
 bool same_ranks(const Layout& a, const Layout& b);
 
 /// Whether a module called `name` is a linear layer that has an extra state, or a norm and a linear layer as one
 /// module: "linear_qkv", "eh_proj", and "in_proj" and "out_proj" of Mamba blocks and gated delta nets.
 bool is_linear_module(std::string_view name);
 
-/// What the archive of a ShardedObject has as its root.
+/// The root of a ShardedObject's archive.
 enum class ObjectForm : std::uint8_t {
-    listed,  ///< a list of the value, as torch_dist stores it
+    listed,  ///< a list that contains the value, as torch_dist stores it
     bare     ///< the value itself, as the zarr backend stores it
 };
 
-/// The byte entries of a new distributed checkpoint: those of a distributed source, the states of random number
-/// generators keyed for the new ranks, and of other sources the (empty) extra states of linear layers, which a load
-/// asks for. The state of the rerun machine goes along only where ranks stay the same.
+/// The objects of a new distributed checkpoint: RNG states for the new ranks; all other objects of a distributed
+/// source; for other sources, the (empty) extra states of linear layers, without which Megatron does not load the
+/// checkpoint. The state of the rerun machine is copied only if ranks stay the same.
 NewObjects new_objects(const Content& content, ObjectForm form);
 
 }  // namespace tpx::formats::megatron

@@ -58,7 +58,7 @@ bool is_dict(Value value) {
 }
 
 void add_entries(Value dict, const std::string& path, int depth, std::vector<ModelEntry>& out) {
-    if (depth > deepest) throw failure("model: dicts in dicts below '{:.100}'", path);
+    if (depth > deepest) throw failure("model: dicts are nested too deep below '{:.100}'", path);
     for (const auto& [key, value] : dict.entries()) {
         if (!key.is(Kind::string)) throw failure("model: a key is {}", key.describe());
         std::string name = path + std::string{key.as_string()};
@@ -89,7 +89,7 @@ RowOrder row_order(double version) {
     if (version == 0) return RowOrder::parts_first;
     if (version == 1) return RowOrder::parts_last;
     if (version >= 2 && version <= 3) return RowOrder::by_head;
-    throw failure("checkpoint_version {} is not known", version);
+    throw failure("unknown checkpoint_version {}", version);
 }
 
 }  // namespace tpx::formats::megatron

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace megatron;
 
-/// The file that has the weights of a directory.
+/// The file in `directory` that contains the weights.
 fs::path model_file(const fs::path& directory) {
     for (const char* name : {"model_optim_rng.pt", "model_rng.pt"}) {
         if (path_exists(directory / name)) return directory / name;
@@ -42,14 +42,14 @@ torch::Archive open_archive(const fs::path& path) {
     return archive;
 }
 
-/// Whether an entry of args belongs to one rank or its place, not to the run.
+/// Whether an entry of args belongs to one rank or machine rather than to the run.
 bool is_of_rank(std::string_view key) {
     static constexpr std::array<std::string_view, 11> signs{"rank", "time", "date", "host",   "addr",       "port",
                                                             "dir",  "path", "log",  "device", "tensorboard"};
     return std::ranges::any_of(signs, [&](std::string_view sign) { return key.find(sign) != key.npos; });
 }
 
-/// What the model files of all ranks must record alike.
+/// Adds to `settings` what the model files of all ranks must agree on.
 void compare_settings(RankSettings& settings, const fs::path& file, torch::Value state) {
     for (const char* key : {"iteration", "checkpoint_version", "opt_param_scheduler"})
         settings.add(file, key, state.find(key));
@@ -111,7 +111,7 @@ private:
                    });
     }
 
-    /// The directories that there must be are those that there are.
+    /// Throws Error unless the directories of the layout are exactly those that were found.
     void place(const std::vector<fs::path>& found) {
         files_->layout = layout_of(checkpoint_.config, found);
         files_->spelling = Spelling::of(checkpoint_.config);

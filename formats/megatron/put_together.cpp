@@ -17,15 +17,15 @@ namespace {
 
 using namespace megatron;
 
-/// A rank's tensor, with the place that it has in the whole model.
+/// A rank's tensor and its place in the whole model.
 struct Placed {
     const RankDirectory* directory = nullptr;
     const RankTensor* tensor = nullptr;
-    RankName name;          ///< layer of the whole model; expert of the whole model, the first of grouped ones
+    RankName name;          ///< with layer and expert of the whole model; the first of grouped experts
     Shape shape;            ///< of one expert, as [out, in]
-    Strides strides;        ///< the same
+    Strides strides;        ///< of one expert, too
     Index expert_step = 0;  ///< elements from one grouped expert to the next
-    Index experts = 1;      ///< grouped ones
+    Index experts = 1;      ///< number of grouped experts
 };
 
 std::string role_prefix(Role role, bool distributed) {
@@ -34,13 +34,13 @@ std::string role_prefix(Role role, bool distributed) {
     return fmt::format("optimizer.state.{}.", role);
 }
 
-/// All that the ranks' parts of one stored tensor have in common.
+/// What the ranks' parts of one stored tensor have in common.
 struct Group {
     std::string name;  ///< as stored
     DType dtype = DType::f32;
     Shape local;        ///< of one layer and expert
-    Index layers = 0;   ///< a leading axis of so many; 0: none
-    Index experts = 0;  ///< then one of so many; 0: none
+    Index layers = 0;   ///< size of the leading axis of layers; 0: none
+    Index experts = 0;  ///< size of the next axis, of experts; 0: none
     int tp = 1;
     std::vector<const Placed*> parts;
 
@@ -76,7 +76,7 @@ private:
         return fmt::format("{}: tensor '{}'", directory.path.string(), tensor.name);
     }
 
-    /// Counts the layers that each model chunk really has: settings that deal them unevenly need not be known.
+    /// Counts the layers that each model chunk actually has, so that settings of an uneven split need not be known.
     void find_offsets() {
         const auto pp = static_cast<std::size_t>(files_.layout.pp);
         const auto vpp = static_cast<std::size_t>(files_.layout.vpp);
@@ -97,8 +97,8 @@ private:
             offsets_.push_back(layers_);
             layers_ += count;
         }
-        if (const auto told = integer(config_, "num_layers"); told && *told != layers_)
-            throw failure("the files contain {} layers in total, but args specify {}", layers_, *told);
+        if (const auto expected = integer(config_, "num_layers"); expected && *expected != layers_)
+            throw failure("the files contain {} layers in total, but args specify {}", layers_, *expected);
         set_layout(counts);
     }
 
@@ -112,7 +112,7 @@ private:
         set("decoder_last_pipeline_num_layers", layout.last);
         try {
             if (layers_of_chunks(layout, layers_) == counts) return;
-        } catch (const Error&) {  // not dealt as first and last say: told one by one
+        } catch (const Error&) {  // `first` and `last` do not describe the split: list all stages
         }
         layout.first = layout.last = std::nullopt;
         layout.stages = counts;
@@ -145,7 +145,8 @@ private:
         placed.name.expert += static_cast<int>(placed.directory->ep * local);
     }
 
-    /// weight1 holds an [h, f] for each expert one after the other, weight2 an [f, h], whatever their shapes say.
+    /// weight1 contains an [h, f] matrix for each expert, one after the other, weight2 an [f, h] matrix, whatever the
+    /// shapes of weight1 and weight2 are.
     void place_grouped(Placed& placed, Index experts) {
         const Index hidden = integer(config_, "hidden_size").value_or(0);
         const RankTensor& tensor = *placed.tensor;
@@ -162,7 +163,7 @@ private:
         placed.name.expert = static_cast<int>(placed.directory->ep * experts);
     }
 
-    /// Megatron stacks the layers of torch_dist unless a list says which ones have experts, or it was told not to.
+    /// In torch_dist, Megatron stacks layers unless moe_layer_freq gives experts only to some of them.
     bool may_stack() const {
         if (!checkpoint_.common) return true;
         const auto args = checkpoint_.common->find("args");
@@ -211,7 +212,7 @@ private:
         catalogue.pieces.clear();
         for (const Group& group : groups_)
             catalogue.tensors.push_back({group.name, group.dtype, group.with_leading(group.local)});
-        // The shapes are not those of whole tensors yet, so sizes are taken from the configuration alone.
+        // The shapes are not yet those of whole tensors, so sizes are taken only from the configuration.
         Reading reading = read(catalogue.tensors, families, config_);
         if (reading.family) reading.dims = Dims{*reading.family, reading.source(), config_};
         for (std::uint32_t t = 0; t < groups_.size(); ++t) {
@@ -238,13 +239,14 @@ private:
         }
     }
 
-    /// The boxes of one layer and expert follow each other in the rank's tensor along the axis that is cut.
+    /// Adds a piece for each box of one layer and expert. The boxes follow each other in the rank's tensor along the
+    /// axis that is split.
     void add_boxes(std::uint32_t number, const Placed& placed, Index expert, const std::vector<Box>& boxes) {
         const Group& group = groups_[number];
         const Tensor& tensor = checkpoint_.catalogue.tensors[number];
         const int leading = group.leading();
         const int cut = cut_axis(boxes, tensor.shape);
-        Index before = 0;  // along the cut axis, of the rank's tensor
+        Index before = 0;  // elements of the previous boxes along the split axis
         for (const Box& box : boxes) {
             Piece piece{.tensor = number, .file = placed.tensor->file, .box = box, .rank = placed.directory->rank};
             const Index first = placed.name.expert + expert;
@@ -260,7 +262,7 @@ private:
         }
     }
 
-    /// The piece, or, where its rows are not in today's order, one for each head's queries, keys and values.
+    /// Adds the piece or, if its rows are not in today's order, one piece for each head's queries, keys and values.
     void add_rows(const Piece& piece, int axis, RowOrder order, const std::string& name) {
         std::vector<Piece>& pieces = checkpoint_.catalogue.pieces;
         if (order == RowOrder::by_head) return pieces.push_back(piece);
@@ -270,7 +272,8 @@ private:
         const Index head = integer(config_, "kv_channels").value_or(heads_in_all > 0 ? hidden / heads_in_all : 0);
         const Index rows = piece.box[axis].size();
         if (head <= 0 || rows % (kinds * head) != 0)
-            throw failure("tensor '{}': {} rows are no queries, keys and values of heads of {}", name, rows, head);
+            throw failure("tensor '{}': {} rows are not queries, keys and values of heads with {} rows", name, rows,
+                          head);
         const Index heads = rows / (kinds * head);
         const Index step = piece.strides[axis];
         const DType dtype = checkpoint_.catalogue.tensors[piece.tensor].dtype;

@@ -10,7 +10,7 @@
 namespace tpx::formats::megatron {
 namespace {
 
-/// What a rank has of boxes that differ on one axis at most, joined along it.
+/// The shape of boxes joined along the axis on which they differ; unset if they differ on several axes.
 std::optional<Shape> joined(const std::vector<Box>& boxes) {
     if (boxes.empty()) return std::nullopt;
     Shape shape = sizes(boxes[0]);
@@ -37,7 +37,7 @@ bool gives(const Reading& reading, const Tensor& tensor, const Meaning& meaning,
 }  // namespace
 
 std::vector<Box> boxes_of_rank(const Reading& reading, const Tensor& tensor, const Meaning& meaning, int tp, int rank) {
-    // Without a family there is one rank, and it has everything; what is no parameter is nobody's to cut.
+    // Without a family there is only one rank, which has everything. Only parameters are split.
     if (!reading.family || meaning.kind != Meaning::Kind::parameter) return {whole(tensor.shape)};
     const ShardMap map{Layout{.tp = tp}, {.equal = true, .by_layer = false}, {}};
     std::vector<Box> boxes;
@@ -59,21 +59,23 @@ int cut_axis(const std::vector<Box>& boxes, const Shape& whole) {
 
 Shape whole_shape(const Reading& reading, const std::string& name, const Meaning& meaning, const Shape& local, int tp) {
     if (tp == 1) return local;
-    if (!reading.family) throw failure("tensor '{}': how it is cut is not known: {}", name, reading.why_not);
+    if (!reading.family) throw failure("tensor '{}': how it is split is unknown: {}", name, reading.why_not);
     if (meaning.kind == Meaning::Kind::unknown)
         throw failure(
-            "tensor '{}': no rule of family '{}' says how it is cut; add one with --rules: [\"{}\", \"CANONICAL\"]",
+            "tensor '{}': no rule of family '{}' defines how it is split; add one with --rules: [\"{}\", "
+            "\"CANONICAL\"]",
             name, reading.family->name, name);
     std::optional<Shape> found;
     for (int axis = -1; axis < local.size(); ++axis) {
         Shape shape = local;
         if (axis >= 0 && __builtin_mul_overflow(shape[axis], Index{tp}, &shape[axis])) continue;
         if (checked_volume(shape) < 0 || !gives(reading, {name, DType::u8, shape}, meaning, local, tp)) continue;
-        if (found && *found != shape) throw failure("tensor '{}': how {} was cut is ambiguous", name, to_string(local));
+        if (found && *found != shape)
+            throw failure("tensor '{}': how {} was split is ambiguous", name, to_string(local));
         found = shape;
     }
     if (!found)
-        throw failure("tensor '{}': the rule of family '{}' does not cut any tensor into {} parts of shape {}", name,
+        throw failure("tensor '{}': the rule of family '{}' does not split any tensor into {} parts of shape {}", name,
                       reading.family->name, tp, to_string(local));
     return *found;
 }

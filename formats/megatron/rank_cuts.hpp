@@ -8,15 +8,15 @@
 
 namespace tpx::formats::megatron {
 
-/// The boxes of a stored tensor that one rank of a tensor-parallel group of `tp` has; all its layers and experts
-/// count as one. A rank's own tensor is their concatenation along the axis on which they differ. Throws Error (exit 2)
-/// when the tensor cannot be cut so.
+/// The boxes of a stored tensor that one rank of a tensor-parallel group of `tp` ranks has; each box spans all layers
+/// and experts. A rank's own tensor is the concatenation of its boxes along the axis on which they differ. Throws Error
+/// (exit 2) if the tensor cannot be split this way.
 std::vector<Box> boxes_of_rank(const Reading& reading, const Tensor& tensor, const Meaning& meaning, int tp, int rank);
 
-/// The axis along which a rank's boxes follow each other and the whole is cut; -1 for a replicated tensor.
+/// The axis along which the whole tensor is split and a rank's boxes follow each other; -1 for a replicated tensor.
 int cut_axis(const std::vector<Box>& boxes, const Shape& whole);
 
-/// The whole tensor of which `local` is the shape of what each rank has. Throws Error when no rule tells.
+/// The shape of the whole tensor if each rank has a part of shape `local`. Throws Error if no rule determines it.
 Shape whole_shape(const Reading& reading, const std::string& name, const Meaning& meaning, const Shape& local, int tp);
 
 }  // namespace tpx::formats::megatron

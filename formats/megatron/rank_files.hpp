@@ -15,12 +15,12 @@
 
 namespace tpx::formats {
 
-/// How the rows of queries, keys and values of one fused tensor follow each other: for each head a query, a key and a
-/// value, as today; all queries, all keys, all values (checkpoint_version 0); for each head and each of its rows a
-/// query's, a key's and a value's (1.0).
+/// The order of the rows of queries, keys and values in one fused tensor. by_head: for each head its query, key and
+/// value, as today; parts_first: all queries, all keys, all values (checkpoint_version 0); parts_last: for each row of
+/// each head the row of the query, of the key and of the value (checkpoint_version 1.0).
 enum class RowOrder { by_head, parts_first, parts_last };
 
-/// A tensor of one rank, as its file has it.
+/// A tensor of one rank, as stored in the rank's file.
 struct RankTensor {
     std::string name;          ///< layers and experts count from 0 in each model chunk
     Role role = Role::weight;  ///< or master, exp_avg, exp_avg_sq
@@ -33,21 +33,21 @@ struct RankTensor {
     RowOrder rows = RowOrder::by_head;
 };
 
-/// What one directory mp_rank_TT[_PPP][_EEE] holds.
+/// The content of one directory mp_rank_TT[_PPP][_EEE].
 struct RankDirectory {
     std::filesystem::path path;  ///< relative to the iteration's directory
     int tp = 0;
     int pp = 0;
     int ep = 0;
     int etp = 0;
-    int rank = 0;                           ///< the lowest with these coordinates
+    int rank = 0;                           ///< the lowest rank with these coordinates
     std::vector<RankTensor> tensors;        ///< weights in the file's order, then optimizer state
-    std::vector<int> layers;                ///< how many each model chunk has
-    std::vector<std::string> extra_states;  ///< of TransformerEngine, with content: scales of FP8
-    bool old_names = false;  ///< those of Megatron-LM before Megatron-core, which `tensors` no longer have
+    std::vector<int> layers;                ///< the number of layers of each model chunk
+    std::vector<std::string> extra_states;  ///< TransformerEngine's, if not empty: FP8 scales
+    bool old_names = false;  ///< the files use names of Megatron-LM before Megatron-core; `tensors` do not
 };
 
-/// The rank files of Megatron's legacy format before they are put together: that takes a family's rules.
+/// The rank files of Megatron's legacy format before put_together(), which needs a family's rules.
 struct RankFiles {
     Layout layout;
     megatron::Spelling spelling;

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view directory_prefix = "mp_rank_";
 
-/// The numbers of a directory's name; empty when it is not of the form.
+/// The numbers in a directory's name; empty if the name is malformed.
 std::vector<int> numbers_of(const fs::path& directory) {
     const std::string name = directory.filename().string();
     std::vector<int> numbers;
@@ -36,7 +36,7 @@ std::vector<int> numbers_of(const fs::path& directory) {
     return {};
 }
 
-/// The highest number at each place of the names, plus one.
+/// The highest number at each position of the names, plus one.
 std::vector<int> extents(const std::vector<fs::path>& directories) {
     std::vector<int> most;
     for (const fs::path& directory : directories) {
@@ -50,11 +50,12 @@ std::vector<int> extents(const std::vector<fs::path>& directories) {
     return most;
 }
 
-void check_extent(std::string_view axis, int shown, int told) {
-    if (shown != told) throw failure("found directories of {} {} ranks, but args specify {}", shown, axis, told);
+void check_extent(std::string_view axis, int found, int expected) {
+    if (found != expected)
+        throw failure("found directories of {} {} ranks, but args specify {}", found, axis, expected);
 }
 
-/// Where rank `rank` stands among those that hold experts: etp and ep in place of tp, cp and dp.
+/// A rank's coordinates among those that hold experts: etp and ep instead of tp, cp and dp.
 struct ExpertPlace {
     int etp = 0;
     int ep = 0;
@@ -92,7 +93,7 @@ std::vector<fs::path> find_rank_directories(const fs::path& iteration) {
     for (const std::string& name : list_directory(iteration)) {
         if (!name.starts_with(directory_prefix)) continue;
         if (numbers_of(iteration / name).empty())
-            throw failure("{}: no name of the form mp_rank_TT, mp_rank_TT_PPP or mp_rank_TT_PPP_EEE",
+            throw failure("{}: not named mp_rank_TT, mp_rank_TT_PPP or mp_rank_TT_PPP_EEE",
                           (iteration / name).string());
         found.push_back(name);
     }
@@ -102,7 +103,7 @@ std::vector<fs::path> find_rank_directories(const fs::path& iteration) {
 Layout layout_of(const Config& args, const std::vector<fs::path>& directories) {
     const std::vector<int> shown = extents(directories);
     if (shown.empty()) throw failure("no directory mp_rank_*");
-    // A second number alone is a stage, or, of args that tell so, an expert rank.
+    // The second of two numbers is a stage or, if args have ep > 1 and pp = 1, an expert rank.
     const bool experts = shown.size() == 2 && parallel_degree(args, "expert_model_parallel_size", 1) > 1 &&
                          parallel_degree(args, "pipeline_model_parallel_size", 1) == 1;
     Layout shown_layout{.tp = shown[0]};

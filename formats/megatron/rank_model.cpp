@@ -18,7 +18,7 @@ std::vector<Value> chunks_of(Value root) {
     if (const auto model = root.find("model")) return {*model};
     std::vector<Value> chunks;
     while (const auto model = root.find(fmt::format("model{}", chunks.size()))) chunks.push_back(*model);
-    if (chunks.empty()) throw failure("neither 'model' nor 'model0' is there");
+    if (chunks.empty()) throw failure("found neither 'model' nor 'model0'");
     return chunks;
 }
 
@@ -45,7 +45,8 @@ public:
         directory_.layers.push_back(static_cast<int>(layers_.size()));
     }
 
-    /// What Megatron permutes when it loads old checkpoints; one without a version is of version 0.
+    /// Reads the order of the fused rows, which Megatron permutes when it loads old checkpoints. The version defaults
+    /// to 0.
     void read_version() {
         const auto version = archive_.root().find("checkpoint_version");
         qkv_rows_ = row_order(version ? version->as_real() : 0);
@@ -66,9 +67,9 @@ private:
         return entries;
     }
 
-    /// Whether there is more to an extra state than that there is none: newer ones are tensors, older ones streams.
+    /// Whether an extra state contains anything. Newer ones are tensors, older ones are streams.
     bool has_content(Value value) const {
-        constexpr std::size_t nothing_pickled = 1500;  // torch.save(None) makes about a thousand
+        constexpr std::size_t nothing_pickled = 1500;  // bytes; torch.save(None) writes about a thousand
         if (const auto tensor = archive_.tensor(value)) return volume(tensor->shape) > 0;
         if (value.is(Kind::object)) value = value.as_object().state;
         if (value.is(Kind::tuple) && !value.items().empty()) value = value.items()[0];

@@ -9,10 +9,10 @@
 
 namespace tpx::formats::megatron {
 
-/// Fills `directory` with the weights of a model_optim_rng.pt, file number `file`: those of "model", or of "model0",
-/// "model1", ... Throws Error "tensor 'NAME': ..." when one cannot be moved as it is, when layers are not numbered from
-/// 0, and for entries that are neither tensors nor known to be none. Extra states, which only the layer that wrote them
-/// can read, are counted where they have content.
+/// Adds to `directory` the weights of a model_optim_rng.pt, file number `file`: those of "model", or of "model0",
+/// "model1", ... Throws Error "tensor 'NAME': ..." if a tensor cannot be copied unchanged, if layers are not numbered
+/// from 0, and for unknown entries that are not tensors. Lists extra states that are not empty; only the layers that
+/// wrote them can read them.
 void read_model(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file, const Config& args);
 
 }  // namespace tpx::formats::megatron

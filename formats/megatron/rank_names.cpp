@@ -24,7 +24,7 @@ constexpr std::string_view grouped_experts = "mlp.experts.";
 constexpr std::string_view prediction = "mtp.layers.";
 constexpr std::array<std::string_view, 2> prediction_modules{".transformer_layer.", ".mtp_model_layer."};
 
-/// Takes a number off the front.
+/// Removes a number from the front of `text` and returns it.
 std::optional<int> take_number(std::string_view& text) {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -62,7 +62,7 @@ void take_prediction(std::string_view& name, RankName& into) {
     }
 }
 
-/// "linear_fc1.weight3" is "linear_fc1.weight" of expert 3.
+/// Parses a name such as "linear_fc1.weight3", which is "linear_fc1.weight" of expert 3.
 bool take_numbered_expert(std::string_view name, RankName& into) {
     const std::size_t end = name.find_last_not_of("0123456789") + 1;
     std::string_view number = name.substr(end);
@@ -168,7 +168,8 @@ bool is_buffer(std::string_view name) {
 
 namespace {
 
-/// The place inside "mtp.layers.N.": what joins embedding and hidden state, the decoder layer, the norm behind it.
+/// The sort key inside "mtp.layers.N.": first the modules that join embedding and hidden state, then the decoder layer,
+/// then the norm after it.
 std::string order_in_mtp(std::string_view name) {
     static constexpr std::array<std::string_view, 5> modules{"enorm.", "hnorm.", "eh_proj.", "transformer_layer.",
                                                              "mtp_model_layer."};
@@ -221,7 +222,7 @@ std::string module_order(std::string_view name) {
         return fmt::format("{:02}.{}", place(tops, name), order_in_mtp(name.substr(prediction.size())));
     const Spelling as_is{};
     const RankName at = parse_rank_name(name, as_is);
-    // Weights go before biases; TransformerEngine has the norm of a fused linear in front.
+    // Weights precede biases; in TransformerEngine, the norm of a fused linear layer comes first.
     const bool bias = at.tensor.ends_with("bias");
     const int expert = std::max(at.expert, 0);
     std::string_view tensor = at.tensor;

@@ -47,7 +47,7 @@ torch::StoredTensor tensor_in(const torch::Archive& archive, Value value, const 
     return *found;
 }
 
-/// Reads one optimizer's state of model_optim_rng.pt.
+/// Reads the state of one optimizer in model_optim_rng.pt.
 class PlainReader {
 public:
     PlainReader(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file, Value optimizer)
@@ -59,7 +59,7 @@ public:
 
     void read(const std::vector<std::size_t>& parameters) {
         const auto state = state_of_.find("state");
-        if (!state) return;  // the distributed optimizer keeps it elsewhere
+        if (!state) return;  // the distributed optimizer stores its state elsewhere
         for (const auto& [key, value] : state->entries()) states_.emplace_back(key.as_int(), value);
         std::ranges::sort(states_, {}, &std::pair<std::int64_t, Value>::first);
         const auto groups = state_of_.at("param_groups").items();
@@ -70,9 +70,9 @@ public:
     }
 
 private:
-    /// The parameters of a group: those that its weight decay tells.
+    /// The parameters of a group, which its weight decay determines.
     std::vector<std::size_t> members(Value group, std::size_t groups, const std::vector<std::size_t>& all) const {
-        if (groups > 2) throw failure("the optimizer has {} groups of parameters; which is which is not known", groups);
+        if (groups > 2) throw failure("the optimizer has {} groups of parameters; at most 2 can be identified", groups);
         const double decay = group.at("wd_mult").as_real();
         if (decay != 0 && decay != 1) throw failure("a group of parameters has wd_mult = {}", decay);
         std::vector<std::size_t> found;
@@ -112,7 +112,7 @@ private:
         for (const auto& [key, value] : state->second.entries()) {
             const std::string_view name = key.as_string();
             if (name == "step") continue;
-            if (name != "exp_avg" && name != "exp_avg_sq") throw failure("optimizer state '{}' is not known", name);
+            if (name != "exp_avg" && name != "exp_avg_sq") throw failure("unknown optimizer state '{}'", name);
             add(parameter, name == "exp_avg" ? Role::exp_avg : Role::exp_avg_sq,
                 tensor_in(archive_, value, "its moment"));
         }
@@ -154,12 +154,13 @@ std::vector<BufferVector> vectors_of(const torch::Archive& archive, Value buffer
     return found;
 }
 
-/// The one entry of a buffer's dict, whose key is (param dtype, grad dtype).
+/// The only entry of a buffer's dict; its key is (param dtype, grad dtype).
 Value only_dtype(Value by_dtype) {
     const auto entries = by_dtype.entries();
     const bool pair = entries.size() == 1 && entries[0].key.is(Kind::tuple) && entries[0].key.items().size() == 2;
     if (!pair || !entries[0].key.items()[0].is(Kind::global))
-        throw failure("a buffer is {}; files of before February 2024 are laid out otherwise", by_dtype.describe());
+        throw failure("a buffer is {}; files from before February 2024 have another layout, which tpx cannot read",
+                      by_dtype.describe());
     return entries[0].value;
 }
 
@@ -189,7 +190,7 @@ void add_buffer(RankDirectory& directory, std::uint32_t file, const std::vector<
     }
 }
 
-/// The parameters of one model chunk and dtype, in module order; Megatron makes a buffer of them.
+/// Groups parameters by model chunk and dtype, in module order; Megatron stores each group in one buffer.
 std::vector<std::vector<std::size_t>> buffers_of(const RankDirectory& directory,
                                                  const std::vector<std::size_t>& parameters) {
     std::vector<std::vector<std::size_t>> buffers;
@@ -221,13 +222,14 @@ Role role_of_vector(std::string_view name) {
     if (name == "param") return Role::master;
     if (name == "exp_avg") return Role::exp_avg;
     if (name == "exp_avg_sq") return Role::exp_avg_sq;
-    throw failure("optimizer state '{}' is not known", name);
+    throw failure("unknown optimizer state '{}'", name);
 }
 
 std::map<int, std::vector<BufferVector>> buffers_in(const torch::Archive& archive, Value optimizer) {
     const auto coalesced = optimizer.find("buckets_coalesced");
     if (!coalesced || !coalesced->is(Kind::boolean) || !coalesced->as_bool())
-        throw failure("buckets are not coalesced; files of before February 2024 are laid out otherwise");
+        throw failure(
+            "buckets are not coalesced; files from before February 2024 have another layout, which tpx cannot read");
     std::map<int, std::vector<BufferVector>> buffers;
     for (const auto& [key, value] : optimizer.entries()) {
         if (!key.is(Kind::integer)) continue;

@@ -25,7 +25,7 @@ constexpr std::array<std::pair<std::string_view, Role>, 4> state_prefixes{{
 
 constexpr std::string_view embedding = "embedding.word_embeddings.weight";
 
-/// Takes the prefix of optimizer state off a stored name; the role that it tells.
+/// Removes the prefix of optimizer state from a stored name and returns its role.
 Role take_role(std::string_view& name) {
     for (const auto& [prefix, role] : state_prefixes) {
         if (!name.starts_with(prefix)) continue;
@@ -65,10 +65,9 @@ void RankParts::add(std::uint32_t tensor) {
     std::string_view name = content_.tensors[tensor].name;
     if (name.find("_extra_state") != std::string_view::npos) return;
     Stored stored{.number = tensor, .role = take_role(name), .name = parse_stored_name(name)};
-    if (!content_.reading->family) throw failure("how it is split is not known: {}", content_.reading->why_not);
+    if (!content_.reading->family) throw failure("how it is split is unknown: {}", content_.reading->why_not);
     const bool known = meaning.kind == Meaning::Kind::parameter || name.ends_with(".inv_freq");
-    if (!known || itemsize(content_.tensors[tensor].dtype) == 0)
-        throw failure("Megatron's rank files have no place for it");
+    if (!known || itemsize(content_.tensors[tensor].dtype) == 0) throw failure("Megatron's rank files cannot store it");
     stored.stacked = !stored.name.stack.empty() && stored.name.layer < 0 && meaning.rule != nullptr &&
                      meaning.rule->name.optional('l');
     if (stored.name.layer < 0 && !stored.stacked) stored.name.stack.clear();
@@ -92,8 +91,8 @@ bool RankParts::any(bool experts, bool decays) const {
 
 bool RankParts::masters() const { return std::ranges::find(stored_, Role::master, &Stored::role) != stored_.end(); }
 
-/// Megatron has the last norm beside the last layer where layers for multi-token prediction may be between it and the
-/// output layer.
+/// With multi-token prediction, whose layers may be between the final norm and the output layer, Megatron stores the
+/// norm in the chunk of the last layer.
 int RankParts::chunk_of(std::uint32_t tensor, std::string_view name) const {
     const Meaning& meaning = content_.reading->meanings[tensor];
     if (name.starts_with("mtp.")) return prediction_ < 0 ? static_cast<int>(chunks_.size()) - 1 : prediction_;
@@ -143,7 +142,7 @@ public:
     }
 
 private:
-    /// Adds it where the directory's stage has the chunk.
+    /// Adds the tensor if the chunk belongs to the directory's stage.
     void add_at(Stored& stored, const RankName& name, int chunk) {
         const int pp = all_.content_.layout.pp;
         if (chunk % pp == at_.pp) add(stored, name, chunk / pp, -1);
@@ -173,7 +172,8 @@ private:
         }
     }
 
-    /// `position` among `together` experts that share one tensor, each transposed.
+    /// Adds a part of a parameter. If `together` experts share one tensor, each is transposed, and `position` is the
+    /// expert's position among them.
     void add_part(Stored& stored, const RankName& name, int chunk, int layer, Index expert, Index position,
                   Index together) {
         const std::vector<Box>& boxes = all_.boxes(stored, stored.experts ? at_.etp : at_.tp);
@@ -209,7 +209,8 @@ private:
         const auto [found, added] = numbers_.emplace(std::pair{chunk, own}, found_.size());
         if (added) found_.push_back({.name = own, .chunk = chunk, .shape = shape});
         if (found_[found->second].shape != shape)
-            throw failure("tensor '{}': its optimizer state has shape {}, or it has", own, to_string(shape));
+            throw failure("tensor '{}': weight and optimizer state have different shapes, and one of them has {}", own,
+                          to_string(shape));
         return found_[found->second];
     }
 

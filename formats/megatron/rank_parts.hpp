@@ -15,11 +15,11 @@ namespace tpx::formats::megatron {
 struct RankPart {
     std::uint32_t tensor = 0;  ///< index into the content's tensors
     Box box;
-    Index begin = 0;  ///< of its first element, in elements of the rank's tensor
+    Index begin = 0;  ///< position of its first element in the rank's tensor, in elements
     Strides strides;
 };
 
-/// A tensor that a rank's file shall hold: what it is made of, once for each role.
+/// A tensor of a new rank file: the parts that make it up, for each role.
 struct RankParameter {
     std::string name;  ///< layers and experts count from 0
     int chunk = 0;
@@ -28,15 +28,15 @@ struct RankParameter {
     std::map<Role, std::vector<RankPart>> parts;  ///< by role
 };
 
-/// What each directory of `content.layout` holds, in the order of Megatron's modules within each chunk. `args` are
-/// those of the new checkpoint.
+/// The parameters of each directory of `content.layout`, in the order of Megatron's modules within each chunk. `args`
+/// are those of the new checkpoint.
 class RankParts {
 public:
     RankParts(const Content& content, const Config& args);
 
     const Spelling& spelling() const { return spelling_; }
 
-    /// Whether any rank has parameters of experts, or others, that an optimizer makes decay, or not.
+    /// Whether any rank has parameters of experts (or others, unless `experts`) with (or without) weight decay.
     bool any(bool experts, bool decays) const;
 
     /// Whether parameters have master weights.
@@ -52,11 +52,11 @@ private:
         bool stacked = false;
         bool experts = false;
         int leading = 0;
-        int chunk = 0;  ///< that has it, of all stages' in the order of layers; of what is outside of the stack
+        int chunk = 0;  ///< of a tensor outside of the stack: its model chunk, counted over all stages in layer order
         std::map<int, std::vector<Box>> boxes;  ///< by rank of the tensor-parallel group
     };
     struct Chunk {
-        int first = 0;  ///< layer
+        int first = 0;  ///< number of the first layer
         int count = 0;
     };
     class Builder;
@@ -71,7 +71,7 @@ private:
     std::vector<Stored> stored_;
     std::vector<Chunk> chunks_;
     Index experts_ = 0;
-    int prediction_ = 0;  // the chunk of multi-token prediction; -1 without
+    int prediction_ = 0;  // the chunk of multi-token prediction; -1: none
 };
 
 }  // namespace tpx::formats::megatron

@@ -34,7 +34,7 @@ Value group_without_parameters(Document& document, Value group) {
                                 : group;
 }
 
-/// The step that torch's Adam keeps for each parameter as a tensor; nothing when there is none.
+/// The step that torch's Adam stores for each parameter as a tensor; unset if there is none.
 std::optional<std::int64_t> step_of(const torch::Archive& archive, Value state) {
     std::optional<std::int64_t> step;
     const auto states = state.find("state");
@@ -76,7 +76,7 @@ Value optimizer_state(Document& document, const torch::Archive& archive, Value o
     return document.with_key(document.dict(), "optimizer", inner_state(document, archive, without));
 }
 
-/// One optimizer as it is, two as torch_dist has them: under 0 and 1.
+/// The state of one optimizer, or that of two as torch_dist stores them: with keys 0 and 1.
 Value optimizers_state(Document& document, const torch::Archive& archive, Value optimizers) {
     if (!optimizers.is(Kind::list)) return optimizer_state(document, archive, optimizers);
     std::vector<Entry> numbered;
@@ -140,7 +140,8 @@ Value group_like(Document& document, const std::vector<OptimizerState>& states, 
 Value with_optimizers(Document& document, Value common, bool two, bool vectors) {
     const std::vector<OptimizerState> states = optimizers_of(common);
     if (states.empty()) return common;
-    // What a rank without parameters of its own left behind is no list that others could add to.
+    // Drops the entries that a rank without parameters leaves behind: they are not lists to which other ranks could
+    // add.
     const bool left_behind = std::ranges::any_of(states, [](const OptimizerState& state) {
         return state.outer.find("fp32_from_fp16_params") || state.outer.find("param_state");
     });

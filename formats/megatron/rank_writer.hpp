@@ -12,25 +12,25 @@
 
 namespace tpx::formats::megatron {
 
-/// A file of torch.save in the making, whose tensors are pieces of a draft.
+/// Drafts a torch.save file whose tensors are pieces of a Draft.
 class ArchiveDraft {
 public:
-    /// Storages of `carried`, values of which go into the file, are taken from it.
+    /// `carried` contains the storages of values that are copied from it into the file.
     explicit ArchiveDraft(const torch::Archive* carried = nullptr) : carried_{carried} {}
 
-    /// Storages that values carried over refer to are `given`.
+    /// `given` contains the storages of values that are copied into the file.
     explicit ArchiveDraft(torch::Contents given) : contents_{std::move(given)} {}
 
     torch::Document& document() { return document_; }
     torch::Contents& contents() { return contents_; }
 
-    /// A tensor of `shape` in C order, in a storage of its own, made of `parts`.
+    /// A tensor of `shape` in C order, with its own storage, made of `parts`.
     torch::Value tensor(DType dtype, const Shape& shape, const std::vector<RankPart>& parts);
 
-    /// A tensor of no axes that holds `value`.
+    /// An f32 scalar tensor with this value.
     torch::Value scalar(float value);
 
-    /// Adds the file to `draft`, with everything that `root` refers to; pieces are rank `rank`'s.
+    /// Adds the file to `draft`, with everything that `root` refers to; its pieces belong to rank `rank`.
     void finish(torch::Value root, const std::filesystem::path& path, int rank, Draft& draft) const;
 
 private:
@@ -48,8 +48,9 @@ private:
     torch::Contents contents_;
 };
 
-/// The optimizer of a rank's parameters, as entry "optimizer" of model_optim_rng.pt, from the groups of parameters of
-/// `common`, as many as the parameters of `all` ranks make. Moments and masters are in it unless it is distributed.
+/// The entry "optimizer" of model_optim_rng.pt for a rank's parameters. Its settings come from the param_groups of
+/// `common`; it has every group that the parameters of `all` ranks require. It contains moments and masters unless the
+/// optimizer is distributed.
 torch::Value optimizer_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, const RankParts& all,
                              torch::Value common, const Config& args, const Layout& layout);
 

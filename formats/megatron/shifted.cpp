@@ -15,8 +15,8 @@
 namespace tpx::formats::megatron {
 namespace {
 
-/// How many parameters of a buffer lie behind a bucket that is padded at its end.
-std::size_t behind_padding(const BufferLayout& places, int ranks) {
+/// The number of parameters of a buffer that follow a padded bucket.
+std::size_t count_after_padding(const BufferLayout& places, int ranks) {
     const Index multiple = padding_multiple(ranks);
     Index end = 0;
     for (Index size : places.buckets) {
@@ -28,7 +28,7 @@ std::size_t behind_padding(const BufferLayout& places, int ranks) {
 
 }  // namespace
 
-/// Of tensor and expert ranks, one tells for all.
+/// Looks at one tensor and expert rank only, because all of them have the same buffers.
 std::string shifted_by_padding(const Checkpoint& checkpoint, const Families& families, const Config& args) {
     const Layout layout = layout_of_args(args, {});
     const bool tied = is_shared_embedding(args, layout, "embedding.word_embeddings.weight");
@@ -51,17 +51,17 @@ std::string shifted_by_padding(const Checkpoint& checkpoint, const Families& fam
         for (const bool experts : {false, true}) {
             if (experts && !split) break;
             for (const Buffer& buffer : buffers_of(parameters, split, experts)) {
-                shifted += behind_padding(places_of(buffer, args, content.layout, directory.pp, experts),
-                                          sharing_ranks(layout, experts));
+                shifted += count_after_padding(places_of(buffer, args, content.layout, directory.pp, experts),
+                                               sharing_ranks(layout, experts));
                 all += buffer.size();
             }
         }
     }
     if (shifted == 0) return "";
     return fmt::format(
-        "by its args, {} of {} parameters of a rank's optimizer lie behind a padded bucket; Megatron-core 0.15 and "
-        "0.16 "
-        "write such ones wrongly as fully_reshardable: tpx verify --masters tells whether these are",
+        "according to args, {} of {} parameters of a rank's optimizer follow a padded bucket; Megatron-core 0.15 and "
+        "0.16 write the state of such parameters incorrectly as fully_reshardable; use tpx verify --masters to check "
+        "it",
         shifted, all);
 }
 

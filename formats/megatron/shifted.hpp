@@ -9,9 +9,9 @@
 
 namespace tpx::formats::megatron {
 
-/// A note on a defect: Megatron-core 0.15 and 0.16 cut the gathered vector of a buffer, which lacks the padding of
-/// buckets, at places of the padded one when they write fully_reshardable. Empty where the settings of `checkpoint`
-/// make no bucket that is padded and followed by another.
+/// A note about a bug of Megatron-core 0.15 and 0.16: when they write fully_reshardable, they split the gathered vector
+/// of a buffer, which lacks the padding of buckets, at the positions of the padded vector. Empty if no padded bucket is
+/// followed by another bucket according to the settings of `checkpoint`.
 std::string shifted_by_padding(const Checkpoint& checkpoint, const Families& families, const Config& args);
 
 }  // namespace tpx::formats::megatron

@@ -13,11 +13,11 @@ namespace tpx::formats::megatron {
 /// The parameters of one buffer in module order.
 using Buffer = std::vector<const RankParameter*>;
 
-/// The buffers of a rank's parameters, which must outlive them: one for each model chunk and dtype. Where optimizers
-/// are `split`, of experts or of all others.
+/// The buffers of a rank's parameters, one for each model chunk and dtype; if optimizers are `split`, only those of
+/// experts or of all other parameters. The parameters must outlive the buffers.
 std::vector<Buffer> buffers_of(const std::vector<RankParameter>& all, bool split, bool experts);
 
-/// Where the parameters of a buffer of stage `stage` lie.
+/// Where the parameters of a buffer of stage `stage` are.
 BufferLayout places_of(const Buffer& buffer, const Config& args, const Layout& layout, int stage, bool experts);
 
 }  // namespace tpx::formats::megatron

@@ -19,9 +19,9 @@ Checkpoint open_torch_dist(const std::filesystem::path& directory_or_root,
 /// A root directory: the tracker file and iter_NNNNNNN with what Megatron-core 0.16 reads. See add_common_files() for
 /// the common state.
 ///
-/// ShardedObjects of a torch_dist source are copied as they are. Their keys may name a place in the old layout: per
-/// layer (`..._extra_state/shard_3_32`) they fit any; per rank (`rng_state/shard_0.1_1.2` is rank 1 of pp 1, tp 2)
-/// Megatron finds them only where pp and tp are those of the source, and needs --no-load-rng elsewhere.
+/// ShardedObjects of a torch_dist source are copied unchanged: their keys name a layer (`..._extra_state/shard_3_32`)
+/// and fit any layout. RNG states, whose keys name a rank (`rng_state/shard_0.1_1.2` is rank 1 of pp 1, tp 2), are
+/// stored under the keys of the new layout; see new_objects().
 Draft draft_torch_dist(const Content& content);
 
 }  // namespace tpx::formats

@@ -29,7 +29,7 @@ namespace {
 
 using namespace megatron;
 
-/// A piece with what goes along with it.
+/// A piece, the length of its archive, and the part of the archive's tensor that it is.
 struct StoredPiece {
     Piece piece;
     std::uint64_t archive = 0;
@@ -40,7 +40,7 @@ std::string state_name(Role role, const std::string& weight) {
     return fmt::format("optimizer.state.{}.{}", role == Role::master ? std::string_view{"param"} : name(role), weight);
 }
 
-/// The catalogue and what is parallel to it, in the making.
+/// Builds the new catalogue, and the lists of the checkpoint that are parallel to its pieces.
 class Unpacked {
 public:
     explicit Unpacked(const Checkpoint& checkpoint) : checkpoint_{checkpoint} {}
@@ -55,7 +55,7 @@ public:
     }
     void add(StoredPiece piece) { pieces_.push_back(std::move(piece)); }
 
-    /// The tensors of `checkpoint` that are not `taken`, as they are.
+    /// Adds the tensors of the checkpoint that are not `taken`, unchanged.
     void keep(const std::vector<bool>& taken) {
         const Catalogue& catalogue = checkpoint_.catalogue;
         std::vector<std::uint32_t> numbers(catalogue.tensors.size());
@@ -71,7 +71,7 @@ public:
         }
     }
 
-    /// Puts everything into `checkpoint`, sorted. Throws Error for pieces that overlap.
+    /// Stores everything in `checkpoint`, sorted. Throws Error for pieces that overlap.
     void store(Checkpoint& checkpoint) {
         std::ranges::sort(pieces_, [](const StoredPiece& a, const StoredPiece& b) {
             return std::tie(a.piece.tensor, a.piece.box, a.piece.rank) <
@@ -152,11 +152,11 @@ private:
         const auto found = store_.groups.find(group);
         if (found == store_.groups.end()) {
             if (buffers.empty()) return;
-            throw failure("nothing is there, where layout {} has {} parameters", to_string(content_.layout),
+            throw failure("found no state, but layout {} has {} parameters", to_string(content_.layout),
                           buffers[0].size());
         }
         if (found->second.size() != buffers.size())
-            throw failure("{} buffers, where the model has {}", found->second.size(), buffers.size());
+            throw failure("found {} buffers, but the model has {}", found->second.size(), buffers.size());
         for (std::size_t b = 0; b < buffers.size(); ++b) {
             const BufferLayout places = places_of(buffers[b], args_, content_.layout, directory.pp, experts);
             const auto vectors = found->second.find(static_cast<int>(b));
@@ -166,7 +166,7 @@ private:
     }
 
     void add_vector(const BucketVector& vector, const Buffer& buffer, const BufferLayout& places) {
-        // What dp_zero_gather_scatter stores is one vector.
+        // dp_zero_gather_scatter stores one vector instead of buckets.
         const std::vector<Index> joined{places.size};
         if (vector.buckets != places.buckets && vector.buckets != joined)
             throw failure("{} has buckets of {} elements, where these parameters make {}", vector.role,
@@ -180,7 +180,7 @@ private:
         const Tensor& weight = content_.tensors[part.tensor];
         const std::string name = state_name(vector.role, weight.name);
         const std::uint32_t tensor = made_.tensor(name, vector.dtype, weight.shape);
-        // Other ranks of the group may hold copies, cut elsewhere: one is enough.
+        // Other ranks of the group may hold copies that are split differently: one copy is enough.
         if (!placed_.insert({tensor, part.box}).second) return;
         const Index first = begin + part.begin;
         const Index end = flat_range(part.box, part.strides, first).end;
@@ -236,7 +236,7 @@ void unpack_optimizer(Checkpoint& checkpoint, const Families& families, const Co
         try {
             if (const std::string note = shifted_by_padding(checkpoint, families, config); !note.empty())
                 checkpoint.notes.push_back(note);
-        } catch (const Error&) {  // args that tell no layout tell of no buckets either
+        } catch (const Error&) {  // args that describe no layout describe no buckets either
         }
         return;
     }
@@ -244,17 +244,17 @@ void unpack_optimizer(Checkpoint& checkpoint, const Families& families, const Co
         Unpacker{checkpoint, config}.run(families);
     } catch (const Error& error) {
         checkpoint.notes.push_back(fmt::format(
-            "optimizer state stays in its buckets, which fit tp and pp of this checkpoint alone: {}", error.what()));
+            "optimizer state stays in its buckets, which fit only tp and pp of this checkpoint: {}", error.what()));
     }
 }
 
 void spell_masters(Checkpoint& checkpoint, bool distributed) {
     constexpr std::string_view plain = "optimizer.state.fp32_param.";
-    constexpr std::string_view shared_out = "optimizer.state.param.";
-    const std::string_view from = distributed ? plain : shared_out;
+    constexpr std::string_view sharded = "optimizer.state.param.";
+    const std::string_view from = distributed ? plain : sharded;
     for (Tensor& tensor : checkpoint.catalogue.tensors) {
         if (tensor.name.starts_with(from))
-            tensor.name = fmt::format("{}{}", distributed ? shared_out : plain, tensor.name.substr(from.size()));
+            tensor.name = fmt::format("{}{}", distributed ? sharded : plain, tensor.name.substr(from.size()));
     }
 }
 

@@ -8,14 +8,14 @@
 
 namespace tpx::formats {
 
-/// Makes of the distributed optimizer's buckets in torch_dist `checkpoint` (dp_reshardable, dp_zero_gather_scatter),
-/// and of its flat cells (fully_sharded_model_space), whole tensors as fully_reshardable has them; the groups of
-/// parameters go into the common state. Where args and the rules of `families` do not explain the buckets, everything
-/// is left as it is, and a note says why. Does nothing for other checkpoints.
+/// Converts the distributed optimizer's buckets in torch_dist `checkpoint` (dp_reshardable, dp_zero_gather_scatter) and
+/// its flat cells (fully_sharded_model_space) to whole tensors, as in fully_reshardable; param_groups move to the
+/// common state. If args and the rules of `families` do not explain the buckets, leaves them unchanged and adds a note
+/// that gives the reason. Adds the note of shifted_by_padding() to fully_reshardable checkpoints.
 void unpack_optimizer(Checkpoint& checkpoint, const Families& families, const Config& config);
 
-/// Names the master weights of `checkpoint`, of Megatron's format, as the distributed optimizer does ("param"), or as
-/// the plain one ("fp32_param").
+/// Renames the master weights of `checkpoint`, a Megatron checkpoint, as the distributed optimizer names them
+/// ("param"), or as the plain one does ("fp32_param").
 void spell_masters(Checkpoint& checkpoint, bool distributed);
 
 }  // namespace tpx::formats

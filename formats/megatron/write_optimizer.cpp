@@ -23,7 +23,7 @@ using Parameters = std::vector<const RankParameter*>;
 
 bool of_experts(const RankParameter& parameter) { return parameter.name.find("mlp.experts.") != std::string::npos; }
 
-/// The parameters of one optimizer: all, or those of dense parameters or of experts.
+/// The parameters of one optimizer: all of them or, if `split`, either the dense parameters or those of experts.
 Parameters parameters_of(const std::vector<RankParameter>& all, bool split, bool experts) {
     Parameters found;
     for (const RankParameter& parameter : all) {
@@ -44,7 +44,7 @@ Value state_tensor(ArchiveDraft& file, const RankParameter& parameter, Role role
     return file.tensor(parameter.dtypes.at(role), parameter.shape, parts);
 }
 
-/// Writes one optimizer. Every rank has the groups that any has, if only with no parameter.
+/// Writes one optimizer. Every rank has each group that any rank has, even if the group is empty.
 class OptimizerWriter {
 public:
     OptimizerWriter(ArchiveDraft& file, const std::vector<OptimizerState>& states, const RankParts& all, bool split,
@@ -83,14 +83,14 @@ private:
             if (!distributed_) add_state(*parameter, group, masters);
             ++next_id_;
         }
-        // The distributed optimizer stores no state of single parameters here: its groups count the steps.
+        // The distributed optimizer stores no state of single parameters here, so its groups keep the step.
         if (!distributed_ && is_torch_adam(group)) group = torch::without_keys(document_, group, {"step"});
         if (!distributed_) group = document_.with_key(group, "params", document_.list(ids));
         groups_.push_back(group);
         masters_.push_back(document_.list(masters));
     }
 
-    /// Torch's Adam counts steps parameter by parameter, others group by group.
+    /// torch's Adam counts steps per parameter, other optimizers count them per group.
     static bool is_torch_adam(Value group) { return group.find("amsgrad").has_value(); }
 
     void add_state(const RankParameter& parameter, Value group, std::vector<Value>& masters) {
@@ -150,8 +150,7 @@ bool has_state(const std::vector<RankParameter>& parameters) {
 Value optimizer_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, const RankParts& all,
                       Value common, const Config& args, const Layout& layout) {
     const std::vector<OptimizerState> states = optimizers_of(common);
-    if (states.empty())
-        throw failure("there is optimizer state, but the source does not tell its groups of parameters");
+    if (states.empty()) throw failure("the source has optimizer state, but no param_groups");
     const bool distributed = holds(args, "use_distributed_optimizer");
     const bool split = two_optimizers(args, layout);
     const auto write = [&](bool experts) {

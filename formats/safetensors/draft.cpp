@@ -21,15 +21,15 @@ namespace {
 
 constexpr std::uint64_t usual_shard_size = 5'000'000'000;
 
-/// One file to come and the pieces in it.
+/// A new file and its pieces.
 struct Part {
     std::string path;
     std::vector<std::uint32_t> pieces;
     std::uint64_t bytes = 0;
 };
 
-/// The part that takes `bytes` more: the first from `first` on with room, or a new one. A piece larger than `limit`
-/// gets a part of its own.
+/// The first part, starting at `first`, with room for `bytes` more, or a new one. A piece larger than `limit` gets a
+/// separate part.
 std::size_t first_fit(std::vector<Part>& parts, std::size_t first, std::uint64_t bytes, std::uint64_t limit) {
     while (first < parts.size() && (parts[first].bytes + bytes > limit && !parts[first].pieces.empty())) ++first;
     if (first == parts.size()) parts.emplace_back();
@@ -73,12 +73,12 @@ private:
         bytes(piece);
         if (dtype == DType::f4_x2 && piece.box.empty()) throw failure("a scalar of two values an element");
         if (itemsize(dtype) == 0 && piece.box != whole(whole_one.shape))
-            throw failure("{} has less than a byte an element and cannot be cut", name(dtype));
+            throw failure("{} elements are smaller than a byte and cannot be split", name(dtype));
         if (content_.ranks > 1 && (piece.rank < 0 || piece.rank >= content_.ranks))
             throw failure("rank {} of {}", piece.rank, content_.ranks);
     }
 
-    /// Whether one rank holds each tensor whole and once.
+    /// Whether a single rank holds each tensor whole and exactly once.
     bool is_whole() const {
         if (content_.ranks > 1 || content_.pieces.size() != content_.tensors.size()) return false;
         std::vector<bool> seen(content_.tensors.size());
@@ -91,8 +91,8 @@ private:
 
     std::uint64_t bytes(const Piece& piece) const { return payload_size(tensor(piece).dtype, sizes(piece.box)); }
 
-    /// A tensor larger than the limit gets a part of its own, at its place among the closed ones, and the open one goes
-    /// on: this is how huggingface_hub packs.
+    /// Packs as huggingface_hub does: a tensor larger than the limit gets a separate part, after the closed parts,
+    /// while the open part continues.
     void draft_whole() {
         std::vector<Part> parts;
         Part open;
@@ -117,7 +117,7 @@ private:
         if (parts.size() > 1) write_index();
     }
 
-    /// PEFT finds an adapter by its name.
+    /// The name of the only file. PEFT finds an adapter by its file name.
     const char* single_file() const {
         constexpr const char* adapter = "adapter_model.safetensors";
         if (content_.reading != nullptr && content_.reading->family != nullptr &&
@@ -129,14 +129,14 @@ private:
         return is_adapter ? adapter : "model.safetensors";
     }
 
-    /// Whether `piece` is the part without elements of a tensor that has some. It is not written: PyTorch finds parts
-    /// by where they start, and another may start there.
+    /// Whether `piece` is an empty part of a nonempty tensor. It is not written: PyTorch identifies parts by their
+    /// start, and another part may start there.
     bool is_nothing(const Piece& piece) const { return empty(piece.box) && volume(tensor(piece).shape) > 0; }
 
     void draft_ranks() {
         std::vector<std::vector<Part>> parts(std::max(content_.ranks, 1));
         std::vector<std::unordered_map<std::uint32_t, std::size_t>> next(
-            parts.size());  // part after the last, by tensor
+            parts.size());  // by tensor: the number of the part after its last one
         for (std::uint32_t index = 0; index < content_.pieces.size(); ++index) {
             const Piece& piece = content_.pieces[index];
             const int rank = std::max(piece.rank, 0);
@@ -148,7 +148,7 @@ private:
             first = chosen + 1;
         }
         for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-            // A rank without pieces has a file too, so that a lost one is missed.
+            // A rank without pieces also has a file, so that a missing file is detected.
             if (parts[rank].empty()) parts[rank].emplace_back();
             for (std::size_t k = 0; k < parts[rank].size(); ++k) {
                 Part& part = parts[rank][k];
@@ -163,7 +163,7 @@ private:
         }
     }
 
-    /// The values of safetensors' own type: torch counts two f4 as one element.
+    /// Converts sizes or offsets to safetensors' dtype: PyTorch counts two f4 values as one element.
     template <class T>
     T stored(DType dtype, T values) const {
         if (dtype == DType::f4_x2) values[values.size() - 1] *= 2;
@@ -171,7 +171,7 @@ private:
     }
 
     std::string sharding_info(const Part& part) const {
-        // PyTorch's consolidation takes an empty list for no list, and does not mind tensors that are elsewhere.
+        // PyTorch's consolidation treats an empty list as a missing one, but accepts tensors that are in other files.
         if (part.pieces.empty() && !content_.tensors.empty())
             return fmt::format("{{{}: {{\"saved_offsets\": []}}}}", json_string(content_.tensors[0].name));
         std::string json = "{";
@@ -186,8 +186,8 @@ private:
         return json + "}";
     }
 
-    /// The position in a block at which the data should start: the one that aligns most bytes of large pieces. Nothing
-    /// if there are none; a position that is not a multiple of 8, where no header ends, is not counted.
+    /// The position in a block at which the data should start to align the most bytes of large pieces. Unset if there
+    /// are none. Ignores positions that are not multiples of 8, because headers do not end there.
     std::optional<std::uint64_t> place_of_data(std::span<const Entry> entries,
                                                const std::unordered_map<std::string_view, std::uint32_t>& piece_of) {
         std::map<std::uint64_t, std::uint64_t> votes;
@@ -200,7 +200,7 @@ private:
         return best == votes.end() ? std::nullopt : std::optional{best->first};
     }
 
-    /// Adds the file of `part` to the draft: its header, and where its pieces go.
+    /// Adds the file of `part` to the draft: its header and the offsets of its pieces.
     void place(const Part& part, const Metadata& metadata) {
         std::vector<Entry> entries;
         std::unordered_map<std::string_view, std::uint32_t> piece_of;

@@ -12,7 +12,7 @@
 namespace tpx::formats {
 namespace {
 
-/// Whether a file starts like safetensors: the length of a header that fits, and its brace.
+/// Whether a file starts like safetensors: with the length of a header that fits, and its brace.
 bool starts_as_safetensors(std::string_view start, std::uint64_t size) {
     if (start.size() < 9 || start[8] != '{') return false;
     std::uint64_t length = 0;
@@ -37,7 +37,7 @@ std::string_view reject_safetensors_name(std::string_view name) {
     return name == "__metadata__" ? "has the name that safetensors reserves" : "";
 }
 
-/// Values that safetensors files have in their headers.
+/// Adds the values in the headers of safetensors files.
 void add_headers(const Checkpoint& checkpoint, const AddValue& add) {
     for (const FileEntry& file : checkpoint.catalogue.files) {
         if (file.path.extension() != ".safetensors") continue;
@@ -67,7 +67,7 @@ constinit const Driver safetensors_driver{
     .values = ValuesIn::headers,
     .dialect = "hf",
     .may_wrap_names = true,
-    .precedence = 50,  // repositories hold the same weights in several formats; it goes before all but training state
+    .precedence = 50,  // before other formats of the same weights in a repository, but after training state
     .recognise_file = recognise_safetensors_file,
     .recognise_folder = recognise_safetensors_folder,
     .open = [](const std::filesystem::path& path, MissingFiles) { return open_safetensors(path); },

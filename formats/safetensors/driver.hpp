@@ -5,7 +5,7 @@
 
 namespace tpx::formats {
 
-/// Hugging Face folders and files: safetensors, and `pytorch_model*.bin`, which are only read.
+/// Hugging Face folders and files: safetensors, and `pytorch_model*.bin`, which tpx only reads.
 extern const Driver safetensors_driver;
 
 }  // namespace tpx::formats

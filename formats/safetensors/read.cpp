@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr auto unlisted = std::numeric_limits<std::uint32_t>::max();
 
-/// One file's header, with what its metadata tells about the boxes of its tensors.
+/// One file's header, and the boxes of its tensors from its metadata.
 struct File {
     Header header;
     std::optional<SavedOffsets> offsets;
@@ -40,8 +40,7 @@ File read_one(const fs::path& path) {
     if (const std::string* info = find(file.header.metadata, "DCP_SHARDING_INFO"))
         file.offsets = in_context([&] { return path.string(); }, [&] { return parse_sharding_info(*info); });
     const std::string* own = find(file.header.metadata, file_key);
-    if (own != nullptr && path.filename() != *own)
-        throw failure("{}: holds what was written as {}", path.string(), *own);
+    if (own != nullptr && path.filename() != *own) throw failure("{}: was written as {}", path.string(), *own);
     const auto name = parse_part_name(path.filename().string());
     if (name && name->shard) file.rank = *name->shard - 1;
     return file;
@@ -76,7 +75,7 @@ public:
             catalogue_.files.push_back({path, files_.back().header.file_size});
             total += files_.back().header.entries.size();
         }
-        // Names are looked up by views of the tensors' own, so these may not move.
+        // The lookup by name has views of the tensors' names, so tensors must not move.
         catalogue_.tensors.reserve(total);
         catalogue_.pieces.reserve(total);
         tensor_.reserve(total);
@@ -119,7 +118,7 @@ private:
         catalogue_.pieces.push_back({found->second, file, offset, box, row_major(entry.shape), files_[file].rank});
     }
 
-    /// Requires that another part of a known tensor may be one.
+    /// Checks that `entry` can be another part of a known tensor.
     void check_again(std::uint32_t index, std::uint32_t file, const Entry& entry) const {
         const Tensor& tensor = catalogue_.tensors[index];
         const std::string other = catalogue_.files[first_file_[index]].path.string();
@@ -130,18 +129,18 @@ private:
                           name(tensor.dtype), tensor.shape.size(), other);
     }
 
-    /// Requires that the whole tensor has a size that can be, and is whole when its elements are no bytes.
+    /// Checks that the whole tensor has a valid size, and that `piece` is whole if elements are smaller than a byte.
     void check_piece(const Piece& piece) const {
         const Tensor& tensor = catalogue_.tensors[piece.tensor];
         in_context([&] { return fmt::format("{}: tensor '{}'", catalogue_.path(piece.file).string(), tensor.name); },
                    [&] {
                        payload_size(tensor.dtype, tensor.shape);
                        if (itemsize(tensor.dtype) == 0 && piece.box != whole(tensor.shape))
-                           throw failure("{} has less than a byte an element and cannot be cut", name(tensor.dtype));
+                           throw failure("{} elements are smaller than a byte and cannot be split", name(tensor.dtype));
                    });
     }
 
-    /// Requires that index and files agree in both directions.
+    /// Checks that index and files agree in both directions.
     void check_index() const {
         std::uint64_t payload = 0;
         bool by_dcp = false;
@@ -151,23 +150,24 @@ private:
             const std::uint32_t file = listed[piece.tensor];
             if (file == unlisted) throw failure("tensor '{}': is in {} but not in the index", name, path_of(piece));
             if (file != piece.file)
-                throw failure("tensor '{}': is in {}, the index says {}", name, path_of(piece),
+                throw failure("tensor '{}': is in {}, but the index says {}", name, path_of(piece),
                               catalogue_.files[file].path.string());
         }
         for (const File& file : files_) {
             payload += file.header.file_size - file.header.buffer;
             by_dcp = by_dcp || file.offsets;
         }
-        // PyTorch's writer without save_distributed lets all ranks write the same files, and the last one wins.
+        // Without save_distributed, PyTorch's writer lets all ranks write the same files, and the last one wins.
         if (by_dcp && selection_.map.total_size && *selection_.map.total_size != payload)
-            throw failure("counts {} bytes of tensors, the files hold {}: ranks have overwritten each other's files",
-                          *selection_.map.total_size, payload);
+            throw failure(
+                "counts {} bytes of tensors, but the files contain {}: ranks have overwritten each other's files",
+                *selection_.map.total_size, payload);
     }
 
-    /// The file of each tensor that the index says; the files of a selection with an index are those of the index.
+    /// The file of each tensor according to the index; a selection with an index has exactly the files of the index.
     std::vector<std::uint32_t> listed_files() const {
         std::vector<std::uint32_t> listed(catalogue_.tensors.size(), unlisted);
-        std::size_t tensor = 0;  // mostly they stand in the order of the files
+        std::size_t tensor = 0;  // entries are usually in the order of the files
         for (const auto& [name, file] : selection_.map.entries) {
             if (tensor == listed.size() || catalogue_.tensors[tensor].name != name) {
                 const auto found = tensor_.find(name);
@@ -184,7 +184,7 @@ private:
 
     std::string path_of(const Piece& piece) const { return catalogue_.files[piece.file].path.string(); }
 
-    /// Where tpx itself wrote the files, they tell of how many ranks they are.
+    /// Checks that no file is missing if tpx wrote the files, which then record the number of ranks.
     void check_shards() const {
         std::map<int, std::set<int>> present;  // the parts of each shard
         std::map<int, int> last;               // the number of its last part

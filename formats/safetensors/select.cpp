@@ -24,7 +24,7 @@ constexpr const char* usual_index = "model.safetensors.index.json";
 constexpr const char* tensor_ending = ".safetensors";
 constexpr const char* index_ending = ".safetensors.index.json";
 
-/// The names right in `directory` that end in `ending`, sorted; hidden ones left out.
+/// The names of files directly in `directory` that end in `ending`, sorted, except hidden ones.
 std::vector<fs::path> names_ending(const fs::path& directory, std::string_view ending) {
     std::vector<fs::path> found;
     for (const std::string& name : list_directory(directory))
@@ -32,17 +32,17 @@ std::vector<fs::path> names_ending(const fs::path& directory, std::string_view e
     return found;
 }
 
-/// The index of `directory` that is meant; empty when there is none.
+/// The index to use in `directory`; empty if there is none.
 fs::path choose_index(const fs::path& directory) {
     const std::vector<fs::path> indices = names_ending(directory, index_ending);
     if (indices.empty()) return {};
     if (std::ranges::find(indices, usual_index) != indices.end()) return usual_index;
     if (indices.size() == 1) return indices.front();
-    throw failure("{}: {} and {} are both there: name the one that is meant", directory.string(), indices[0].string(),
+    throw failure("{}: contains both {} and {}; pass one of them", directory.string(), indices[0].string(),
                   indices[1].string());
 }
 
-/// Takes a number of five to nine digits, and `before` in front of it, off the end of `text`; nothing when it has none.
+/// Removes a number of five to nine digits, preceded by `before`, from the end of `text`; unset for other texts.
 std::optional<int> take_number(std::string_view& text, std::string_view before) {
     const std::size_t digits = text.size() - (text.find_last_not_of("0123456789") + 1);
     if (digits < 5 || digits > 9) return std::nullopt;
@@ -65,7 +65,7 @@ Selection select_by_index(const fs::path& directory, const fs::path& index) {
     return selection;
 }
 
-/// Requires that of files numbered NAME-i-of-N none is missing, as far as the names tell, and notes absent shards.
+/// Throws Error if the names NAME-i-of-N show that a file is missing; adds notes about absent shards.
 void check_parts(Selection& selection) {
     std::map<std::pair<std::string, int>, std::set<int>> parts;
     std::set<int> shards;
@@ -83,8 +83,7 @@ void check_parts(Selection& selection) {
     }
     int next = 1;
     for (const int shard : shards) {
-        if (shard > next)
-            selection.notes.push_back(fmt::format("no file of shard {}: it held nothing or is lost", next));
+        if (shard > next) selection.notes.push_back(fmt::format("no file of shard {}: it was empty or is lost", next));
         next = shard + 1;
     }
 }
@@ -104,7 +103,7 @@ Selection select_without_index(const fs::path& directory) {
     return selection;
 }
 
-/// Notes what is there and not selected.
+/// Adds notes about files that are present but not selected.
 void note_others(Selection& selection) {
     const auto selected = [&](const fs::path& file) { return std::ranges::binary_search(selection.files, file); };
     const auto names = names_ending(selection.directory, tensor_ending);
@@ -123,7 +122,7 @@ void note_others(Selection& selection) {
     selection.consolidated = !sharded.empty() && !selected("sharded" / sharded.front());
     if (selection.consolidated)
         selection.notes.push_back(
-            fmt::format("{} files in sharded/ left aside: the same tensors stand whole beside it", sharded.size()));
+            fmt::format("ignored {} files in sharded/: the same tensors are stored whole beside it", sharded.size()));
 }
 
 Selection select_in_directory(const fs::path& directory) {
@@ -131,8 +130,7 @@ Selection select_in_directory(const fs::path& directory) {
     Selection selection = index.empty() ? select_without_index(directory) : select_by_index(directory, index);
     const bool names_whole = std::ranges::find(selection.files, whole_model) != selection.files.end();
     if (!index.empty() && !names_whole && path_is_file(directory / whole_model))
-        throw failure("{}: {} and {} are both there: name the one that is meant", directory.string(), whole_model,
-                      index.string());
+        throw failure("{}: contains both {} and {}; pass one of them", directory.string(), whole_model, index.string());
     note_others(selection);
     return selection;
 }

@@ -11,7 +11,7 @@
 
 namespace tpx::formats::safetensors {
 
-/// NAME-00002-of-00005.safetensors, with shard-00003- in front for the files of a rank.
+/// A file name NAME-00002-of-00005.safetensors, with prefix shard-00003- for the files of a rank.
 struct PartName {
     std::optional<int> shard;  ///< 1-based
     std::string stem;          ///< NAME
@@ -19,22 +19,22 @@ struct PartName {
     int parts = 1;
 };
 
-/// Takes the name of a file apart; nothing when it has another form.
+/// Parses a file name; unset if it has another form.
 std::optional<PartName> parse_part_name(std::string_view name);
 
 /// The files that make up a checkpoint.
 struct Selection {
     std::filesystem::path directory;
-    std::vector<std::filesystem::path> files;  ///< relative, sorted; those of the index when there is one
-    std::filesystem::path index;               ///< relative; empty when there is none
+    std::vector<std::filesystem::path> files;  ///< relative, sorted; those of the index, if there is one
+    std::filesystem::path index;               ///< relative; empty if there is none
     WeightMap map;                             ///< of the index
     std::vector<std::string> notes;
-    bool single_file = false;   ///< the user named one file of tensors
-    bool consolidated = false;  ///< the parts that the files were joined from are left aside
+    bool single_file = false;   ///< the path is one file with tensors
+    bool consolidated = false;  ///< ignores sharded/, from whose parts PyTorch joined the files
 };
 
-/// Chooses among what `path` holds; see open_safetensors. Throws Error when the choice is not clear, or when names or
-/// the index tell that a file is missing.
+/// Selects the files at `path`; see open_safetensors(). Throws Error if the choice is ambiguous, or if names or the
+/// index show that a file is missing.
 Selection select_files(const std::filesystem::path& path);
 
 }  // namespace tpx::formats::safetensors

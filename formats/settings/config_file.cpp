@@ -34,7 +34,7 @@ ConfigValue scalar(const nlohmann::json& value) {
     }
 }
 
-/// Lists of whole numbers, or of words, are text, "0,1,1"; what else stands in lists is no setting.
+/// A list of whole numbers or words as text, "0,1,1"; unset for other lists, which are not settings.
 template <class List, class Word>
 std::optional<ConfigValue> list_text(const List& list, const Word& word) {
     std::string text;
@@ -55,7 +55,7 @@ std::optional<ConfigValue> list_text(const nlohmann::json& list) {
 }
 
 /// Adds the settings of `object`, nested ones as TABLE.KEY or TABLE.TABLE.KEY, and lengths of top-level lists as
-/// LIST.count; `config` keeps what it has of `kept`.
+/// LIST.count. Does not overwrite settings of `config` whose keys are in `kept`.
 void add_settings(Config& config, const nlohmann::json& object, std::initializer_list<std::string_view> kept) {
     for (const auto& [key, value] : object.items()) {
         if (config.contains(key) && std::ranges::find(kept, key) != kept.end()) continue;
@@ -100,8 +100,8 @@ Config parse_config_json(std::string_view text) {
     if (!object.is_object()) throw failure("not a JSON object");
     Config config;
     add_settings(config, object, {});
-    // What tpx asks of a configuration is about the language model, whose settings may be nested; whether the output
-    // layer is the embedding is a setting of the whole model.
+    // tpx needs the settings of the language model, which may be nested. tie_word_embeddings is a setting of the whole
+    // model.
     const nlohmann::json* inner = text_settings(object);
     if (inner == nullptr) return config;
     if (const auto type = config.find("model_type"); type != config.end()) config["outer.model_type"] = type->second;

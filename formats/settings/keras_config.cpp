@@ -12,7 +12,7 @@ using Json = nlohmann::ordered_json;
 
 bool is_text(const Json& object, const char* key) { return object.contains(key) && object[key].is_string(); }
 
-/// The class's name that it was registered by, or its own.
+/// The name under which the class was registered, or else its own name.
 std::string class_of(const Json& object) {
     const char* key = is_text(object, "registered_name") ? "registered_name" : "class_name";
     return is_text(object, key) ? std::string{keras_own_class(object[key].get<std::string>())} : "";
@@ -22,8 +22,8 @@ constexpr int deepest_config = 500;
 
 Json old_form(const Json& value, int depth);
 
-/// An entry of a model's list of layers. The old kind has no words for operations on tensors, but Keras reads those of
-/// version 3 in their place.
+/// The legacy form of an entry in a model's list of layers. There is none for operations on tensors, but Keras reads
+/// their Keras 3 form in its place.
 Json old_layer(const Json& layer, int depth) {
     Json old = old_form(layer, depth);
     const bool is_operation =
@@ -56,10 +56,10 @@ Json old_form(const Json& value, int depth) {
     return old;
 }
 
-/// A loss, a metric or what holds several of them.
+/// The legacy form of a loss, a metric, or a container of them.
 Json old_argument(const Json& value, int depth) {
     if (depth > deepest_config)
-        throw failure("what the model was compiled with is nested more than {} levels deep", deepest_config);
+        throw failure("the model's compile configuration is nested more than {} levels deep", deepest_config);
     if (value.is_object() && is_text(value, "class_name") && value.contains("config")) {
         // Functions are known by their names.
         if (value["class_name"] == "function" && value["config"].is_string()) return value["config"];

@@ -4,21 +4,21 @@
 #include <string>
 #include <string_view>
 
-/// What a whole model of Keras' old kind says of the model, out of what an archive of version 3 says.
+/// Attributes of a legacy Keras whole-model file, derived from the configuration in a Keras 3 archive.
 namespace tpx::formats::hdf5 {
 
-/// What a class of Keras is called in its own code, and in paths and whole models of the old kind, where users call it
-/// otherwise.
+/// The name of Keras class `kind` in Keras' own code, in paths, and in legacy whole-model files. It may differ from the
+/// public name.
 std::string_view keras_own_class(std::string_view kind);
 
-/// Whether a text is the configuration of a model: that of an archive, or what model.to_json() returns.
+/// Whether `text` is the configuration of a model, as in an archive or as model.to_json() returns it.
 bool is_keras_config(std::string_view text);
 
-/// The attribute model_config. Layers lose what only version 3 knows: where their class is defined, how they were
-/// built, and which objects they share.
+/// The attribute model_config. Layers lose what only Keras 3 stores: where their class is defined, how they were built,
+/// and which objects they share.
 std::string old_model_config(std::string_view config);
 
-/// The attribute training_config: loss, metrics and the optimizer's settings; empty when the model was not compiled.
+/// The attribute training_config: loss, metrics and the optimizer's settings; empty if the model was not compiled.
 std::string old_training_config(std::string_view config);
 
 }  // namespace tpx::formats::hdf5

@@ -55,7 +55,7 @@ constexpr std::array asked_by_tpx{
     AskedSetting{"weight_decay", kind_real},
 };
 
-/// The keys in formulas and conditions: words of more than one letter, which a factor has.
+/// Collects the keys in formulas and conditions: words of more than one letter. Factors have only one letter.
 struct Words {
     void add(std::string_view formula) {
         for (std::string& word : formula_words(formula))

@@ -20,7 +20,7 @@ std::set<std::string> known_settings(const Families& families, const Config& con
 std::string_view kind_of_number(std::string_view key, const Families& families);
 
 /// Whether `value` is of a kind that kind_of_number() returned. A list of whole numbers, with one for each layer, and
-/// "null", which takes a size away, are accepted as sizes.
+/// "null", which removes a size, are accepted as sizes.
 bool is_number(const ConfigValue& value, std::string_view kind);
 
 }  // namespace tpx::formats

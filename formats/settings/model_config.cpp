@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* pipeline_words = "pipeline_model_parallel_layout";
 
-/// How Megatron is told of layers dealt chunk by chunk: by a layout in words, the source's where it deals them so.
+/// Megatron's pipeline layout text for layers that are assigned chunk by chunk: the source's if it assigns them alike.
 ConfigValue words_of_stages(const Layout& layout, const Config& config, const Config& args) {
     if (layout.stages.empty()) return nullptr;
     const auto known = config.find(pipeline_words);
@@ -30,7 +30,7 @@ ConfigValue words_of_stages(const Layout& layout, const Config& config, const Co
     return megatron::text_of_stages(layout.stages, static_cast<int>(std::clamp<std::int64_t>(prediction, 0, 1 << 10)));
 }
 
-/// What Megatron's args must say of the new layout.
+/// The entries of Megatron's args that describe the new layout.
 Config layout_args(const Layout& layout, const Expressed& expressed) {
     const auto whole_number = [](int value) { return ConfigValue{std::int64_t{value}}; };
     const auto or_none = [](int value, bool some) {
@@ -39,7 +39,7 @@ Config layout_args(const Layout& layout, const Expressed& expressed) {
     Config args{{"tensor_model_parallel_size", whole_number(layout.tp)},
                 {"pipeline_model_parallel_size", whole_number(layout.pp)},
                 {"virtual_pipeline_model_parallel_size", or_none(layout.vpp, layout.vpp > 1)},
-                // One of the two tells of virtual stages, or words do.
+                // Virtual stages are set by only one of these two keys, or by the pipeline layout text.
                 {"num_virtual_stages_per_pipeline_rank", or_none(layout.vpp, layout.vpp > 1 && layout.stages.empty())},
                 {"num_layers_per_virtual_pipeline_stage", nullptr},
                 {"use_tp_pp_dp_mapping", layout.order == "tp-cp-ep-pp-dp"},
@@ -62,7 +62,7 @@ Config layout_args(const Layout& layout, const Expressed& expressed) {
     return args;
 }
 
-/// The words that commas separate, as a list.
+/// The comma-separated words of `text` as a list.
 nlohmann::ordered_json words_of(std::string_view text) {
     auto words = nlohmann::ordered_json::array();
     for (std::size_t comma = 0; comma != text.npos;) {
@@ -112,7 +112,7 @@ std::string make_config_json(const Expressed& expressed, const Config& config) {
             json[setting.key.substr(0, dot)][setting.key.substr(dot + 1)] = to_json(setting);
     }
     if (const auto dtype = usual_dtype(expressed.reading, expressed.tensors)) json["dtype"] = info(*dtype).torch;
-    // Transformers would assume what is not known.
+    // With architectures, transformers would use its defaults for settings that are unknown.
     if (!missing_settings(expressed, parse_config_json(json.dump())).empty()) json.erase("architectures");
     return json.dump(2) + "\n";
 }
@@ -139,7 +139,7 @@ std::string with_dtype(const std::string& config_json, DType dtype) {
 std::string with_settings(const std::string& config_json, const Config& settings) {
     auto json = nlohmann::ordered_json::parse(config_json);
     // A key may exist both in the outer configuration and in the nested one of the language model: it is skipped if
-    // the latter has the value already.
+    // the nested one already has the value.
     const Config own = parse_config_json(config_json);
     bool changed = false;
     for (auto& [key, value] : json.items()) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t longest = 1 << 16;
 
-/// Takes "*12" off the front; 1 when there is none.
+/// Removes a factor such as "*12" from the front of `text` and returns it; 1 if there is none.
 std::size_t take_times(std::string_view& text) {
     if (!text.starts_with('*')) return 1;
     std::size_t times = 0;
@@ -45,7 +45,7 @@ std::string unrolled(std::string_view text) {
     return out;
 }
 
-/// The text without factors and what only pleases the eye.
+/// The text without commas and spaces, and with factors written out.
 std::string plain_text(std::string_view text) {
     std::string plain;
     for (char c : text) {
@@ -54,7 +54,7 @@ std::string plain_text(std::string_view text) {
     return unrolled(plain);
 }
 
-/// The layout in words of args; nothing when they have none.
+/// The pipeline layout text in args; unset if there is none.
 std::optional<std::string> words_of(const Config& args) {
     const auto words = args.find("pipeline_model_parallel_layout");
     if (words == args.end() || !std::holds_alternative<std::string>(words->second)) return std::nullopt;

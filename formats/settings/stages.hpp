@@ -10,19 +10,19 @@
 
 namespace tpx::formats::megatron {
 
-/// How many decoder layers each model chunk has by a text of Megatron's `--pipeline-model-parallel-layout`, such as
-/// "Et*3|(tt|)*29,m|L": chunks in the order of their layers, t a layer. Throws Error when it is not of the form.
+/// The number of decoder layers of each model chunk, from a text for Megatron's `--pipeline-model-parallel-layout` such
+/// as "Et*3|(tt|)*29,m|L": chunks are in layer order, and each t is a layer. Throws Error if the text is malformed.
 std::vector<int> stages_of_text(std::string_view text);
 
-/// The number of the model chunk, in the order of layers, that has the layers for multi-token prediction: the last one
-/// unless args' layout in words puts them elsewhere.
+/// The number of the model chunk, in layer order, that has the layers for multi-token prediction: the last one unless
+/// the pipeline layout text in args places them elsewhere.
 int chunk_of_prediction(const Config& args, const Layout& layout);
 
-/// `stages` as a text of that kind, with `prediction` layers for multi-token prediction in the last chunk.
+/// The pipeline layout text of `stages`, with `prediction` layers for multi-token prediction in the last chunk.
 std::string text_of_stages(const std::vector<int>& stages, int prediction);
 
-/// Sets in `layout` how `layers` are dealt to the model chunks, as args tell of uneven stages, of embedding or loss
-/// counting as a layer, or of a layout in words. Throws Error when they cannot be dealt so.
+/// Sets in `layout` how `layers` layers are split across model chunks if args describe uneven stages, count the
+/// embedding or the loss as a layer, or contain a pipeline layout text. Throws Error if they cannot be split this way.
 void set_stages(const Config& args, int layers, Layout& layout);
 
 }  // namespace tpx::formats::megatron

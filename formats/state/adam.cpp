@@ -50,11 +50,11 @@ void settle(Adam& adam, const Source& source) {
         }
         adam.matrices = *(first[0] != nullptr ? first[0] : first[1]);
         adam.vectors = *(first[1] != nullptr ? first[1] : first[0]);
-        const bool told = std::ranges::all_of(adam.own, [&](const auto& entry) {
+        const bool all_agree = std::ranges::all_of(adam.own, [&](const auto& entry) {
             const auto found = axes.find(entry.first);
             return entry.second == (found != axes.end() && found->second < 2 ? adam.vectors : adam.matrices);
         });
-        if (told) adam.own.clear();
+        if (all_agree) adam.own.clear();
     }
     default_initial(adam.matrices);
     default_initial(adam.vectors);

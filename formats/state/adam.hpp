@@ -21,10 +21,10 @@ namespace tpx::formats {
 
 struct Source;
 
-/// What an optimizer of Adam's kind is told for a group of parameters.
+/// The settings of an Adam-like optimizer for a group of parameters.
 struct AdamSettings {
     double lr = 0;
-    double initial_lr = 0;  ///< that the scheduler began with, or the largest; lr where nothing tells
+    double initial_lr = 0;  ///< initial lr of the scheduler, or the largest lr; lr if unknown
     double beta1 = 0.9;
     double beta2 = 0.999;
     double eps = 1e-8;
@@ -33,32 +33,33 @@ struct AdamSettings {
     friend bool operator==(const AdamSettings&, const AdamSettings&) = default;
 };
 
-/// What an optimizer of Adam's kind keeps beside tensors, as far as all frameworks tell it.
+/// The state of an Adam-like optimizer except for its tensors, as far as all frameworks store it.
 struct Adam {
     AdamSettings matrices;
-    AdamSettings vectors;  ///< of parameters of one axis, which mostly do not decay
+    AdamSettings vectors;  ///< of parameters with one axis, which usually have no weight decay
     std::int64_t step = 0;
     std::optional<std::int64_t> other_step;  ///< of another parameter, if not all are at `step`
 
-    /// By the name of a parameter's exp_avg: its own settings. Empty where `matrices` and `vectors` tell all.
+    /// Settings of each parameter, by the name of its exp_avg. Empty if `matrices` and `vectors` apply to all
+    /// parameters.
     std::map<std::string, AdamSettings, std::less<>> own;
 
-    /// Of a parameter with `axes` axes whose exp_avg is called `moment`.
+    /// The settings of the parameter with `axes` axes whose exp_avg is called `moment`.
     const AdamSettings& of(std::string_view moment, int axes) const;
 };
 
-/// How many axes tensor `t` has, without those of the layers and experts that it may be stacked from.
+/// The number of axes of tensor `t`, not counting the axes of stacked layers and experts.
 int own_axes(const Reading& reading, std::span<const Tensor> tensors, std::size_t t);
 
 /// The element of a tensor of one f32 or f64. Throws Error for others.
 double scalar(const torch::Archive& archive, const torch::StoredTensor& tensor);
 
-/// Sets what an entry `key` of param_groups says, which may be a tensor of one element in `archive`, if there is one;
-/// others are passed over. Throws Error for a malformed one.
+/// Sets the setting that entry `key` of param_groups contains; ignores other entries. If `archive` is not null, the
+/// value may be a tensor of one element in it. Throws Error for a malformed value.
 void set(AdamSettings& settings, std::string_view key, torch::Value value, const torch::Archive* archive);
 
-/// The optimizer of `source`: by Megatron's common state, or as its driver tells; nothing when it tells none. Names are
-/// those of `source`. Throws Error when what it tells is malformed.
+/// The optimizer of `source`, from Megatron's common state or from the source's driver; unset if neither knows one.
+/// Names are those of `source`. Throws Error if the settings are malformed.
 std::optional<Adam> adam_of(Source& source);
 
 }  // namespace tpx::formats

@@ -47,7 +47,7 @@ private:
         if (known == entries.end()) entries.push_back({document_.string(key), value});
     }
 
-    /// Megatron's common state: all of it, but the optimizer's apart.
+    /// Adds Megatron's common state; the optimizer's part goes to result_.optimizer.
     void add_common(const torch::Archive* archive, Value common) {
         for (const Entry& entry : common.entries()) {
             if (!entry.key.is(Kind::string)) continue;
@@ -59,7 +59,7 @@ private:
         }
     }
 
-    /// {'optimizer': {'param_groups': ...}, ...}, or several of them by number: groups of all of them are joined.
+    /// Adds {'optimizer': {'param_groups': ...}, ...}, or several such dicts by number, whose groups are joined.
     void add_optimizer(Value optimizer) {
         if (!optimizer.is(Kind::dict)) return;
         std::vector<Value> groups;
@@ -83,7 +83,7 @@ private:
         if (!groups.empty()) add(result_.optimizer, "param_groups", document_.list(groups));
     }
 
-    /// The state that the first model file and the first optimizer file have beside tensors.
+    /// Adds the non-tensor state of the first model file and the first optimizer file.
     void add_deepspeed() {
         static constexpr std::array<std::string_view, 9> own{
             "module",       "optimizer",     "param_shapes", "frozen_param_shapes",           "frozen_param_fragments",
@@ -116,7 +116,7 @@ private:
         if (!groups || !groups->is(Kind::list)) return;
         std::vector<Value> list;
         for (const Value group : groups->items()) {
-            std::vector<Entry> entries;  // but the numbers of flat tensors, which are not in the new file
+            std::vector<Entry> entries;  // without the numbers of flat tensors, which the new file lacks
             for (const Entry& entry : group.is(Kind::dict) ? group.entries() : std::span<const Entry>{})
                 if (!entry.key.is(Kind::string) || entry.key.as_string() != "params") entries.push_back(entry);
             list.push_back(plain(&archive, document_.dict(entries)));

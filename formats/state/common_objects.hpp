@@ -5,13 +5,13 @@
 
 namespace tpx::formats::megatron {
 
-/// Takes the configuration of a DCP checkpoint that was made of Megatron's and kept its names from the args in there: a
-/// config.json beside it has other words. Does nothing for others.
+/// Sets the configuration of a DCP checkpoint that was converted from Megatron's and still has its names, from the args
+/// in the checkpoint: a config.json beside it uses other keys. Does nothing for other checkpoints.
 void read_args(Checkpoint& checkpoint);
 
-/// Gives a DCP checkpoint that was made of Megatron's the common state that this had, out of the objects that hold it,
-/// which are taken from the catalogue: args, as a Namespace again, iteration, schedule, and groups of parameters that
-/// still are Megatron's. Does nothing for others. What the state of one layout's ranks was is not restored.
+/// Restores the common state of a DCP checkpoint that was converted from Megatron's, from the objects that contain it,
+/// and removes these from the catalogue: args (again as a Namespace), iteration, schedule, and param_groups if they are
+/// still Megatron's. Does not restore the state of single ranks. Does nothing for other checkpoints.
 void restore_common(Checkpoint& checkpoint);
 
 }  // namespace tpx::formats::megatron

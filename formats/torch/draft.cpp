@@ -31,7 +31,7 @@ Value without_parameter(Value value) {
     return value;
 }
 
-/// The objects of a file of torch.save again, its tensors replaced.
+/// Copies the objects of a torch.save file and replaces its tensors.
 class SameTree {
 public:
     SameTree(const Archive& archive, TorchFile& file)
@@ -47,7 +47,7 @@ public:
 private:
     using Items = std::span<const Value>;
 
-    /// A function and what it is called with.
+    /// A function and its arguments.
     struct Call {
         Value callable;
         Value args;
@@ -69,8 +69,8 @@ private:
         return tree_.copy(value, [&](Value inner) { return replace(inner); });
     }
 
-    /// The call again, with the elements of `plain`; its innermost one may lie in parameters and in classes, which say
-    /// what they call with what.
+    /// The call that builds a tensor, with the elements of `plain`. Parameters and subclasses wrap an inner call in
+    /// their arguments.
     Call renewed(Value callable, Items args, Value plain) {
         torch::Document& document = file_.document();
         const std::string_view function = callable.is(Kind::global) ? callable.as_global().name : "";
@@ -83,7 +83,7 @@ private:
             const Call inner = renewed(object.callable, object.args.items(), plain);
             changed = {document.object(inner.callable, inner.args)};
         } else if (function == "_rebuild_qtensor") {
-            // Scales and zero points stand beside the elements.
+            // Scales and zero points follow the elements in the arguments.
             const Items own = plain.as_object().args.items();
             changed.assign(own.begin(), own.begin() + 4);
         } else {
@@ -102,7 +102,7 @@ private:
     std::unordered_map<Value, std::string, torch::ValueHash> names_;
 };
 
-/// Whether the new file has just the tensors of `archive`.
+/// Whether the new file has exactly the tensors of `archive`.
 bool keeps_names(const Content& content, const Archive& archive) {
     std::unordered_set<std::string_view> names;
     for (const Tensor& tensor : content.tensors) names.insert(tensor.name);

@@ -28,7 +28,7 @@ std::optional<Recognised> recognise_bin_folder(const std::filesystem::path& fold
     return holds_bin_files(folder) ? std::optional{Recognised{folder, &torch_driver, bin_files}} : std::nullopt;
 }
 
-/// A map of msgpack, as Flax writes it, may start like a pickle.
+/// Excludes .msgpack files: a msgpack map, as in Flax's files, may start like a pickle.
 std::optional<Recognised> recognise_stream(const FileStart& file) {
     const std::string& start = file.bytes;
     if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5 && !file.name.ends_with(".msgpack"))

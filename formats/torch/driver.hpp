@@ -5,7 +5,7 @@
 
 namespace tpx::formats {
 
-/// One file of torch.save: a zip archive, or the stream of PyTorch before 1.6.
+/// One torch.save file: a zip archive, or the legacy stream of PyTorch before 1.6.
 extern const Driver torch_driver;
 extern const Driver torch_legacy_driver;
 

@@ -13,7 +13,7 @@ TorchFile::TorchFile(Format format, const Content& content) : format_{format}, c
     for (std::uint32_t t = 0; t < content.tensors.size(); ++t) {
         const Tensor& tensor = content.tensors[t];
         if (info(tensor.dtype).torch.empty() || itemsize(tensor.dtype) == 0)
-            throw failure("tensor '{}': torch stores no tensors of dtype {}", tensor.name, name(tensor.dtype));
+            throw failure("tensor '{}': torch cannot store tensors of dtype {}", tensor.name, name(tensor.dtype));
         numbers_.emplace(tensor.name, t);
     }
     for (const View& view : content.views) views_.emplace(view.name, &view);
@@ -44,7 +44,7 @@ Draft TorchFile::finish(torch::Value root) {
     Draft draft;
     draft.tensors = content_.tensors;
     draft.files.push_back({draft_file_name, frame.size});
-    std::map<std::uint64_t, std::uint64_t> gaps;  // storages by place: where they end
+    std::map<std::uint64_t, std::uint64_t> gaps;  // from starts of storages to their ends
     for (const auto& [key, hole] : frame.holes) {
         gaps.emplace(hole.offset, hole.offset + hole.bytes);
         if (hole.bytes == 0) continue;

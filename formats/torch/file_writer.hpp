@@ -11,8 +11,7 @@
 
 namespace tpx::formats {
 
-/// A file of torch.save in the making: each tensor of a content in a storage of its own, in C order, and its views in
-/// those.
+/// A new torch.save file: each tensor of a content has a storage of its own, in C order, which its views share.
 class TorchFile {
 public:
     TorchFile(Format format, const Content& content);
@@ -24,7 +23,7 @@ public:
     torch::Value tensor(const std::string& name, bool requires_grad = false);
     bool has(const std::string& name) const { return numbers_.contains(name) || views_.contains(name); }
 
-    /// The draft of the one file, which holds `root`. Throws Error when `root` lacks a tensor of the content.
+    /// The draft of the file, which contains `root`. Throws Error if `root` lacks a tensor of the content.
     Draft finish(torch::Value root);
 
 private:

@@ -21,19 +21,19 @@ namespace fs = std::filesystem;
 constexpr const char* one_file = "pytorch_model.bin";
 constexpr const char* index_file = "pytorch_model.bin.index.json";
 
-/// Adds the tensors of the file `path`, whose names are not yet among `names`.
+/// Adds the tensors of the file `path`, and their names to `names`. Throws Error if a name is already in `names`.
 void add_file(Checkpoint& checkpoint, const fs::path& path, std::set<std::string>& names) {
     Checkpoint part = open_torch_file(&torch_driver, checkpoint.catalogue.directory / path);
     Catalogue& catalogue = checkpoint.catalogue;
     const auto first = static_cast<std::uint32_t>(catalogue.tensors.size());
     const auto first_file = static_cast<std::uint32_t>(catalogue.files.size());
-    for (FileEntry& file : part.catalogue.files) {  // more than one where storages are decoded
+    for (FileEntry& file : part.catalogue.files) {  // several if storages are decoded
         file.path = path;
         catalogue.files.push_back(std::move(file));
     }
     for (Tensor& tensor : part.catalogue.tensors) {
         if (!names.insert(tensor.name).second)
-            throw failure("{}: tensor '{}': another file has it, too", (catalogue.directory / path).string(),
+            throw failure("{}: tensor '{}': is also in another file", (catalogue.directory / path).string(),
                           tensor.name);
         catalogue.tensors.push_back(std::move(tensor));
     }
@@ -44,20 +44,20 @@ void add_file(Checkpoint& checkpoint, const fs::path& path, std::set<std::string
     }
 }
 
-/// Every tensor is in the file that the index tells.
+/// Checks that index and files agree on the file of each tensor.
 void check_index(const Catalogue& catalogue, const safetensors::WeightMap& map) {
     std::unordered_map<std::string_view, std::uint32_t> files;
     for (const auto& [name, file] : map.entries)
         if (!files.emplace(name, file).second) throw failure("tensor '{}': appears twice in weight_map", name);
     for (const Piece& piece : catalogue.pieces) {
         const std::string& name = catalogue.tensors[piece.tensor].name;
-        const auto told = files.find(name);
-        if (told == files.end())
+        const auto listed = files.find(name);
+        if (listed == files.end())
             throw failure("tensor '{}': {} has it, the index does not", name,
                           catalogue.files[piece.file].path.string());
-        if (map.files[told->second] != catalogue.files[piece.file].path)
+        if (map.files[listed->second] != catalogue.files[piece.file].path)
             throw failure("tensor '{}': {} has it instead of {}", name, catalogue.files[piece.file].path.string(),
-                          map.files[told->second].string());
+                          map.files[listed->second].string());
     }
     std::set<std::string_view> stored;
     for (const Tensor& tensor : catalogue.tensors) stored.insert(tensor.name);
@@ -85,8 +85,7 @@ Checkpoint open_bin_files(const fs::path& directory) {
     read_config(directory, checkpoint);
     find_companions(directory, checkpoint);
     find_folder_files(directory, checkpoint);
-    checkpoint.notes.push_back(
-        "the weights are in files of torch.save; what is made of them is written as safetensors");
+    checkpoint.notes.push_back("the weights are in torch.save files; converted weights are written as safetensors");
     return checkpoint;
 }
 

@@ -21,8 +21,8 @@ namespace {
 
 using Filter = Coding::Filter;
 
-/// Adds the tensors of an archive to a checkpoint. Storages whose bytes are not the elements themselves become files of
-/// their own, which are decoded.
+/// Adds the tensors of an archive to a catalogue. Each storage with encoded elements becomes a separate file with a
+/// coding.
 class Adder {
 public:
     Adder(const torch::Archive& archive, Catalogue& catalogue) : archive_{archive}, catalogue_{catalogue} {}
@@ -45,7 +45,8 @@ public:
     }
 
 private:
-    /// An expanded tensor, with strides of 0, may have any number of elements, which would be read one by one.
+    /// Rejects expanded tensors, which have strides of 0, with too many repeated elements: each would be read
+    /// separately.
     void check_repeated(const torch::StoredTensor& tensor) {
         constexpr double always = 1 << 30, for_each_byte = 64;
         const auto stored = static_cast<double>(archive_.find_storage(tensor.storage)->bytes);
@@ -60,7 +61,7 @@ private:
         return static_cast<std::uint32_t>(is_complex(dtype) ? itemsize(dtype) / 2 : itemsize(dtype));
     }
 
-    /// What was done to the elements before they were stored.
+    /// The filters that decode the elements of `tensor`; empty if they are stored plainly.
     std::vector<Filter> filters_of(const torch::StoredTensor& tensor) const {
         std::vector<Filter> filters;
         if (tensor.conjugated && !is_complex(tensor.dtype)) throw failure("{}, and conjugated", name(tensor.dtype));
@@ -73,7 +74,7 @@ private:
         return filters;
     }
 
-    /// The file that stands for the storage of `tensor`, read through `filters`.
+    /// The number of the file that represents the storage of `tensor`, decoded by `filters`.
     std::uint32_t file_of(const torch::StoredTensor& tensor, const std::vector<Filter>& filters) {
         const std::uint32_t part = part_of(tensor.dtype);
         const auto [place, added] =
@@ -101,11 +102,11 @@ private:
     const torch::Archive& archive_;
     Catalogue& catalogue_;
     std::set<std::string> names_;
-    double repeated_ = 0;  ///< bytes of elements that share those in storages with others of their tensor
+    double repeated_ = 0;  ///< bytes of elements that repeat others of their tensor in storage
     std::map<std::tuple<std::string, std::vector<Filter>, std::uint32_t>, std::uint32_t> files_;
 };
 
-/// What files that were made of Megatron's checkpoints have beside tensors. Other scripts' args may say anything.
+/// Reads the iteration, and Megatron's args in files converted from Megatron. Ignores args of other scripts.
 void read_common(torch::Value root, Checkpoint& checkpoint) {
     if (!root.is(torch::Kind::dict)) return;
     checkpoint.iteration = iteration_in(root);
@@ -123,9 +124,8 @@ std::string note_of_classes(const torch::Archive& archive) {
         const std::string own = torch::subclass_of(named.value);
         if (!own.empty() && count++ == 0) note = fmt::format("tensor '{}' is a {}", named.name, own);
     }
-    if (count > 1) note += fmt::format(", and {} more are of such classes", count - 1);
-    if (count > 0)
-        note += ": a class of its own, of which files of torch.save keep the name, other formats the elements only";
+    if (count > 1) note += fmt::format(", and {} more are of subclasses", count - 1);
+    if (count > 0) note += ": torch.save files keep tensor subclasses, other formats only the elements";
     return note;
 }
 

@@ -9,26 +9,24 @@
 
 namespace tpx::formats {
 
-/// Opens one file of torch.save, zip or legacy stream: its tensors are called by the keys on the way to them, joined
-/// with '.', and each is one piece; what else is in it is left aside. Compressed, big-endian, conjugated and negated
-/// elements are decoded where they are read. Throws Error "FILE: ..." when it is malformed, or when two tensors would
-/// have one name.
+/// Opens one torch.save file, zip or legacy stream. Tensors are named by the keys that lead to them, joined with '.',
+/// and each is one piece; ignores other values. Compressed, big-endian, conjugated and negated elements are decoded on
+/// reading. Throws Error "FILE: ..." if the file is malformed or two tensors would have the same name.
 Checkpoint open_torch_file(Format format, const std::filesystem::path& file);
 
-/// One file of torch.save, `draft_file_name`, as archive or as stream. From a file of torch.save whose names are kept,
-/// it holds the same objects in the same places; from a DCP checkpoint, what its planner data says, as
-/// dcp_to_torch_save puts it; otherwise the weights by name, in {"model": ...} when there is more: optimizer state by
+/// Drafts one torch.save file, `draft_file_name`, as archive or stream. From a torch.save file whose names are kept, it
+/// contains the same objects in the same places; from a DCP checkpoint, the structure in its planner data, as
+/// dcp_to_torch_save writes it; otherwise the weights by name, in {"model": ...} if there is more: optimizer state by
 /// parameter in "optimizer", and the source's common state as plain data. Throws Error for more than one rank.
 Draft draft_torch(Format format, const Content& content);
 
 inline constexpr const char* draft_file_name = "checkpoint.pt";
 
-/// The tensors of `checkpoint` that lie in the bytes of another one that has no gaps, of one dtype: by their numbers,
-/// which `View::tensor` means too.
+/// The tensors of `checkpoint` whose bytes are part of another tensor's of the same dtype, which has no gaps. Keys and
+/// `View::tensor` are tensor numbers.
 std::map<std::uint32_t, View> find_views(const Checkpoint& checkpoint);
 
-/// Names tensors of classes of their own, which hold elements as others do, though these may mean something else to
-/// their class; empty when there are none.
+/// A note about tensor subclasses, whose elements may have another meaning to their class; empty if there are none.
 std::string note_of_classes(const torch::Archive& archive);
 
 }  // namespace tpx::formats

@@ -13,13 +13,13 @@ using torch::Entry;
 using torch::Kind;
 using torch::Value;
 
-/// Parameters that are trained alike.
+/// Parameters with equal settings.
 struct Group {
     AdamSettings settings;
     std::vector<Value> params;
 };
 
-/// What frameworks' own groups do not all tell, the rate that a schedule began with, does not count.
+/// Compares settings except initial_lr, which not all frameworks record.
 bool alike(AdamSettings a, const AdamSettings& b) {
     a.initial_lr = b.initial_lr;
     return a == b;
@@ -46,7 +46,7 @@ Value with_params(Document& document, std::vector<Entry> entries, std::span<cons
     return document.dict(entries);
 }
 
-/// The groups of `known`, each with the parameters of the first of `groups` that is like it.
+/// The groups of `known`, each with the parameters of those `groups` whose settings match. Unset if some match none.
 std::optional<Value> named(Document& document, Value known, std::vector<Group> groups) {
     std::vector<Value> list;
     for (const Value group : known.items()) {

@@ -22,10 +22,10 @@ using torch::Value;
 
 using Path = std::vector<Nest::Key>;
 
-/// A tensor's name where optimizer state is kept apart from weights.
+/// The parameter and the state of a tensor.
 struct Place {
     std::string parameter;
-    std::string state;  ///< empty: it is a weight
+    std::string state;  ///< empty: a weight
 };
 
 Place place_of(const Content& content, std::uint32_t number) {
@@ -42,7 +42,7 @@ Place place_of(const Content& content, std::uint32_t number) {
     return {name, ""};
 }
 
-/// The path that planner data tells: a tuple of keys and indices.
+/// The path in planner data, a tuple of keys and indices; unset if malformed.
 std::optional<Path> path_of(Value value) {
     if (!value.is(Kind::tuple) || value.items().empty()) return std::nullopt;
     Path path;
@@ -57,7 +57,7 @@ std::optional<Path> path_of(Value value) {
     return path;
 }
 
-/// DCP makes texts of all keys; an optimizer that counts its parameters knows their state by number.
+/// Makes the parameter key of optimizer state a number if it looks like one: DCP converts all keys to text.
 void count_parameters(Path& path) {
     if (path.size() < 4 || path[path.size() - 3].text != "state") return;
     Nest::Key& parameter = path[path.size() - 2];
@@ -69,7 +69,7 @@ public:
     Maker(const Content& content, TorchFile& file) : content_{content}, file_{file} {
         if (content.source == nullptr || content.source->parameters.empty()) return;
         const auto& tensors = content.source->catalogue.tensors;
-        for (std::size_t t = 0; t < tensors.size(); ++t) told_.emplace(tensors[t].name, t);
+        for (std::size_t t = 0; t < tensors.size(); ++t) recorded_.emplace(tensors[t].name, t);
     }
 
     Value make() {
@@ -86,7 +86,7 @@ private:
         for (const View& view : content_.views) each(view.name);
     }
 
-    /// Nothing when it does not know every tensor, as after a change of names.
+    /// The tree in planner data; unset if it lacks a tensor, as after a change of names.
     std::optional<Value> by_planner_data() {
         std::unordered_map<std::string_view, Value> paths;
         for (const auto& [name, path] : content_.source->planner_data->entries())
@@ -107,10 +107,10 @@ private:
         return known ? std::optional{nest.build(file_.document())} : std::nullopt;
     }
 
-    /// Where the source tells a tensor of this name to belong; nothing when the name alone does.
-    std::optional<Place> told_place(const std::string& name) const {
-        const auto found = told_.find(name);
-        if (found == told_.end() || content_.source->roles[found->second] == Role::extra) return std::nullopt;
+    /// The place of a tensor as the source records it; unset if only the name determines it.
+    std::optional<Place> recorded_place(const std::string& name) const {
+        const auto found = recorded_.find(name);
+        if (found == recorded_.end() || content_.source->roles[found->second] == Role::extra) return std::nullopt;
         const std::string& parameter = content_.source->parameters[found->second];
         if (content_.source->roles[found->second] == Role::weight) return Place{parameter, ""};
         return parameter == name ? std::nullopt : std::optional{Place{parameter, name.substr(name.rfind('.') + 1)}};
@@ -123,7 +123,7 @@ private:
         std::vector<std::pair<std::uint32_t, std::string>> moments;
         for (std::uint32_t t = 0; t < content_.tensors.size(); ++t) {
             const std::string& name = content_.tensors[t].name;
-            const Place place = told_place(name).value_or(place_of(content_, t));
+            const Place place = recorded_place(name).value_or(place_of(content_, t));
             const Value tensor = file_.tensor(name);
             if (place.state.empty())
                 model.put(Path{{place.parameter}}, tensor);
@@ -150,7 +150,7 @@ private:
         return document.dict(root);
     }
 
-    /// Groups of parameters tell them, as far as it is known how each is trained.
+    /// Sets "param_groups" with parameter names, if the settings of each parameter are known.
     void name_params(std::span<const std::pair<std::uint32_t, std::string>> moments) {
         const auto is_groups = [](const Entry& entry) { return entry.key.as_string() == "param_groups"; };
         const auto known = std::ranges::find_if(carried_.optimizer, is_groups);
@@ -161,7 +161,7 @@ private:
         if (groups && !any) carried_.optimizer.push_back({file_.document().string("param_groups"), *groups});
     }
 
-    /// Names that the source keeps under others get the same storage.
+    /// Adds names that share the tensors of other names, with the same storage.
     void add_shared(Nest& model) {
         if (content_.source == nullptr) return;
         for (const auto& [name, kept] : content_.source->shared) {
@@ -173,7 +173,7 @@ private:
     const Content& content_;
     TorchFile& file_;
     CarriedState carried_;
-    std::unordered_map<std::string_view, std::size_t> told_;  // the source's tensors, if it tells their parameters
+    std::unordered_map<std::string_view, std::size_t> recorded_;  // tensors, if the source records parameters
 };
 
 }  // namespace

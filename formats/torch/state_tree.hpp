@@ -5,10 +5,10 @@
 
 namespace tpx::formats {
 
-/// What a file of torch.save made of another format holds: the nested dicts that DCP's planner data tells; weights by
-/// name, when there is nothing else; or {"model": weights by name, "optimizer": {"state": {parameter: {state: tensor}},
-/// "param_groups": ...}, ...} with the source's common state beside it, all of it what torch.load(weights_only=True)
-/// reads.
+/// The root object of a torch.save file converted from another format: the nested dicts in DCP's planner data; only
+/// weights by name, if there is nothing else; or {"model": weights by name, "optimizer": {"state": {parameter: {state:
+/// tensor}}, "param_groups": ...}, ...} with the source's common state. torch.load(weights_only=True) can read all of
+/// it.
 torch::Value make_state_tree(const Content& content, TorchFile& file);
 
 }  // namespace tpx::formats

@@ -57,18 +57,18 @@ public:
         for (const Entry& optimizer : optimizers_) mark_state(optimizer);
         if (optimizers_.size() == 1) read_optimizer();
         if (optimizers_.size() > 1)
-            training_.notes.push_back("there are several optimizers, whose state is not a role");
-        const bool said = optimizers_.empty() && std::ranges::all_of(tensors_, [&](const auto& named) {
-                              const std::size_t t = numbers_.at(named.name);
-                              return is_state(named.name) ||
-                                     (training_.roles[t] == Role::weight && training_.parameters[t] == named.name);
-                          });
-        if (said) return std::nullopt;
+            training_.notes.push_back("the roles of optimizer state are unknown, because there are several optimizers");
+        const bool names_suffice = optimizers_.empty() && std::ranges::all_of(tensors_, [&](const auto& named) {
+                                       const std::size_t t = numbers_.at(named.name);
+                                       return is_state(named.name) || (training_.roles[t] == Role::weight &&
+                                                                       training_.parameters[t] == named.name);
+                                   });
+        if (names_suffice) return std::nullopt;
         return std::move(training_);
     }
 
 private:
-    /// Whether DCP's name of a tensor, as a key at the top, says that it is state.
+    /// Whether a top-level key is DCP's name of optimizer state.
     static bool is_state(std::string_view name) {
         return std::ranges::any_of(torch_roles(),
                                    [&](const RolePattern& p) { return star_of(p.pattern, name).has_value(); });
@@ -93,7 +93,7 @@ private:
         }
     }
 
-    /// Drops what wrappers of the model put in front of every key.
+    /// Removes prefixes that model wrappers add to every key.
     void name_weights() {
         for (bool again = true; again;) {
             again = false;
@@ -128,7 +128,7 @@ private:
         return result;
     }
 
-    /// What stands below a key of optimizers is their state, though in a form that is not read.
+    /// Marks tensors below an optimizer's key as state if its form is not supported.
     void mark_unread() {
         for (const std::string_view key : {"optimizer", "optimizer_states", "optimizer_state_dict", "optim"}) {
             const auto is_key = [&](const Entry& entry) { return entry.key.as_string() == key; };
@@ -139,7 +139,7 @@ private:
         }
     }
 
-    /// Its tensors are state, until it is known of which parameters.
+    /// Marks the optimizer's tensors as state; their parameters may be found later.
     void mark_state(const Entry& optimizer) {
         const std::string prefix = state_prefix(optimizer);
         for (const auto& [name, number] : numbers_)
@@ -166,21 +166,21 @@ private:
         if (!adam_.own.empty()) training_.adam = std::move(adam_);
     }
 
-    /// By number, as far as they are numbers; nothing when they cannot be told.
+    /// The names of numbered parameters; unset if they are ambiguous.
     std::optional<std::map<std::int64_t, std::string>> names_of_numbers() const {
         std::vector<std::vector<std::int64_t>> numbers;
         std::map<std::int64_t, std::string> names;
         bool numbered = false;
         for (const Value group : groups()) {
             auto& of_group = numbers.emplace_back();
-            auto told = group.find("param_names");
-            if (told && !told->is(Kind::list)) told.reset();
+            auto param_names = group.find("param_names");
+            if (param_names && !param_names->is(Kind::list)) param_names.reset();
             const auto params = group.at("params").items();
             for (std::size_t k = 0; k < params.size(); ++k) {
                 if (!params[k].is(Kind::integer)) continue;
                 of_group.push_back(params[k].as_int());
-                if (told && k < told->items().size() && told->items()[k].is(Kind::string))
-                    names[params[k].as_int()] = unwrapped(told->items()[k].as_string());
+                if (param_names && k < param_names->items().size() && param_names->items()[k].is(Kind::string))
+                    names[params[k].as_int()] = unwrapped(param_names->items()[k].as_string());
                 else
                     numbered = true;
             }
@@ -204,7 +204,7 @@ private:
         return entries;
     }
 
-    /// Of the state that parameters have by number.
+    /// The shapes of numbered parameters, from their state.
     std::map<std::int64_t, Shape> shapes() const {
         std::map<std::int64_t, Shape> result;
         for (const Entry& state : optimizer_.at("state").entries()) {
@@ -267,12 +267,12 @@ private:
     const Archive& archive_;
     std::span<const torch::NamedTensor> tensors_;
     std::unordered_map<std::string, std::size_t> numbers_;
-    std::vector<std::pair<std::string, std::size_t>> weights_;  // parameters and the tensors that they are
-    std::vector<std::pair<std::string, std::size_t>> states_;   // likewise, by DCP's names
+    std::vector<std::pair<std::string, std::size_t>> weights_;  // parameter names and tensor numbers
+    std::vector<std::pair<std::string, std::size_t>> states_;   // names and numbers of state with DCP's names
     std::vector<Entry> optimizers_;
     Value optimizer_;
-    std::string prefix_;                          // of the names of its state
-    std::map<std::string, std::string> moments_;  // by parameter: its exp_avg
+    std::string prefix_;                          // of names of the optimizer's state
+    std::map<std::string, std::string> moments_;  // names of exp_avg by parameter
     Adam adam_;
     std::optional<std::int64_t> step_;
     Training training_;

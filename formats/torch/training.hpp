@@ -14,21 +14,21 @@
 
 namespace tpx::formats {
 
-/// What the tensors of a training script's file are to its model and its optimizer.
+/// The roles of the tensors in a training script's file.
 struct Training {
     std::vector<Role> roles;              ///< parallel to the tensors
-    std::vector<std::string> parameters;  ///< likewise: the parameter that each is, or is state of
+    std::vector<std::string> parameters;  ///< likewise: the parameter to which each belongs
     std::optional<Adam> adam;
     std::vector<std::string> notes;
 };
 
-/// Understands {"model": WEIGHTS, "optimizer": STATE_DICT, ...} under the keys that people use for these, Lightning's
-/// among them, and weights alone; keys of weights lose what DataParallel, DDP and torch.compile put in front of all of
-/// them. State is told by name, by "param_names" of its groups, or by number where the model's order settles it; else a
-/// note says that it is not. `tensors` are those of `archive`. Nothing when there are no weights, or names say all.
+/// Recognizes {"model": WEIGHTS, "optimizer": STATE_DICT, ...} under common keys, including Lightning's, and weights
+/// alone; removes prefixes of DataParallel, DDP and torch.compile from keys of weights. Matches state to parameters by
+/// name, by "param_names" of its groups, or by number if the model's order is unambiguous; else adds a note. `tensors`
+/// are those of `archive`. Unset if there are no weights, or if names alone determine all roles.
 std::optional<Training> read_training(const torch::Archive& archive, std::span<const torch::NamedTensor> tensors);
 
-/// The settings of the optimizer in the file at `path`, where it is one of Adam's kind whose parameters are known.
+/// The settings of the optimizer in the file at `path`, if it is like Adam and its parameters are known.
 std::optional<Adam> adam_of_file(const std::filesystem::path& path);
 
 }  // namespace tpx::formats

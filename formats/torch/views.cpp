@@ -9,7 +9,7 @@
 namespace tpx::formats {
 namespace {
 
-/// A tensor that is one piece, and the bytes of the file between its first element and behind its last one.
+/// A tensor that is one piece, and the byte range in the file from its first element to the end of its last one.
 struct TensorSpan {
     std::uint32_t tensor = 0;
     std::uint32_t file = 0;
@@ -37,7 +37,7 @@ std::vector<TensorSpan> spans_of(const Catalogue& catalogue) {
                          .solid = piece.strides == row_major(tensor.shape),
                          .piece = &piece});
     }
-    // Of those that begin together the longest comes first, and of equal ones the solid one, then the first listed.
+    // Among spans with the same start, longer ones come first, then solid ones, then lower tensor numbers.
     std::ranges::sort(spans, [](const TensorSpan& a, const TensorSpan& b) {
         return std::tuple{a.file, a.begin, b.end, b.solid, a.tensor} <
                std::tuple{b.file, b.begin, a.end, a.solid, b.tensor};

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr auto of_writing =
+constexpr auto writer_keys =
     std::to_array<std::string_view>({"_attn_implementation", "_attn_implementation_autoset", "_commit_hash",
                                      "_name_or_path", "dtype", "torch_dtype", "transformers_version"});
 
@@ -27,11 +27,12 @@ void add(const std::string& path, const Json& json, std::map<std::string, std::s
         return;
     }
     for (const auto& [key, value] : json.items()) {
-        if (std::ranges::find(of_writing, key) == of_writing.end()) add(fmt::format("{}.{}", path, key), value, values);
+        if (std::ranges::find(writer_keys, key) == writer_keys.end())
+            add(fmt::format("{}.{}", path, key), value, values);
     }
 }
 
-/// Lists of layers are taken apart, too.
+/// Also splits lists with nested values, such as layers.
 void add_keras(const std::string& path, const Json& json, std::map<std::string, std::string>& values) {
     const bool has_parts = std::ranges::any_of(json, [](const Json& item) { return item.is_structured(); });
     if (json.is_array() && has_parts) {

@@ -12,7 +12,8 @@
 namespace tpx::formats {
 namespace {
 
-/// Of a model of Keras, whose config.json may lie beside files of any format, what all of its forms can hold.
+/// The values of the model's configuration. For a Keras model, whose config.json may be beside files of any format,
+/// those that all Keras formats can store.
 std::map<std::string, std::string> config(const Checkpoint& checkpoint) {
     const std::string& json = checkpoint.config_json;
     if (hdf5::is_keras_config(json)) return keras_values(hdf5::old_model_config(json), hdf5::old_training_config(json));

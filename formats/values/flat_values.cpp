@@ -34,12 +34,12 @@ std::string joined(const std::string& path, std::string_view key) {
     return path.empty() ? std::string{key} : fmt::format("{}.{}", path, key);
 }
 
-/// What takes the place of the checkpoint's tensors.
+/// The placeholder for the checkpoint's tensors.
 constexpr torch::Global catalogued{"tpx", "tensor"};
 
 bool is_catalogued(Value value) { return value.is(Kind::global) && value.as_global() == catalogued; }
 
-/// The text of a value without parts; nothing for others.
+/// The text of a value without parts; unset for others.
 std::optional<std::string> leaf_text(Value value) {
     if (auto text = scalar_text(value)) return text;
     switch (value.kind()) {
@@ -54,7 +54,7 @@ std::optional<std::string> leaf_text(Value value) {
     }
 }
 
-/// A tensor of a document whose storages are in `contents`; nothing for what is none.
+/// The text of a tensor in a document whose storages are in `contents`; unset for other values.
 std::optional<std::string> tensor_text(Value value, const torch::Contents& contents) {
     if (!torch::Archive::is_tensor(value)) return std::nullopt;
     torch::Document document;
@@ -64,7 +64,7 @@ std::optional<std::string> tensor_text(Value value, const torch::Contents& conte
     const auto args = found->as_object().args.items();
     std::vector<std::int64_t> shape;
     for (const Value size : args[2].items()) shape.push_back(size.as_int());
-    constexpr std::size_t dtype_of_v3 = 6;  // storages of newer dtypes have none of their own
+    constexpr std::size_t dtype_of_v3 = 6;  // newer dtypes have no storage class of their own
     const std::string_view dtype = args.size() > dtype_of_v3 ? args[dtype_of_v3].as_global().name
                                                              : name(torch::distinct_storages(*found).at(0).dtype);
     return fmt::format("tensor {} [{}] {}", dtype, fmt::join(shape, ", "), digest_of(copy.begin()->second));
@@ -75,7 +75,7 @@ bool is_list(Value value) {
            value.is(Kind::frozenset);
 }
 
-/// A list of values without parts, and of such lists, on one line; nothing where something in it has parts.
+/// A list of values without parts, or of such lists, as one line; unset if an item has parts.
 std::optional<std::string> list_text(Value value, int depth) {
     if (!is_list(value) || depth > 3) return std::nullopt;
     std::vector<std::string> texts;
@@ -106,7 +106,7 @@ void FlatValues::dict(const std::string& path, std::span<const Entry> entries, c
     for (const Entry& entry : entries) value(joined(path, key_text(entry.key)), entry.value, tensors, depth + 1);
 }
 
-/// Dicts are walked as they are, so that what is passed over is not copied; all else as plain data.
+/// Visits dicts directly, so that skipped values are not copied; other values are copied as plain data.
 void FlatValues::value(const std::string& path, Value value, const TensorBytes& tensors, int depth) {
     if (skip_(path)) return;
     if (value.is(Kind::dict) && depth < deepest) return dict(path, value.entries(), tensors, depth);

@@ -12,25 +12,25 @@
 
 namespace tpx::formats {
 
-/// Where the tensors of a pickled value are: in an archive, in memory, or in neither.
+/// Where the tensors of a pickled value are stored: in an archive, in memory, or in neither.
 struct TensorBytes {
     const torch::Archive* archive = nullptr;
     const torch::Contents* storages = nullptr;
-    bool catalogued = false;  ///< tensors belong to the checkpoint's tensors, and are passed over
+    bool catalogued = false;  ///< tensors are in the checkpoint's catalogue, and are skipped
 };
 
-/// Takes pickled values apart into texts by path, the same for the same data whatever classes hold it: objects count as
-/// dicts of their attributes, members of enums as their values, tuples as lists, NumPy's arrays as tensors.
+/// Flattens pickled values into texts by path, which are the same for the same data in different classes: objects count
+/// as dicts of their attributes, enum members as their values, tuples as lists, NumPy arrays as tensors.
 class FlatValues {
 public:
     using Add = std::function<void(const std::string& path, std::string text)>;
-    /// Whether to pass over what is at `path` without looking at it.
+    /// Whether to skip the value at `path` without reading it.
     using Skip = std::function<bool(std::string_view path)>;
 
     FlatValues(Skip skip, Add add) : skip_{std::move(skip)}, add_{std::move(add)} {}
 
     /// Calls add for every value in `value`, which is at `path`. Lists of plain values are one value. Throws Error for
-    /// what cannot be taken apart: storages that are no tensor's, trees that contain themselves, too many values.
+    /// values that cannot be flattened: storages without tensors, trees that contain themselves, too many values.
     void read(const std::string& path, torch::Value value, const TensorBytes& tensors);
 
 private:

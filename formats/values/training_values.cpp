@@ -67,7 +67,7 @@ private:
     }
 
     SettingGroup& group_of(const GroupPath& path) {
-        // Groups are in the order of their numbers: 2 before 10.
+        // Sorts groups by number: 2 before 10.
         const std::string number{path.group};
         const bool counted = number.find_first_not_of("0123456789") == number.npos;
         SettingGroup& group =
@@ -77,10 +77,10 @@ private:
         return group;
     }
 
-    /// What is neither a value nor an entry of a group.
+    /// Whether the value at `path` is skipped: bookkeeping that is not an entry of a group.
     static bool is_passed_over(std::string_view path) { return is_bookkeeping(path) && !group_path(path); }
 
-    /// Adds what `value` at `path` holds; what cannot be read of it goes to the list of that.
+    /// Adds the values in `value` at `path`, or adds the path and the error to unread_.
     void read(const std::string& path, Value value, const TensorBytes& tensors, const std::string& place) {
         FlatValues flat{is_passed_over,
                         [&](const std::string& at, std::string text) { add(at, std::move(text), place); }};
@@ -100,7 +100,7 @@ private:
         }
     }
 
-    /// What the common state does not have: values of single ranks.
+    /// Adds values of single ranks, which the common state lacks.
     void add_rank_files() {
         const std::vector<RankValues>& ranks = checkpoint_.rank_values;
         for (std::size_t k = 1; k < ranks.size(); ++k) add_differing(ranks[k].file, is_model);
@@ -108,7 +108,7 @@ private:
             if (rank.has_extra_states) add_extra_states(rank);
     }
 
-    /// The extra states of TransformerEngine's layers in a rank's file: scales of FP8.
+    /// Adds the extra states of TransformerEngine's layers in a rank's file: FP8 scales.
     void add_extra_states(const RankValues& rank) {
         const torch::Archive archive = torch::Archive::open(checkpoint_.catalogue.directory / rank.file);
         const std::string place = fmt::format("pp {} tp {} ep {}", rank.pp, rank.tp, rank.ep);
@@ -124,7 +124,7 @@ private:
         }
     }
 
-    /// The values of a rank's file that are not those of the whole job.
+    /// Adds the values of a rank's file that differ from those of the whole job.
     template <class Skip>
     void add_differing(const fs::path& file, Skip&& skip) {
         const torch::Archive archive = torch::Archive::open(checkpoint_.catalogue.directory / file);
@@ -196,7 +196,7 @@ private:
         }
     }
 
-    /// Objects hold torch.save archives, but need not. Those of single ranks are named KEY/shard_PLACE.
+    /// Adds an object, which is usually a torch.save archive. Objects of single ranks are named KEY/shard_PLACE.
     void add_object(const Object& object, const Fd& fd) {
         const fs::path path = checkpoint_.catalogue.path(object.file);
         std::string start(std::min<std::uint64_t>(object.length, 2), '\0');
@@ -216,13 +216,13 @@ private:
         read(name, archive.root(), {.archive = &archive}, place);
     }
 
-    /// None, or a list of it: what layers have that keep no extra state.
+    /// Whether a value is None or a list of None, as for layers without extra state.
     static bool is_empty(Value value) {
         if (value.is(Kind::list)) return std::ranges::all_of(value.items(), is_empty);
         return value.is_none();
     }
 
-    /// The states of random number generators of Megatron's formats, by the places of their ranks.
+    /// Adds the RNG states of Megatron's formats, by the places of their ranks.
     void add_rng() {
         const megatron::RngStates states{checkpoint_};
         std::size_t objects = 0;
@@ -238,8 +238,7 @@ private:
                  fmt::format("pp {} tp {} ep {}{}", place.pp, place.tp, place.ep, more));
         });
         if (found < objects)
-            unplaced_ = fmt::format("{} of {} states of random number generators are not named as Megatron names them",
-                                    objects - found, objects);
+            unplaced_ = fmt::format("{} of {} RNG states do not have names like Megatron's", objects - found, objects);
     }
 
     TrainingValues finish() {

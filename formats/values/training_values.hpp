@@ -10,34 +10,33 @@
 
 namespace tpx::formats {
 
-/// A value that a checkpoint stores beside its tensors and that belongs to its training state.
+/// A non-tensor value of a checkpoint's training state.
 struct TrainingValue {
-    std::string role;   ///< one of value_roles, as tpx-verify(1) describes them
-    std::string path;   ///< the same in every format that can hold it: "args.lr", "opt_param_scheduler.num_steps"
-    std::string place;  ///< of the rank whose value it is: "pp 0 tp 1 ep 0"; empty: of the whole job
+    std::string role;   ///< one of value_roles, which tpx-verify(1) describes
+    std::string path;   ///< the same in every format that can store it: "args.lr", "opt_param_scheduler.num_steps"
+    std::string place;  ///< the rank to which the value belongs: "pp 0 tp 1 ep 0"; empty: the whole job
     std::string text;   ///< numbers and words as Python prints them; long ones and arrays with a digest
 };
 
-/// What an optimizer is told for a group of its parameters.
+/// The settings of a parameter group of an optimizer.
 struct SettingGroup {
     std::string optimizer;  ///< where the optimizer is stored: "optimizer", "opt_g"
-    std::string group;      ///< a number, or the parameter's name where each parameter is a group
-    /// By key, texts as of values; several where files of ranks have groups of one name.
+    std::string group;      ///< a number, or the parameter's name if each parameter is a group
+    /// Texts by key; several if rank files have groups with the same name.
     std::map<std::string, std::set<std::string>, std::less<>> settings;
 };
 
-/// The values beside the tensors of one checkpoint, in one form for all formats and layouts.
+/// The non-tensor values of a checkpoint, in the same form for all formats and layouts.
 struct TrainingValues {
-    std::vector<TrainingValue> values;  ///< by role, path and place, each of them once
-    std::vector<SettingGroup> groups;   ///< by optimizer, in the order of their numbers
-    std::vector<std::string> unread;    ///< a line each: what could not be read, and why
-    std::string unplaced;               ///< how many states of random numbers are of no known rank; empty: none
+    std::vector<TrainingValue> values;  ///< sorted by role, path and place, without duplicates
+    std::vector<SettingGroup> groups;   ///< sorted by optimizer and number
+    std::vector<std::string> unread;    ///< a line each: values that could not be read, and why
+    std::string unplaced;               ///< how many RNG states belong to an unknown rank; empty: none
 };
 
-/// Reads the values beside the tensors of `checkpoint`: Megatron's args, a model's config.json, iteration, schedulers,
-/// counters, the states of random number generators, settings of the optimizer that are not compared parameter by
-/// parameter. What describes the layout or the framework that wrote it is left out. Throws Error "FILE: ..." when a
-/// file is damaged.
+/// Reads the non-tensor values of `checkpoint`: Megatron's args, the model's config.json, iteration, schedulers,
+/// counters, RNG states, and optimizer settings that are not compared parameter by parameter. Omits values that
+/// describe the layout or the framework that wrote the checkpoint. Throws Error "FILE: ..." if a file is damaged.
 TrainingValues training_values(const Checkpoint& checkpoint);
 
 }  // namespace tpx::formats

@@ -65,14 +65,14 @@ constexpr auto layout_of_config = std::to_array<std::string_view>({
     "zero_optimization",
 });
 
-/// How an optimizer computes, and what repeats other settings: max_lr is compared as initial_lr.
+/// Settings of how an optimizer computes, and those that repeat others: max_lr is compared as initial_lr.
 constexpr auto computation = std::to_array<std::string_view>(
     {"capturable", "default_config", "differentiable", "foreach", "fused", "is_expert_parallel", "name", "max_lr"});
 
 /// Settings that are compared parameter by parameter.
 constexpr auto of_parameters = std::to_array<std::string_view>({"betas", "eps", "initial_lr", "lr", "weight_decay"});
 
-/// What Megatron tells groups apart by, and the parameters themselves.
+/// The keys by which Megatron distinguishes groups, and the parameters themselves.
 constexpr auto identities = std::to_array<std::string_view>(
     {"default_config", "is_decoupled_lr", "is_expert_parallel", "lr_mult", "params", "wd_mult"});
 
@@ -123,7 +123,7 @@ std::string_view role_of_key(std::string_view key) {
     return counts ? "counters" : "extra";
 }
 
-/// The first key that says what a value is tells its role: those before it may be names that a script made up.
+/// The role of the first key that has one; keys before it may be a script's own names.
 std::string_view role_of(const std::vector<std::string_view>& parts) {
     for (const std::string_view part : parts) {
         const std::string_view role = role_of_key(part);
@@ -132,7 +132,7 @@ std::string_view role_of(const std::vector<std::string_view>& parts) {
     return "extra";
 }
 
-/// What settings and counters are where a checkpoint stores nothing of them.
+/// The values of settings and counters that a checkpoint does not store.
 constexpr auto defaults = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"global_samples", "0"},
     {"global_steps", "0"},
@@ -166,7 +166,7 @@ bool is_bookkeeping(std::string_view path) {
     if (parts[0] == "config") return false;
     if (parts[0] == "ds_config" && parts.size() > 1) return is_among(layout_of_config, parts[1]);
     if (role_of(parts) != "settings") return false;
-    if (path.starts_with("optimizer.distributed.")) return true;  // buckets, which were taken apart
+    if (path.starts_with("optimizer.distributed.")) return true;  // buckets, which were unpacked
     const bool of_groups = std::ranges::find(parts, "param_groups") != parts.end();
     if (of_groups) return is_among(computation, last) || is_among(of_parameters, last);
     return false;
@@ -195,7 +195,7 @@ std::optional<GroupPath> group_path(std::string_view path) {
     if ((at == 0 && !path.starts_with(word)) || last < at + word.size()) return std::nullopt;
     const GroupPath found{path.substr(0, at == 0 ? 0 : at - 1), path.substr(at + word.size(), last - at - word.size()),
                           path.substr(last + 1)};
-    // Where a scheduler began is called max_lr by Megatron, initial_lr by torch.
+    // A scheduler's initial rate is max_lr in Megatron, initial_lr in PyTorch.
     if (found.key == "max_lr") return GroupPath{found.optimizer, found.group, "initial_lr"};
     const bool skipped = is_among(computation, found.key) && !is_among(identities, found.key);
     if (skipped || found.key == "param_names") return std::nullopt;

@@ -153,7 +153,7 @@ def corrupt(out):
     tensor("has 20 bytes", "size-mismatch", '{"dtype":"F32","shape":[5],"data_offsets":[0,16]}')
     tensor("too large", "shape-overflow", '{"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,16]}')
     tensor("too large", "shape-overflow-zero", '{"dtype":"F32","shape":[4611686018427387904,4611686018427387904,0],"data_offsets":[0,0]}', b"")
-    tensor("is absurd", "shape-2-63", '{"dtype":"F32","shape":[9223372036854775808,0],"data_offsets":[0,0]}', b"")
+    tensor("9223372036854775808 is too large", "shape-2-63", '{"dtype":"F32","shape":[9223372036854775808,0],"data_offsets":[0,0]}', b"")
     tensor("a negative number", "shape-negative", '{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}')
     tensor("a fraction", "shape-fraction", '{"dtype":"F32","shape":[4.0],"data_offsets":[0,16]}')
     tensor("a fraction", "shape-exponent", '{"dtype":"F32","shape":[4e0],"data_offsets":[0,16]}')

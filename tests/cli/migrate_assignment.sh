@@ -86,7 +86,7 @@ done_with 'epoch 1' 4 4x2 --import "$dcp" --iteration 7 --to fsdp=8
 refused 2 'a.toml: assigns virtual nodes to 4 devices, but the layout has dp=3; use dp=4' 4 hosts.toml --to fsdp=3 --assignment a.toml
 refused 2 'needs 2 devices of device_type "V100", but --hosts has 0' 4 4x2 --to fsdp=4 --assignment a.toml
 refused 2 'needs 2 devices of device_type "V100", but --hosts has 1' 4 hosts.toml --leaving host2 --to fsdp=4 --assignment a.toml
-refused 2 '96 samples of a V100 are no whole virtual nodes of 256 samples in 4; use vn=16' 4 hosts.toml --to fsdp=4,vn=4 --assignment a.toml
+refused 2 '96 samples of a V100 are not a whole number of virtual nodes (256 samples in 4 virtual nodes); use vn=16' 4 hosts.toml --to fsdp=4,vn=4 --assignment a.toml
 refused 2 'the job has 512' 4 hosts.toml --to fsdp=4,vn=8 --batch 512 --assignment a.toml
 refused 2 '--export and --assignment exclude each other' 4 hosts.toml --export exported --assignment a.toml
 sed 's/count = 2/count = 3/' a.toml >wrong.toml

@@ -103,7 +103,7 @@ done_with 'iteration 900, epoch 1' 3 3x2 --import "$dcp" --iteration 900 --to fs
 cp -a s/host1 away
 done_with 'iteration 500, epoch 2' 2 3x2 --lost host1 --import "$dcp" --iteration 500 --to fsdp=2
 rm -rf s/host1 && mv away s/host1
-unchanged 1 "pass --rejoin host1 to treat its store as empty; the state on host 'host1' is of the later iteration 900: to continue from this one, pass --rejoin host\[0,2\] instead\|pass --rejoin host1 to treat its store as empty; the state on host 'host1' is of the later iteration 900: to continue from this one, pass --rejoin host0,host2 instead" 3 3x2 --to fsdp=2
+unchanged 1 "pass --rejoin host1 to treat its store as empty; the state on host 'host1' has the later iteration 900: to continue from this one, pass --rejoin host\[0,2\] instead\|pass --rejoin host1 to treat its store as empty; the state on host 'host1' has the later iteration 900: to continue from this one, pass --rejoin host0,host2 instead" 3 3x2 --to fsdp=2
 rm -rf s && mv kept s
 
 # Errors about the state in the stores name the file of a host, or the stores, and no rank.

@@ -92,7 +92,7 @@ cp -a s/host0 plain
 "$tpx" inspect --store plain >out 2>err || fail "a complete store in another place"
 rm plain/current/__0_0.distcp
 "$tpx" inspect --store plain >out 2>err && fail "inspect is silent about a missing file of a store in another place"
-grep -q 'its files are not those of one host of its manifest' out || fail "inspect does not say what is wrong"
+grep -q 'its files match no host of its manifest' out || fail "inspect does not say what is wrong"
 touch file && "$tpx" inspect --store file >out 2>err
 { [ $? -eq 1 ] && grep -q 'file: is not a folder' err; } || fail "inspect of a file"
 mkdir -p q/host0 && touch q/host1
@@ -115,7 +115,7 @@ fails_to_prepare() {
     rmdir s/host1/prepared || exit
 }
 fails_to_prepare --to fsdp=4
-done_with 'staging of host\[0-1\] contains what an unfinished change left' 2 2x2
+done_with 'staging of host\[0-1\] contains files of an unfinished change' 2 2x2
 ready 0 2x2 2
 grep -q '^host1 .*; in staging: ' out || fail "inspect is silent about staging"
 done_with 'only the switch remained' 2 2x2 --to fsdp=4 --json
@@ -127,7 +127,7 @@ printf x | dd of="$(find s/host0/staging -name '*.distcp' | head -n 1)" bs=1 see
 done_with '"bytes_kept":0' 2 2x2 --to fsdp=2 --json
 whole "$dcp" host0 host1
 fails_to_prepare --to fsdp=3
-done_with 'removed what an unfinished change to another state had left in staging' 2 2x2 --to fsdp=4
+done_with 'removed files that an unfinished change to another state had left in staging' 2 2x2 --to fsdp=4
 whole "$dcp" host0 host1
 fails_to_prepare --to fsdp=2
 done_with '"bytes_kept":0' 2 2x2 --to fsdp=2 --json --restart

@@ -111,7 +111,7 @@ done_with 'fsdp=2' 3 4x1 --lost host3 --to fsdp=2 "$data"
 # What would fail only when a file gets its name is found before any file moves.
 rm d/host0/part-1.tar d/host1/part-1.tar
 mkdir d/host1/part-1.tar
-refused 1 "d/host1/part-1.tar: is a folder, in the place of a data file; move or remove it" 3 4x1 --lost host3 --to fsdp=3 "$data"
+refused 1 "d/host1/part-1.tar: is a folder, but a data file belongs there; move or remove it" 3 4x1 --lost host3 --to fsdp=3 "$data"
 refused 1 "d/host1/part-1.tar: is a folder" 3 4x1 --lost host3 --to fsdp=3 "$data" --dry-run
 rmdir d/host1/part-1.tar
 mv d/host1/books books && : >d/host1/books
@@ -133,7 +133,7 @@ refused 1 "another run, or another host, has just created this data store; try a
 
 refused 2 "'d' must contain {host}" 3 4x1 --lost host3 --data-store d
 refused 2 'cannot be used with --export' 3 4x1 --lost host3 --export e "$data"
-refused 2 'must be apart' 3 4x1 --lost host3 --data-store 's/{host}/staging'
+refused 2 'must not contain each other' 3 4x1 --lost host3 --data-store 's/{host}/staging'
 mpirun -n 2 "$tpx" migrate 'p/{host}' 'q/{host}' --emulate --hosts 2x1 --to fsdp=2 "$data" >out 2>err
 { [ $? -eq 2 ] && grep -q -- '--data-store: requires --store' err; } || fail "--data-store is ignored without --store"
 exec 9<d/host0

@@ -120,7 +120,7 @@ cp -a s killed
 done_with 'only the switch remained' 4 4x2 --to tp=2,dp=2 --leaving host0 --within 10min --replicas 2
 whole "$megatron" host1 host2 host3
 rm -rf s && mv killed s && printf x | dd of="$(find s/host1/staging -name '__*.distcp' | head -n 1)" bs=1 seek=3000 conv=notrunc status=none || exit
-done_with 'removed what an unfinished run of this change had left in staging' 4 4x2 --to tp=2,dp=2 --leaving host0 --within 10min --replicas 2
+done_with 'removed files that an unfinished run of this change had left in staging' 4 4x2 --to tp=2,dp=2 --leaving host0 --within 10min --replicas 2
 whole "$megatron" host1 host2 host3
 
 # With --prune, what the change after the save reads stays until then.

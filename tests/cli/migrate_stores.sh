@@ -90,7 +90,7 @@ refused 3 "no host has an intact copy" 3 3x2 --export exported
 refused 1 "$megatron: its tensors have other names or shapes than those of job 'rope'" 3 3x2 --to tp=2 --fallback "$megatron"
 refused 3 "has iteration 8, but the stores have 7; to return to iteration 8, pass it to --import" 3 3x2 --to fsdp=2 --fallback "$dcp" --iteration 8
 refused 2 'does not record its iteration; pass --iteration' 3 3x2 --to fsdp=2 --fallback "$dcp"
-refused 1 'is of iteration 10, not 7' 3 3x2 --to tp=2 --fallback "$megatron" --iteration 7
+refused 1 'has iteration 10, not 7' 3 3x2 --to tp=2 --fallback "$megatron" --iteration 7
 done_with "all state is read from $dcp" 3 3x2 --to fsdp=2 --fallback "$dcp" --iteration 7
 whole "$dcp" host0 host1 host2
 grep -q "iteration 7," out || fail "the iteration has changed"
@@ -112,7 +112,7 @@ mkdir shared && done_with 'epoch' 3 3x2 --to fsdp=3 --decision-dir shared && don
 # A decision is needed until all hosts have switched.
 old=$(readlink s/host0/current) && mkdir s/host1/current.new
 migrate 3 3x2 --to fsdp=3 --decision-dir shared
-{ [ "$status" -eq 4 ] && grep -q 'the change is decided: run the same command to end it' err; } || fail "status $status of a switch that is not applied"
+{ [ "$status" -eq 4 ] && grep -q 'the change is decided: run the same command to complete it' err; } || fail "status $status of a switch that is not applied"
 [ -n "$(find shared -name 'tpx-decision-*')" ] || fail "no decision was recorded in shared"
 rmdir s/host1/current.new
 done_with 'had been decided: it was completed' 3 3x2 --to fsdp=3 --decision-dir shared

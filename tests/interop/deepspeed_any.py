@@ -187,7 +187,7 @@ def mixed_up(tpx, scratch):
         done = subprocess.run([tpx, "verify", "--masters", path], capture_output=True, text=True)
         faults += [] if done.returncode == status else [f"verify --masters {path.name}: exit status {done.returncode}"]
         seen = subprocess.run([tpx, "inspect", path], capture_output=True, text=True).stderr
-        faults += [] if "made of round-robin partitions (DeepSpeed 0.19.8" in seen else [f"inspect {path.name} does not tell of it"]
+        faults += [] if "converted from round-robin partitions (DeepSpeed 0.19.8" in seen else [f"inspect {path.name} does not tell of it"]
     print(f"{'FAIL' if faults else 'ok'}: round-robin partitions as ds_to_universal converts them")
     for line in faults:
         print(f"  {line}")

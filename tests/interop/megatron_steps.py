@@ -275,7 +275,7 @@ def written(tpx, like, ranks, degrees):
         faults += [f"--masters buckets: {said[-600:]}"] if status else []
         status, said = _run(tpx, "verify", "--masters", f"{folder}/shifted")
         _, seen = _run(tpx, "inspect", f"{folder}/shifted")
-        shifted = "lie behind a padded bucket" in seen
+        shifted = "follow a padded bucket" in seen
         if (status == 3) != shifted:
             faults.append(f"shifted: inspect {'tells' if shifted else 'does not tell'} of it, verify --masters ends with {status}")
     return faults

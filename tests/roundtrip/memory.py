@@ -39,7 +39,7 @@ def check(tpx, folder, *words):
     """Runs a command with too little memory, then with what it says would do."""
     status, _, message, _ = run([tpx, *words, "--memory", "64MiB"], folder)
     found = re.search(r"^tpx: --memory 64MiB is too small for the metadata of \d+ tensors and \d+ pieces; "
-                      r"--memory (\d+)MiB would do$", message, re.MULTILINE)
+                      r"use --memory (\d+)MiB$", message, re.MULTILINE)
     assert status == 1 and found, (words, status, message)
     limit = int(found.group(1)) * MEBI
     status, text, message, peak = run([tpx, *words, "--memory", str(limit)], folder)

@@ -2,10 +2,10 @@
 """Inspects, plans, converts and verifies training checkpoints by running the program tpx.
 
 Each function runs one command of tpx and returns its JSON document, which tpx-json(7) describes, as a dict. The types are
-in tpx.documents. Options of the command are keyword arguments: weights_only=True means --weights-only, shard_size="5GB"
-for --shard-size 5GB, from_="tp=4" for --from tp=4, a list repeats its option, and None omits it. tpx.run() runs any command.
-A command that fails raises tpx.Error. The environment variable TPX_PROGRAM is the path of the tpx program to use; default: the
-one installed with this module, then PATH.
+in tpx.documents. Options of the command are keyword arguments: weights_only=True means --weights-only,
+shard_size="5GB" means --shard-size 5GB, and from_="tp=4" means --from tp=4; a list repeats its option, and None omits it.
+tpx.run() runs any command. A command that fails raises tpx.Error. The environment variable TPX_PROGRAM is the path of the tpx
+program; the default is the one installed with this module, or else the first one in PATH.
 """
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def reject(command: str, options: Mapping[str, Option], others: Sequence[str]) -
     """Raises ValueError if `options` contains one of `others`, with which `command` prints a document of another type."""
     for key, value in options.items():
         if key.rstrip("_") in others and value is not None:
-            raise ValueError(f'{key}= has another result: use tpx.run("{command}", ..., {key}=...)')
+            raise ValueError(f'{key}= returns another document: use tpx.run("{command}", ..., {key}=...)')
 
 
 def inspect(checkpoint: str | os.PathLike[str], **options: Option) -> documents.Inspect:
-    """What `checkpoint` contains, how it is split, and whether it is complete; tensors=True lists its tensors.
+    """Shows what `checkpoint` contains, how it is split, and whether it is complete; tensors=True lists its tensors.
 
     For the options state, where and store, use tpx.run("inspect", ...)."""
     reject("inspect", options, ("state", "where", "store"))
@@ -38,12 +38,12 @@ def inspect(checkpoint: str | os.PathLike[str], **options: Option) -> documents.
 def plan(
     checkpoint: str | os.PathLike[str] | None = None, *, to: str, **options: Option
 ) -> documents.PlanSummary:
-    """What must move to change `checkpoint`, or a model given by model= and from_=, to the layout `to`.
+    """Computes what must move to change `checkpoint`, or a model given by model= and from_=, to the layout `to`.
 
-    `to` is one layout; tpx.run("plan", ..., to="auto") compares layouts. For the options list, via and check, use
-    tpx.run("plan", ...), too."""
+    `to` is one layout; tpx.run("plan", ..., to="auto") compares layouts. The options list, via and check also
+    require tpx.run("plan", ...)."""
     if to == "auto":
-        raise ValueError('to="auto" has another result: use tpx.run("plan", ..., to="auto")')
+        raise ValueError('to="auto" returns another document: use tpx.run("plan", ..., to="auto")')
     reject("plan", options, ("list", "via", "check"))
     return cast("documents.PlanSummary", execute("plan", [checkpoint], {"to": to, **options}))
 
@@ -74,7 +74,7 @@ def verify(
     launcher: Sequence[str] = (),
     **options: Option,
 ) -> documents.Verify:
-    """Whether `a` is intact, or whether `a` and `b` contain the same training state.
+    """Checks whether `a` is intact, or whether `a` and `b` contain the same training state.
 
-    A difference is a result, not an exception: see its key "verdict"."""
+    A difference does not raise an exception: see the key "verdict" of the result."""
     return cast("documents.Verify", execute("verify", [a, b], options, launcher=launcher))

@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterator, Literal, Mapping, NamedTuple, Sequen
 Word = Union[int, float, str, "os.PathLike[str]"]
 Option = Union[None, Literal[True], Word, Sequence[Word]]
 
-check_failed = 3  # exit status of a command whose result is negative
+check_failed = 3  # exit status if a check failed or checkpoints differ
 
 
 class Error(Exception):
@@ -34,7 +34,7 @@ class Error(Exception):
 
 
 class Progress(NamedTuple):
-    """How far a run is."""
+    """The progress of a run."""
 
     bytes_done: int
     bytes: int
@@ -69,7 +69,7 @@ def environment(launcher: Sequence[str]) -> dict[str, str]:
 
 
 def word_of(key: str, value: object) -> str:
-    """A value of the option `key`, as in a command line."""
+    """A value of the option `key`, as on the command line."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float, os.PathLike)):
         raise TypeError(f"{key}={value!r}: use True, a str, int, float or path, a list of them, or None to omit the option")
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
@@ -128,14 +128,14 @@ class Follower:
 
 @contextlib.contextmanager
 def progress_pipe(follower: Follower | None) -> Iterator[list[str]]:
-    """Options with which tpx reports its progress to `follower`, through a pipe."""
+    """Yields options that make tpx report its progress to `follower` through a pipe."""
     if follower is None:
         yield []
         return
     with tempfile.TemporaryDirectory(prefix="tpx-") as folder:
         pipe = os.path.join(folder, "log")
         os.mkfifo(pipe)
-        # Opened for reading and writing: this does not wait for tpx, which may fail before it opens the pipe.
+        # Opened for reading and writing, to avoid waiting for tpx, which may fail before it opens the pipe.
         with open(os.open(pipe, os.O_RDWR), "r+b", buffering=0) as ends, open(os.dup(ends.fileno()), "rb") as stream:
             thread = threading.Thread(target=follower.follow, args=(stream,), daemon=True)
             thread.start()
@@ -147,7 +147,7 @@ def progress_pipe(follower: Follower | None) -> Iterator[list[str]]:
 
 
 def start(line: Sequence[str], launcher: Sequence[str]) -> subprocess.Popen[str]:
-    """Starts a command line in a session of its own, so that Ctrl-C in a terminal signals Python only, which signals tpx."""
+    """Starts a command line in a session of its own, so that Ctrl-C in a terminal signals only Python, which then signals tpx."""
     try:
         return subprocess.Popen(
             line,
@@ -164,8 +164,8 @@ def start(line: Sequence[str], launcher: Sequence[str]) -> subprocess.Popen[str]
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """Ends tpx as Ctrl-C does: it keeps what the same call can continue. A second Ctrl-C is a second signal, at which tpx ends
-    at once."""
+    """Stops tpx as Ctrl-C does: tpx keeps its work, so that the same call can continue it. A second Ctrl-C sends a second
+    signal, and tpx stops at once."""
     while True:
         try:
             process.send_signal(signal.SIGINT)
@@ -176,7 +176,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 
 def result_of(command: str, status: int, output: str, messages: str) -> dict[str, Any]:
-    """The document that a command printed. Raises Error if it failed."""
+    """The document that a command printed. Raises Error if the command failed."""
     documents: list[dict[str, Any]] = []
     for line in output.splitlines():  # a launcher may print other lines
         with contextlib.suppress(ValueError):

@@ -52,7 +52,7 @@ ArchiveForms unpacked(std::string_view bytes) {
     return forms;
 }
 
-/// Reads the archives of one file. Short ones that follow each other are read together.
+/// Reads the archives of one file. Consecutive short archives are read together.
 class ArchiveFile {
 public:
     ArchiveFile(const std::filesystem::path& path, const Fd& fd) {
@@ -84,7 +84,7 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t ends_of_one_tensor = 1024;  // on each side of its payload are fewer
+    static constexpr std::uint64_t ends_of_one_tensor = 1024;  // fewer bytes are on each side of the payload
     static constexpr std::uint64_t read_together = std::uint64_t{256} << 10;
 
     torch::StoredTensor read_one(std::span<const ArchivePlace> places, std::size_t k) {
@@ -130,7 +130,8 @@ ArchiveForms read_forms(const FileArchives& file) {
     return ArchiveFile{file.path, fd}.read(file.places);
 }
 
-/// The same. `answers` records the forms, not the bytes that they were parsed from, so that other processes get less.
+/// Same as read_forms(), but `answers` records the forms instead of the bytes that they were parsed from, so that less
+/// data is sent to other processes.
 ArchiveForms recorded_forms(const FileArchives& file, FileAnswers& answers) {
     const Fd fd = open_file(file.path, O_RDONLY);
     Fingerprint print;

@@ -25,19 +25,19 @@ struct FileArchives {
     std::vector<ArchivePlace> places;
 };
 
-/// What the archives of a file contain. `forms` are the tensors that differ in dtype, shape, strides or in the offset
-/// from the start of the archive; of_archives[k] is the index of the tensor of archive k.
+/// What the archives of one file contain. Archives whose tensors have the same dtype, shape, strides and offset from
+/// the start of the archive share one element of `forms`; of_archives[k] is the index of that element for archive k.
 struct ArchiveForms {
     std::vector<torch::StoredTensor> forms;  ///< without the name of the storage
     std::vector<std::uint32_t> of_archives;  ///< of all archives or, if one failed, of those before it
-    std::string cause;                       ///< why the archive after these contains no tensor; empty: none failed
+    std::string cause;                       ///< why the next archive contains no tensor; empty: none failed
 
     const torch::StoredTensor& of(std::size_t archive) const { return forms[of_archives[archive]]; }
 };
 
-/// The forms of each of `files`, up to the first with an archive that failed. Other processes are asked where they can
-/// answer, see ask_other_processes(), or have recorded the answer, see FileAnswers; otherwise the files are read: the
-/// two ends of each archive, or all of short ones. Throws Error if a file cannot be opened.
+/// The forms of each of `files`, up to the first file with an archive that failed. Asks other processes if they can
+/// answer (see ask_other_processes()), or uses recorded answers (see FileAnswers). Otherwise reads the files: both ends
+/// of each long archive, and all of each short one. Throws Error if a file cannot be opened.
 std::vector<ArchiveForms> forms_of(std::span<const FileArchives> files);
 
 /// Answers a question that forms_of() asks about the file at `path`.

@@ -18,7 +18,8 @@
 namespace tpx::formats {
 namespace {
 
-/// The pieces to be stored, in the catalogue's order: those with elements, and of equal boxes the lowest rank's.
+/// The pieces to store, in the catalogue's order: empty pieces are omitted, and of equal boxes only the piece of the
+/// lowest rank is kept.
 std::vector<Piece> stored_pieces(const Content& content) {
     std::vector<Piece> pieces;
     for (const Piece& piece : content.pieces) {
@@ -34,8 +35,8 @@ std::vector<Piece> stored_pieces(const Content& content) {
     return pieces;
 }
 
-/// Lays archives and objects into one file for each rank, or for each `file` of its pieces: back to back, but for gaps
-/// before archives of large payloads, which bring them to their places in a block.
+/// Places archives and objects in one file per rank, or per `file` number of the rank's pieces. They are stored back to
+/// back, except that gaps align large payloads within their blocks.
 class FileLayout {
 public:
     FileLayout(const Content& content, const std::filesystem::path& folder) : content_{content}, folder_{folder} {
@@ -60,7 +61,7 @@ public:
         }
     }
 
-    /// Entries whose bytes are known: objects, and tensors without axes.
+    /// Places entries whose bytes are known: objects and scalar tensors.
     void place_entries(std::span<const KnownEntry> entries) {
         if (entries.empty()) return;
         if (rank_ != 0) open_file_of(0, number_for_objects());
@@ -112,7 +113,7 @@ public:
     }
 
 private:
-    /// The number of the file of rank 0 that contains objects: its only one or, if files have holders, one more.
+    /// The number of rank 0's file for objects: 0 or, if files are split by holders, one more than its last file.
     std::uint32_t number_for_objects() const {
         std::uint32_t number = 0;
         for (const Piece& piece : draft_.pieces)
@@ -135,7 +136,7 @@ private:
         end_ = 0;
     }
 
-    /// What follows one payload and precedes the next becomes one run of fixed bytes.
+    /// Adds the bytes between the previous payload and the next one to the draft as one run of fixed bytes.
     void flush() {
         if (!bytes_.empty()) draft_.fixed.push_back({file_, end_ - bytes_.size(), std::move(bytes_)});
         bytes_.clear();
@@ -181,17 +182,17 @@ private:
     std::filesystem::path folder_;
     Draft draft_;
     std::vector<std::uint64_t> lengths_;   // of the archives
-    std::vector<std::uint64_t> prefixes_;  // of their bytes before the payload
+    std::vector<std::uint64_t> prefixes_;  // of the archives' bytes before the payload
     std::vector<Object> objects_;
-    std::vector<Tensor> scalar_tensors_;  // whose bytes are known; tensors of scalars_ are theirs
+    std::vector<Tensor> scalar_tensors_;  // with known bytes; Piece::tensor of scalars_ is an index into these
     std::vector<Piece> scalars_;
     std::vector<std::uint64_t> scalar_lengths_;
     std::map<std::pair<DType, Shape>, torch::TensorFrame> frames_;
-    std::int32_t rank_ = -1;    // of the file that is open
-    std::uint32_t number_ = 0;  // of the file among those of its rank
-    std::uint32_t file_ = 0;    // that is open
-    std::uint64_t end_ = 0;     // of what has been placed into it
-    std::string bytes_;         // that end there and are not in the draft yet
+    std::int32_t rank_ = -1;    // of the open file
+    std::uint32_t number_ = 0;  // of the open file among its rank's files
+    std::uint32_t file_ = 0;    // index of the open file
+    std::uint64_t end_ = 0;     // of the bytes placed in the open file
+    std::string bytes_;         // the last bytes before end_, which are not in the draft yet
 };
 
 }  // namespace

@@ -10,15 +10,15 @@
 
 namespace tpx::formats {
 
-/// An entry of a new checkpoint whose archive is known.
+/// An entry of a new checkpoint whose archive bytes are known.
 struct KnownEntry {
     std::string name;
     std::string archive;
-    bool tensor = false;  ///< a tensor of one f32, not an object
+    bool tensor = false;  ///< an f32 scalar, not an object
 };
 
-/// What the writers of DCP and of torch_dist share: `folder`/.metadata and the data files beside it, with `objects` and
-/// `entries` in a file of rank 0. If `planner_data`, the source's planner data is carried over.
+/// The part of a draft that the writers of DCP and torch_dist share: `folder`/.metadata and the data files beside it,
+/// with `objects` and `entries` in a file of rank 0. If `planner_data` is set, .metadata contains planner data.
 Draft draft_chunks(const Content& content, const std::filesystem::path& folder, bool planner_data,
                    const NewObjects& objects, std::span<const KnownEntry> entries = {});
 

@@ -17,7 +17,7 @@
 namespace tpx::formats {
 namespace {
 
-/// Bytes of a file that one piece or one object has. `item` counts pieces first, then objects.
+/// The bytes of a file that store one piece or one object. `item` counts pieces first, then objects.
 struct Extent {
     std::uint32_t file = 0;
     std::uint32_t item = 0;
@@ -32,7 +32,7 @@ std::string describe(const Catalogue& catalogue, const Extent& extent) {
     return fmt::format("tensor '{}': box {}", catalogue.tensors[piece.tensor].name, to_string(piece.box));
 }
 
-/// The extents of each file, one file after the other, as they lie in it.
+/// All extents, grouped by file and sorted by offset.
 std::vector<Extent> extents_of(const Checkpoint& checkpoint) {
     const Catalogue& catalogue = checkpoint.catalogue;
     std::vector<std::size_t> ends(catalogue.files.size());
@@ -51,7 +51,7 @@ std::vector<Extent> extents_of(const Checkpoint& checkpoint) {
         return std::tie(a.offset, a.length) < std::tie(b.offset, b.length);
     };
     std::size_t begin = 0;
-    for (const std::size_t end : ends) {  // mostly they were written in the order of the pieces
+    for (const std::size_t end : ends) {  // usually they were written in the order of the pieces
         const auto first = extents.begin() + std::ptrdiff_t(begin), last = extents.begin() + std::ptrdiff_t(end);
         if (!std::is_sorted(first, last, in_order)) std::sort(first, last, in_order);
         begin = end;
@@ -59,7 +59,7 @@ std::vector<Extent> extents_of(const Checkpoint& checkpoint) {
     return extents;
 }
 
-/// The files after `first` that `extents` name and that do not exist.
+/// The files after file `first` that `extents` refer to but that do not exist.
 NameList missing_after(const Catalogue& catalogue, std::span<const Extent> extents, std::uint32_t first) {
     NameList absent;
     std::uint32_t last = first;
@@ -71,7 +71,8 @@ NameList missing_after(const Catalogue& catalogue, std::span<const Extent> exten
     return absent;
 }
 
-/// The size of a file, of which `extents` begins with all extents, sorted by offset.
+/// The size of the file of extents.front(). All extents of this file come first in `extents`, sorted by offset. If the
+/// file is missing, which `missing` must allow, returns the end of its last extent.
 std::uint64_t size_for(Checkpoint& checkpoint, std::span<const Extent> extents, MissingFiles missing) {
     const Catalogue& catalogue = checkpoint.catalogue;
     const Extent& extent = extents.front();
@@ -103,7 +104,7 @@ void check_extents(Checkpoint& checkpoint, MissingFiles missing) {
         if (!same_file) catalogue.files[extent.file].size = size_for(checkpoint, from(extent), missing);
         const std::uint64_t size = catalogue.files[extent.file].size;
         if (extent.offset > size || extent.length > size - extent.offset)
-            throw failure("{}: {}: {} bytes at offset {} leave the file ({} bytes)",
+            throw failure("{}: {}: {} bytes at offset {} exceed the file size ({} bytes)",
                           catalogue.path(extent.file).string(), describe(catalogue, extent), extent.length,
                           extent.offset, size);
         if (same_file && last->offset + last->length > extent.offset)

@@ -17,7 +17,7 @@ Error named(const std::string& cause, const Catalogue& catalogue, const Piece& p
                    cause);
 }
 
-/// Whether elements follow each other without gaps; the strides of axes of one element do not count.
+/// Whether the elements follow each other without gaps; the strides of axes with one element are ignored.
 bool in_one_run(const torch::StoredTensor& stored) {
     const Strides dense = row_major(stored.shape);
     for (int axis = 0; axis < stored.shape.size(); ++axis) {
@@ -26,7 +26,7 @@ bool in_one_run(const torch::StoredTensor& stored) {
     return true;
 }
 
-/// Moves `piece` from its archive to `stored`, whose offset is relative to the archive.
+/// Makes `piece` refer to the payload of `stored`, whose offset is relative to the archive, instead of to the archive.
 void locate_one(const Catalogue& catalogue, Piece& piece, const torch::StoredTensor& stored, const Inside& inside) {
     const Tensor& tensor = catalogue.tensors[piece.tensor];
     if (stored.dtype != tensor.dtype)

@@ -8,10 +8,10 @@
 
 namespace tpx::formats {
 
-/// Finds the payloads of `pieces` (indices into the catalogue): sets offset and strides, and the archive's length to 0,
-/// which tells later calls to leave the piece alone. Costs two small reads for each large piece, and few reads for many
-/// short ones. Throws Error "FILE: tensor 'NAME': ..." when an archive does not hold one tensor of the catalogue's
-/// dtype and the piece's shape, whole.
+/// Finds the payloads of `pieces` (indices into the catalogue): sets each piece's offset and strides, and its archive's
+/// length to 0 so that later calls skip the piece. Needs two small reads for each large piece, and a few reads for many
+/// short ones. Throws Error "FILE: tensor 'NAME': ..." if an archive does not contain one complete tensor of the
+/// catalogue's dtype and the piece's shape.
 void locate_archives(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces);
 
 }  // namespace tpx::formats

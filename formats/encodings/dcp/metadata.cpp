@@ -28,7 +28,7 @@ using torch::Value;
 
 constexpr auto nowhere = std::numeric_limits<std::uint32_t>::max();
 
-/// A torch.Size, or the tuple or list that stands for it. Throws Error for negative dimensions.
+/// The shape that a torch.Size, or a tuple or list in its place, contains. Throws Error for negative dimensions.
 Shape shape_of(Value value) {
     Shape shape;
     const auto items = value.items();
@@ -48,8 +48,8 @@ void check_inside(std::string_view path) {
         throw failure("path '{}' does not name a file of this directory", path);
 }
 
-/// Fills a checkpoint from the tree of a Metadata object. Classes are recognised by name, whatever module they came
-/// from: it changed over the years, and fsspec and NVRx writers have their own.
+/// Fills a checkpoint from the tree of a Metadata object. Classes are recognized by name, whatever their module: the
+/// modules changed over the years, and the fsspec and NVRx writers have their own.
 class Reader {
 public:
     explicit Reader(Checkpoint& checkpoint) : checkpoint_{checkpoint}, catalogue_{checkpoint.catalogue} {}
@@ -136,11 +136,11 @@ private:
             return;
         }
         if (catalogue_.pieces.size() == most_pieces_)
-            throw failure("there are more chunks than the {} entries that say where data is", most_pieces_);
+            throw failure("there are more chunks than the {} entries of storage_data", most_pieces_);
         catalogue_.pieces.push_back(piece);
     }
 
-    /// Sorts the pieces of each tensor by where they begin, for place().
+    /// Sorts the pieces of each tensor by where their boxes begin, for place().
     void sort_pieces() {
         auto& pieces = catalogue_.pieces;
         starts_.assign(catalogue_.tensors.size() + 1, 0);
@@ -167,7 +167,7 @@ private:
         std::uint32_t index = 0;
     };
 
-    /// What `fqn` names; chunks of one tensor mostly come one after the other and share the string.
+    /// The item that `fqn` names. Chunks of one tensor usually follow each other and share the string.
     Item item_of(Value fqn) {
         if (fqn == last_fqn_) return last_item_;
         const auto found = names_.find(fqn.as_string());
@@ -214,7 +214,7 @@ private:
         return files_[path] = std::uint32_t(catalogue_.files.size() - 1);
     }
 
-    /// Gives the chunk of `tensor` that begins at `begin` its bytes.
+    /// Records that `extent` stores the chunk of `tensor` that begins at `begin`.
     void place(std::uint32_t tensor, const Shape& begin, const Extent& extent) {
         const int axes = catalogue_.tensors[tensor].shape.size();
         if (begin.size() != axes) throw failure("data at {} of a tensor of {} axes", to_string(begin), axes);
@@ -223,7 +223,7 @@ private:
         const auto first = catalogue_.pieces.begin() + starts_[tensor];
         const auto last = catalogue_.pieces.begin() + starts_[tensor + 1];
         const auto begins_there = [&](auto piece) { return compare((*piece).box, corner) == 0; };
-        // Mostly they are stored in order. Of several that begin together it is the first.
+        // Chunks are usually stored in order. If several chunks begin here, `piece` must be the first of them.
         auto piece = catalogue_.pieces.begin() + next_;
         if (piece < first || piece >= last || !begins_there(piece) || (piece > first && begins_there(piece - 1)))
             piece = std::lower_bound(first, last, corner,
@@ -241,7 +241,7 @@ private:
         checkpoint_.archives[std::size_t(next_++)] = extent.length;
     }
 
-    /// The order of where two boxes begin.
+    /// Compares where two boxes begin.
     static std::strong_ordering compare(const Box& a, const Box& b) {
         for (int axis = 0; axis < a.size(); ++axis)
             if (a[axis].begin != b[axis].begin) return a[axis].begin <=> b[axis].begin;
@@ -257,7 +257,7 @@ private:
             if (object.file == nowhere) throw failure("object '{}': nothing is stored for it", object.name);
     }
 
-    /// Brings the pieces into the catalogue's order, which differs where boxes begin together on one axis only.
+    /// Sorts the pieces in the catalogue's order, which compares the end of an axis before the begin of the next axis.
     void order_pieces() {
         auto& pieces = catalogue_.pieces;
         const auto in_order = [](const Piece& a, const Piece& b) {
@@ -280,15 +280,15 @@ private:
 
     Checkpoint& checkpoint_;
     Catalogue& catalogue_;
-    std::size_t most_pieces_ = 0;                       // each has an entry of its own
-    std::unordered_map<std::string_view, Item> names_;  // keys lie in the document
+    std::size_t most_pieces_ = 0;                       // entries of storage_data; each piece needs its own
+    std::unordered_map<std::string_view, Item> names_;  // keys point into the document
     std::ptrdiff_t next_ = 0;                           // the piece after the one that was placed last
     Value last_fqn_;
     Item last_item_;
-    std::unordered_map<std::string_view, std::uint32_t> files_;   // here too
+    std::unordered_map<std::string_view, std::uint32_t> files_;   // keys point into the document, too
     std::vector<std::int32_t> ranks_;                             // of files
-    std::vector<std::uint32_t> starts_;                           // of each tensor's pieces
-    std::set<std::pair<std::uint32_t, Shape>> without_elements_;  // where chunks without elements begin
+    std::vector<std::uint32_t> starts_;                           // index of each tensor's first piece
+    std::set<std::pair<std::uint32_t, Shape>> without_elements_;  // where empty chunks begin
 };
 
 }  // namespace

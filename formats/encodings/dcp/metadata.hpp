@@ -9,18 +9,17 @@
 
 namespace tpx::formats {
 
-/// Reads `directory`/.metadata into `checkpoint`'s catalogue, archives and planner data. Pieces are sorted and have
-/// elements; nothing is checked against the data files, whose sizes stay 0. Throws Error "FILE: tensor 'NAME': ..." for
-/// anything that is not what DCP or Megatron write.
+/// Reads `directory`/.metadata into `checkpoint`'s catalogue, archives and planner data. Pieces are sorted and not
+/// empty. Does not look at the data files, whose sizes stay 0. Throws Error "FILE: tensor 'NAME': ..." for anything
+/// that neither DCP nor Megatron writes.
 void read_metadata(const std::filesystem::path& directory, Checkpoint& checkpoint);
 
-/// Fills in the sizes of the catalogue's files, and checks that every archive and object lies in its file and shares no
-/// byte with another. A missing file, if allowed, gets its least size: where its last extent
-/// ends.
+/// Fills in the sizes of the catalogue's files, and checks that every archive and object is inside its file and
+/// overlaps no other. A missing file, if allowed, gets the smallest possible size: the end of its last extent.
 void check_extents(Checkpoint& checkpoint, MissingFiles missing);
 
-/// read_metadata(), check_extents(), and the check that boxes do not overlap: what the readers of DCP and of
-/// torch_dist share.
+/// Calls read_metadata() and check_extents(), and finds holes and overlaps of boxes. The readers of DCP and torch_dist
+/// share this function.
 void open_chunks(const std::filesystem::path& directory, Checkpoint& checkpoint, MissingFiles missing);
 
 /// The rank R of a file "__R_N.distcp"; -1 for other names.

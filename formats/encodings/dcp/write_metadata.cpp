@@ -32,7 +32,7 @@ public:
     }
 
 private:
-    /// What follows, up to end_object(), are names and values of attributes.
+    /// Begins an object: the names and values of its attributes follow, up to end_object().
     void begin_object(std::string_view module, std::string_view name) {
         new_object(module, name);
         begin_dict();
@@ -168,7 +168,7 @@ private:
         end_object();
     }
 
-    /// Where and in which run a checkpoint was saved: left open, so that equal contents give equal bytes.
+    /// The location and the run of the save, which stay None so that equal contents give equal bytes.
     void storage_meta() {
         begin_object(metadata_module, "StorageMeta");
         for (std::string_view field : {"checkpoint_id", "save_id", "load_id"}) {

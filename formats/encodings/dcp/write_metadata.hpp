@@ -10,19 +10,20 @@
 
 namespace tpx::formats {
 
-/// What `.metadata` tells. Pieces are sorted by tensor, then box, and have elements.
+/// The content of a `.metadata` file. Pieces are sorted by tensor, then box, and are not empty.
 struct MetadataContent {
-    std::span<const FileEntry> files;  ///< only their names are used: data files lie beside .metadata
+    std::span<const FileEntry> files;  ///< only their names are used: data files are in the folder of .metadata
     std::span<const Tensor> tensors;
     std::span<const Piece> pieces;           ///< offsets are those of the archives
     std::span<const std::uint64_t> lengths;  ///< of the archives, parallel to pieces
     std::span<const Object> objects;
-    bool planner_data = true;                          ///< Megatron keeps none
-    const torch::Value* known_planner_data = nullptr;  ///< paths of names that the source knew; may be null
+    bool planner_data = true;                          ///< false: write None, as Megatron does
+    const torch::Value* known_planner_data = nullptr;  ///< the source's planner data, paths by name; may be null
 };
 
 /// The `.metadata` that torch's DCP reads: a pickle of protocol 2. The tensor properties have the five fields that
-/// every release reads, not the strides that torch 2.15 adds, which earlier ones refuse and nothing needs.
+/// every release reads. They omit the strides that torch 2.15 adds: earlier releases reject them, and nothing needs
+/// them.
 std::string write_metadata(const MetadataContent& content);
 
 }  // namespace tpx::formats

@@ -9,7 +9,8 @@
 namespace tpx::formats::hdf5 {
 namespace {
 
-/// A floating-point type by its fields: bits of the exponent and of the mantissa, and what is added to the exponent.
+/// A floating-point type described by its fields: the bits of the exponent and of the mantissa, and the exponent's
+/// bias.
 struct Real {
     DType dtype;
     std::size_t size;
@@ -66,7 +67,7 @@ std::string member_name(hid_t type, unsigned k) {
     return text;
 }
 
-/// What h5py makes of numpy's bool: FALSE = 0 and TRUE = 1 in one byte.
+/// Whether `type` is what h5py stores for numpy's bool: an enumeration of FALSE = 0 and TRUE = 1 in one byte.
 bool is_boolean(hid_t type) {
     if (H5Tget_size(type) != 1 || H5Tget_nmembers(type) != 2) return false;
     for (unsigned k = 0; k < 2; ++k) {
@@ -84,7 +85,8 @@ void describe_enumeration(hid_t type, DatasetFacts& facts) {
     facts.dtype = is_boolean(type) ? DType::boolean : integer_type(base.get());
 }
 
-/// A complex number as h5py stores it: two reals of the same type, one after the other.
+/// Describes a compound. It is a complex number if it is stored as h5py does: two reals of one type, one after the
+/// other.
 void describe_compound(hid_t type, DatasetFacts& facts) {
     facts.kind = "a compound";
     if (H5Tget_nmembers(type) != 2 || member_name(type, 0) != "r" || member_name(type, 1) != "i") return;
@@ -105,7 +107,7 @@ void describe_compound(hid_t type, DatasetFacts& facts) {
 
 void describe_opaque(std::size_t size, DatasetFacts& facts) {
     facts.vague = true;
-    // Keras has no other type for bfloat16, and does not always say so in an attribute.
+    // Keras stores bfloat16 as opaque bytes and does not always name the dtype in an attribute.
     if (size == 2)
         facts.dtype = DType::bf16;
     else if (size == 1)
@@ -154,23 +156,23 @@ void describe_type(hid_t type, DatasetFacts& facts) {
         case H5T_ARRAY:
             return describe_array(type, facts);
         case H5T_STRING:
-            facts.kind = "texts";
+            facts.kind = "text";
             return;
         case H5T_REFERENCE:
             facts.kind = "references";
             return;
         case H5T_VLEN:
-            facts.kind = "lists of any length";
+            facts.kind = "variable-length lists";
             return;
         default:
-            facts.kind = "of a type that is no number";
+            facts.kind = "not numeric";
             return;
     }
     if (H5Tget_order(type) != H5T_ORDER_LE && H5Tget_order(type) != H5T_ORDER_BE && size > 1)
         facts.dtype = std::nullopt;
     if (!facts.dtype)
         facts.refusal =
-            fmt::format("a number of {} bits in {} bytes, as no framework has it", H5Tget_precision(type), size);
+            fmt::format("a number of {} bits in {} bytes, which no framework uses", H5Tget_precision(type), size);
 }
 
 }  // namespace tpx::formats::hdf5

@@ -6,8 +6,8 @@
 
 namespace tpx::formats::hdf5 {
 
-/// Sets what the type of a dataset tells: dtype, item, part, swapped, vague, or else kind, or refusal; and appends the
-/// dimensions of an array type to `shape`.
+/// Sets the fields of `facts` that follow from a dataset's type: dtype, item, part, swapped and vague; kind if the
+/// dataset is not a tensor; refusal if it cannot be read. Appends the dimensions of an array type to `shape`.
 void describe_type(hid_t type, DatasetFacts& facts);
 
 }  // namespace tpx::formats::hdf5

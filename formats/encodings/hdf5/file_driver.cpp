@@ -11,13 +11,13 @@
 namespace tpx::formats::hdf5 {
 namespace {
 
-// What a file of this driver is: bytes to read, or `made`, which a new file is written to.
+// A file of this driver: bytes to read, or `made`, to which a new file is written.
 struct Place {
     Bytes bytes;
     SparseBytes* made = nullptr;
 };
 
-// What libhdf5 calls a file: its own part comes first.
+// An open file as libhdf5 sees it; libhdf5's own part must come first.
 struct Opened {
     H5FD_t common{};
     Place place;

@@ -7,12 +7,12 @@
 
 namespace tpx::formats::hdf5 {
 
-/// Opens `bytes` for reading with libhdf5, which sees nothing of the file but them. They must outlive the result, and
-/// begin with HDF5's signature or a user block. Null when libhdf5 refuses them.
+/// Opens `bytes` for reading with libhdf5, which sees no other bytes of the file. They must outlive the result, and
+/// begin with HDF5's signature or a user block. Null if libhdf5 rejects them.
 File open_bytes(const Bytes& bytes);
 
-/// While one lives, libhdf5's reads of payloads read nothing, but are noted: this is how to ask it where a chunk is
-/// stored, which it finds quickly only in order to read it. For one thread.
+/// While a probe exists, libhdf5's reads of payloads on this thread read nothing; the probe records where they would
+/// read. This finds out where a chunk is stored, because libhdf5 looks a chunk up quickly only when it reads the chunk.
 class PayloadProbe {
 public:
     PayloadProbe();
@@ -20,12 +20,12 @@ public:
     PayloadProbe(const PayloadProbe&) = delete;
     PayloadProbe& operator=(const PayloadProbe&) = delete;
 
-    std::uint64_t offset = 0;  ///< of the last read, from the signature on
+    std::uint64_t offset = 0;  ///< of the last read, from the signature
     std::uint64_t length = 0;
 };
 
-/// Makes a new HDF5 file in `content`, which is empty and must outlive the result. `access` has the properties of its
-/// access but for the driver. Null when libhdf5 cannot.
+/// Creates an HDF5 file in `content`, which is empty and must outlive the result. `access` contains the access
+/// properties except for the driver. Null if libhdf5 fails.
 File create_bytes(SparseBytes& content, const Properties& access, const Properties& creation);
 
 }  // namespace tpx::formats::hdf5

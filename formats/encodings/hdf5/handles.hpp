@@ -22,7 +22,7 @@ using Space = Handle<IdTraits<H5Sclose>>;
 using Type = Handle<IdTraits<H5Tclose>>;
 using Properties = Handle<IdTraits<H5Pclose>>;
 
-/// Properties of objects to be created that do not say when, so that equal content makes equal files. `type` is
+/// Creation properties for objects that record no times, so that equal contents make equal files. `type` is
 /// H5P_FILE_CREATE (for the root), H5P_GROUP_CREATE or H5P_DATASET_CREATE.
 inline Properties without_times(hid_t type) {
     Properties creation{H5Pcreate(type)};

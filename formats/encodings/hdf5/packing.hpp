@@ -9,7 +9,7 @@
 
 namespace tpx::formats::hdf5 {
 
-/// Lays values end to end as bytes, for a reader on the same machine.
+/// Serializes values back to back, for a reader on the same machine.
 class Packer {
 public:
     template <class... Values>
@@ -45,7 +45,7 @@ private:
     std::string bytes_;
 };
 
-/// Takes them apart again. Throws Error when there are too few.
+/// Deserializes what a Packer has written. Throws Error if there are too few bytes.
 class Unpacker {
 public:
     explicit Unpacker(std::string_view bytes) : left_{bytes} {}
@@ -95,7 +95,7 @@ private:
     std::string_view left_;
 };
 
-/// The fields of each, in order, for both.
+/// Visits the fields of a type in order; `archive` is a Packer or an Unpacker.
 template <class Archive, class T>
 requires std::same_as<std::remove_const_t<T>, AttributeValue>
 void pack(Archive& archive, T& a) { archive(a.name, a.kind, a.is_list, a.texts, a.integers, a.reals); }

@@ -29,7 +29,7 @@ public:
         const Index elements = volume(box_);
         if (elements == 0) return;
         if (__builtin_mul_overflow(static_cast<std::uint64_t>(elements), std::uint64_t{facts_.item}, &bytes_))
-            throw failure("{} elements of {} bytes cannot be counted", elements, facts_.item);
+            throw failure("{} elements of {} bytes are too large", elements, facts_.item);
         if (facts_.storage == Storage::chunked)
             add_chunked();
         else if (facts_.storage == Storage::compact || !facts_.written)
@@ -41,7 +41,7 @@ public:
 private:
     Box whole_local() const { return whole(sizes(box_)); }
 
-    /// A piece for `part` of the dataset, whose first element is at `offset` of `file`.
+    /// Adds a piece for `part` of the dataset, whose first element is at `offset` of `file`.
     void put(const Box& part, std::uint32_t file, std::uint64_t offset, const Strides& strides) {
         Piece piece{.tensor = tensor_, .file = file, .offset = offset, .strides = strides, .rank = rank_};
         for (int k = 0; k < part.size(); ++k)
@@ -70,7 +70,7 @@ private:
         put(whole_local(), add_file(Coding::of_items({Filter::swap}, facts_.part, facts_.offset, bytes_)), 0, strides);
     }
 
-    /// What is not stored, or stands in the dataset's header.
+    /// Adds a piece for `part`, which is not stored at all, or only in the dataset's header.
     void add_filled(std::uint64_t bytes, const Box& part) {
         Coding coding{.chunk_size = bytes, .size = bytes, .chunks = {{0, 0, 0}}, .fill = facts_.fill};
         put(part, add_file(std::move(coding)), 0, row_major(sizes(part)));
@@ -84,7 +84,7 @@ private:
         Shape chunk;
         Shape counts;
         std::uint64_t bytes = 0;  ///< of a chunk
-        Index chunks = 1;         ///< that the whole dataset has
+        Index chunks = 1;         ///< number of chunks in the whole dataset
     };
 
     Grid grid() const {
@@ -101,7 +101,8 @@ private:
         grid.chunks = checked_volume(grid.counts);
         if (elements < 0 || grid.chunks < 0 ||
             __builtin_mul_overflow(static_cast<std::uint64_t>(elements), std::uint64_t{facts_.item}, &grid.bytes))
-            throw failure("has chunks {} of {}, which cannot be", to_string(grid.chunk), to_string(shape));
+            throw failure("has chunks of shape {} for a dataset of shape {}, which is invalid", to_string(grid.chunk),
+                          to_string(shape));
         return grid;
     }
 
@@ -121,10 +122,10 @@ private:
                 const int k_axis = static_cast<int>(axis);
                 const auto first = static_cast<Index>(facts[axis]);
                 if (first < 0 || first % grid.chunk[k_axis] != 0)
-                    throw failure("has a chunk at {} where none can be", facts[axis]);
+                    throw failure("has a chunk at {}, where no chunk can begin", facts[axis]);
                 stored.at[k_axis] = first / grid.chunk[k_axis];
             }
-            // A dataset that was made smaller may keep chunks outside.
+            // A dataset that was made smaller may still have chunks outside its shape.
             bool inside = true;
             for (int axis = 0; axis < stored.at.size(); ++axis) inside = inside && stored.at[axis] < grid.counts[axis];
             if (inside) all.push_back(stored);
@@ -180,16 +181,16 @@ private:
         add_missing(grid, chunks);
     }
 
-    /// Shuffling goes by elements, swapping by what is in them.
+    /// Shuffling works on whole elements, swapping on the two parts of each complex element.
     void add_swap(Coding& coding) const {
         coding.filters.push_back(Filter::swap);
         const bool shuffled = std::ranges::count(coding.filters, Filter::shuffle) > 0;
         if (shuffled && facts_.part != facts_.item)
-            throw failure("holds big-endian complex numbers that are shuffled, which are not read");
+            throw failure("contains shuffled big-endian complex numbers, which tpx cannot read");
         coding.item = facts_.part;
     }
 
-    /// Chunks that were never written read as the fill value.
+    /// Adds pieces with the fill value for chunks that were never written.
     void add_missing(const Grid& grid, const std::vector<Stored>& chunks) {
         std::set<Tuple<Index>> present;
         for (const Stored& stored : chunks) {
@@ -248,7 +249,7 @@ Shape shape_of(const DatasetFacts& facts) {
     Shape shape;
     if (facts.shape.size() > max_rank) throw failure("has {} axes, more than {}", facts.shape.size(), max_rank);
     for (std::uint64_t size : facts.shape) shape.push_back(static_cast<Index>(size));
-    if (checked_volume(shape) < 0) throw failure("has the shape {}, which cannot be", to_string(shape));
+    if (checked_volume(shape) < 0) throw failure("shape {} is too large", to_string(shape));
     return shape;
 }
 

@@ -6,16 +6,16 @@
 
 namespace tpx::formats::hdf5 {
 
-/// The dtype of a dataset's elements: what its attribute `dtype` names, where HDF5's own type leaves that open.
-/// Throws Error for what tpx refuses.
+/// The dtype of a dataset's elements. If HDF5's own type is ambiguous, the attribute `dtype` decides. Throws Error if
+/// tpx cannot read the dataset.
 DType dtype_of(const DatasetFacts& facts);
 
-/// The dataset's shape. Throws Error when it has more elements than can be counted.
+/// The dataset's shape. Throws Error if it has too many axes or elements.
 Shape shape_of(const DatasetFacts& facts);
 
-/// Adds pieces for the whole dataset, which is `box` of `tensor`, and files that stand for what chunks decode to.
-/// `file` of the catalogue is the HDF5 file. Throws Error when chunks are not all in the file, overlap, or promise
-/// more than they can hold.
+/// Adds pieces for the whole dataset, which is `box` of `tensor`, and virtual files for the decoded chunks. `file` is
+/// the HDF5 file's number in the catalogue. Throws Error if chunks are outside the file, are stored twice, or have a
+/// size that does not fit their elements.
 void add_pieces(const DatasetFacts& facts, std::uint32_t tensor, const Box& box, std::int32_t rank, std::uint32_t file,
                 Catalogue& catalogue);
 

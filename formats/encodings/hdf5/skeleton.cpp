@@ -9,12 +9,12 @@
 namespace tpx::formats::hdf5 {
 namespace {
 
-// Large payloads begin at pages, so that whole blocks can be written.
+// Large payloads begin at page boundaries, so that whole blocks can be written.
 constexpr hsize_t aligned_from = 65536;
 constexpr hsize_t alignment = 4096;
 
 void check(bool worked, std::string_view path, std::string_view what) {
-    if (!worked) throw failure("'{}': HDF5 cannot make {}", path, what);
+    if (!worked) throw failure("'{}': HDF5 cannot create {}", path, what);
 }
 
 Type half_type() {
@@ -78,7 +78,7 @@ Type own_type(DType dtype) {
     }
 }
 
-/// What stands in for a type that HDF5 lacks.
+/// The HDF5 type that replaces a dtype that HDF5 lacks.
 Type substitute(DType dtype, bool opaque) {
     const auto size = static_cast<std::size_t>(itemsize(dtype));
     if (opaque) return Type{H5Tcreate(H5T_OPAQUE, size)};
@@ -90,7 +90,7 @@ Type substitute(DType dtype, bool opaque) {
         case 4:
             return Type{H5Tcopy(H5T_STD_U32LE)};
         default:
-            throw failure("HDF5 files hold no elements of {} ({} bits)", name(dtype), info(dtype).bits);
+            throw failure("HDF5 files cannot store elements of {} ({} bits)", name(dtype), info(dtype).bits);
     }
 }
 
@@ -114,7 +114,7 @@ Skeleton::Skeleton() {
     H5Pset_alignment(access.get(), aligned_from, alignment);
     H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18);
     file_ = create_bytes(content_, access, without_times(H5P_FILE_CREATE));
-    if (!file_) throw failure("libhdf5 cannot make a file in memory");
+    if (!file_) throw failure("libhdf5 cannot create a file in memory");
     groups_.insert("");
 }
 
@@ -187,7 +187,7 @@ Skeleton::Frame Skeleton::close(std::uint32_t file) {
     if (H5Fflush(file_.get(), H5F_SCOPE_GLOBAL) < 0) throw failure("libhdf5 cannot write to memory");
     file_ = File{};
     Frame frame{offsets_, content_.size(), {}};
-    // Payloads were never written.
+    // Payloads were never written, so all runs are metadata.
     for (SparseBytes::Run& run : content_.runs()) frame.fixed.push_back({file, run.offset, std::move(run.bytes)});
     return frame;
 }

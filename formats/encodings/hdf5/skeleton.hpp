@@ -11,24 +11,24 @@
 
 namespace tpx::formats::hdf5 {
 
-/// An HDF5 file whose datasets have places but no bytes yet, made by libhdf5 in memory that only its metadata takes.
+/// An HDF5 file, made by libhdf5 in memory, whose datasets have offsets but no data yet. Only its metadata uses memory.
 class Skeleton {
 public:
     Skeleton();
 
-    /// Makes the group `path` and those above it. "" is the root.
+    /// Creates the group `path` and its parents. "" is the root.
     void group(const std::string& path);
 
-    /// Makes a dataset, and the groups above it, for elements of `dtype`; little-endian, in one run of the file.
-    /// Types that HDF5 lacks become whole numbers, or with `opaque` (as Keras has it) opaque bytes, with the attribute
-    /// `dtype`.
+    /// Creates a dataset and the groups above it. Its elements of `dtype` are little-endian and contiguous in the file.
+    /// Types that HDF5 lacks are stored as whole numbers or, with `opaque`, as opaque bytes like Keras does, and the
+    /// attribute `dtype` names them.
     void dataset(const std::string& path, DType dtype, const Shape& shape, bool opaque = false);
 
-    /// Adds an attribute to the group or dataset `path`. Those of kind `other` are left out.
+    /// Adds an attribute to the group or dataset `path`. Attributes of kind `other` are skipped.
     void attribute(const std::string& path, const AttributeValue& value);
 
-    /// Closes the file: where each dataset's bytes go, in the order in which they were made (0 for those without
-    /// any), the file's size, and the bytes of `file` that are no payload.
+    /// Closes the file, which is number `file` of a draft. Returns the offset of each dataset's payload in the order of
+    /// creation (0 if the payload is empty), the file's size, and all bytes that are not payload.
     struct Frame {
         std::vector<std::uint64_t> offsets;
         std::uint64_t size = 0;

@@ -7,8 +7,8 @@
 namespace tpx::formats::hdf5 {
 namespace {
 
-/// Calls `visit(block, begin, bytes, done)` for each block that `length` bytes from `offset` on touch: its number,
-/// where in it they begin, how many they are, and how many came before.
+/// Calls `visit(block, begin, bytes, done)` for each block that overlaps the `length` bytes at `offset`: the block's
+/// number, the first of these bytes in the block, how many of them it contains, and how many were in earlier blocks.
 template <class Visit>
 void for_each_block(std::uint64_t offset, std::uint64_t length, Visit&& visit) {
     for (std::uint64_t done = 0; done < length;) {

@@ -12,14 +12,13 @@
 
 namespace tpx::formats::hdf5 {
 
-/// The bytes of a file in memory, of which only those blocks that were written take room; all others are zero. Unlike a
-/// file in memory of the system's, writing it meets no limit on the size of files and no full disk, from which libhdf5
-/// does not recover.
+/// The bytes of a file in memory. Only blocks that were written use memory; all others are zero. Unlike a file in
+/// tmpfs, it cannot hit a file size limit or a full file system, from which libhdf5 does not recover.
 class SparseBytes {
 public:
     static constexpr std::uint64_t block_size = 4096;
 
-    /// A run of blocks that were written: the last ends with the file.
+    /// A run of adjacent blocks that were written. No run extends beyond the end of the file.
     struct Run {
         std::uint64_t offset = 0;
         std::string bytes;
@@ -27,15 +26,15 @@ public:
 
     std::uint64_t size() const { return size_; }
 
-    /// Cuts the file at `size`, or adds zeros up to it.
+    /// Truncates the file to `size` bytes, or extends it with zeros.
     void resize(std::uint64_t size);
 
     void write(std::uint64_t offset, std::span<const std::byte> bytes);
 
-    /// Fills `into` with the bytes from `offset` on; beyond the end they are zero.
+    /// Fills `into` with the bytes at `offset`; bytes beyond the end of the file are zero.
     void read(std::uint64_t offset, std::span<std::byte> into) const;
 
-    /// All that was written, in order; runs do not touch.
+    /// All blocks that were written, in order; adjacent blocks are in one run.
     std::vector<Run> runs() const;
 
 private:

@@ -22,18 +22,18 @@ namespace {
 
 constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
 
-// The first byte of what the other process tells.
+// The first byte of the other process's answer.
 constexpr char went_well = 'y';
 constexpr char went_wrong = 'n';
 
-/// The address space that this process takes, in bytes.
+/// The address space that this process uses, in bytes.
 std::uint64_t memory_in_use() {
     std::uint64_t pages = 0;
     std::ifstream{"/proc/self/statm"} >> pages;
     return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Bounds what libhdf5 may do with a damaged file: seconds of computing, and memory beside what there is already.
+/// Limits what libhdf5 may use for a damaged file: CPU seconds, and memory on top of the memory already in use.
 void limit_process(std::uint64_t size) {
     constexpr std::uint64_t mebi = 1 << 20;
     const rlim_t seconds = 20 + size / mebi;
@@ -56,20 +56,20 @@ void write_all(int fd, std::string_view bytes) {
     }
 }
 
-/// What the other process does; it never returns.
-[[noreturn]] void tell(const Bytes& bytes, int pipe) {
+/// Runs in the other process: writes the survey of `bytes`, or an error, to `pipe`.
+[[noreturn]] void send_survey(const Bytes& bytes, int pipe) {
     FileAnswers::forget();
     limit_process(bytes.length);
-    std::string told(1, went_wrong);
+    std::string answer(1, went_wrong);
     try {
         Packer packer;
         packer(survey_here(bytes));
-        told[0] = went_well;
-        told += packer.bytes();
+        answer[0] = went_well;
+        answer += packer.bytes();
     } catch (const std::exception& error) {
-        told += unexpected(error).what();
+        answer += unexpected(error).what();
     }
-    write_all(pipe, told);
+    write_all(pipe, answer);
     ::_exit(0);
 }
 
@@ -87,7 +87,7 @@ std::string read_all(int fd) {
 std::string how_it_ended(int status) {
     if (!WIFSIGNALED(status)) return fmt::format("ended with status {}", WEXITSTATUS(status));
     const int signal = WTERMSIG(status);
-    if (signal == SIGXCPU || signal == SIGKILL) return "did not come to an end";
+    if (signal == SIGXCPU || signal == SIGKILL) return "did not finish";
     return fmt::format("crashed ({})", ::strsignal(signal));
 }
 
@@ -123,34 +123,35 @@ std::optional<std::uint64_t> find_signature(const Bytes& bytes) {
 
 namespace {
 
-/// What another process finds in the file. Throws Error if that process crashes.
-std::string told_of(const Bytes& bytes) {
+/// The answer of another process that surveys `bytes`. Throws Error if that process crashes.
+std::string survey_elsewhere(const Bytes& bytes) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw failure("no pipe: {}", std::strerror(errno));
     const Fd from{ends[0]};
     Fd to{ends[1]};
     const pid_t child = ::fork();
     if (child < 0) throw failure("no process for libhdf5: {}", std::strerror(errno));
-    if (child == 0) tell(bytes, to.get());
+    if (child == 0) send_survey(bytes, to.get());
     to = Fd{};
-    std::string told = read_all(from.get());
+    std::string answer = read_all(from.get());
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    if (told.empty() || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        throw failure("is damaged: libhdf5 {} over it", how_it_ended(status));
-    return told;
+    if (answer.empty() || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        throw failure("is damaged: libhdf5 {} while reading it", how_it_ended(status));
+    return answer;
 }
 
-/// The same, by way of the current FileAnswers, which cannot record what another process reads.
-std::string told_or_known(const Bytes& bytes) {
+/// Same as survey_elsewhere(), but the current FileAnswers, which cannot see what another process reads, records or
+/// replays the answer.
+std::string recorded_survey(const Bytes& bytes) {
     FileAnswers* answers = bytes.fd != nullptr ? FileAnswers::current() : nullptr;
     const auto file = answers != nullptr ? answers->path_of(bytes.fd->get()) : std::nullopt;
-    if (!file) return told_of(bytes);
+    if (!file) return survey_elsewhere(bytes);
     return answers->answer(FileAnswers::Question::survey, *file, bytes.offset, bytes.length, [&] {
         if (!answers->records())
             throw failure("rank 0 did not read this file; start all processes with the same arguments");
-        return told_of(bytes);
+        return survey_elsewhere(bytes);
     });
 }
 
@@ -159,10 +160,10 @@ std::string told_or_known(const Bytes& bytes) {
 Survey survey(const Bytes& bytes) {
     return in_context([&] { return bytes.path.string(); },
                       [&] {
-                          const std::string told = told_or_known(bytes);
-                          if (told[0] != went_well) throw failure("{}", std::string_view{told}.substr(1));
+                          const std::string answer = recorded_survey(bytes);
+                          if (answer[0] != went_well) throw failure("{}", std::string_view{answer}.substr(1));
                           Survey result;
-                          Unpacker{std::string_view{told}.substr(1)}(result);
+                          Unpacker{std::string_view{answer}.substr(1)}(result);
                           return result;
                       });
 }

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-/// What an HDF5 file holds, told without its payloads.
+/// The content of an HDF5 file without its payloads.
 namespace tpx::formats::hdf5 {
 
-/// Bytes that are an HDF5 file: of an open file from `offset` on, or those in memory when there is no file.
+/// The bytes of an HDF5 file: a range of an open file, or `memory` if `fd` is null.
 struct Bytes {
     const Fd* fd = nullptr;
     std::filesystem::path path;  ///< for messages
@@ -24,13 +24,13 @@ struct Bytes {
     std::string_view memory;
 };
 
-/// An attribute of texts or numbers; those of other types are only named.
+/// An attribute. Only texts and numbers have values here; of other kinds only the name is known.
 struct AttributeValue {
     enum class Kind : std::uint8_t { texts, integers, reals, other };
 
     std::string name;
     Kind kind = Kind::other;
-    bool is_list = false;  ///< of one dimension, and not a scalar
+    bool is_list = false;  ///< one-dimensional, not a scalar
     std::vector<std::string> texts;
     std::vector<std::int64_t> integers;
     std::vector<double> reals;
@@ -39,10 +39,10 @@ using Attributes = std::vector<AttributeValue>;
 
 const AttributeValue* find(const Attributes& attributes, std::string_view name);
 
-/// The text, or the only one, of the attribute `name`; null when there is no such text.
+/// The text of the attribute `name`; null unless the attribute contains exactly one text.
 const std::string* text_of(const Attributes& attributes, std::string_view name);
 
-/// The whole number of the attribute `name`, if it is one.
+/// The integer of the attribute `name`; unset unless the attribute contains exactly one integer.
 std::optional<std::int64_t> number_of(const Attributes& attributes, std::string_view name);
 
 struct GroupFacts {
@@ -56,11 +56,11 @@ enum class Storage : std::uint8_t { contiguous, compact, chunked };
 struct DatasetFacts {
     std::string path;
     std::string refusal;         ///< why it cannot be read, though it is a tensor; empty when it can
-    std::string kind;            ///< what it is if it is no tensor: "texts"; empty for tensors
-    std::optional<DType> dtype;  ///< as the type itself says, without an attribute's help
-    bool vague = false;          ///< a whole number or opaque, of which an attribute may tell that it is another dtype
+    std::string kind;            ///< what it is if it is not a tensor, such as "text"; empty for tensors
+    std::optional<DType> dtype;  ///< from the HDF5 type alone, without attributes
+    bool vague = false;          ///< an integer or opaque type; an attribute may name another dtype
     std::uint32_t item = 0;      ///< bytes of an element
-    std::uint32_t part = 0;      ///< bytes of what the other byte order reverses: half a complex element
+    std::uint32_t part = 0;      ///< bytes of the unit that has a byte order: half an element if complex
     bool swapped = false;        ///< big-endian
     std::vector<std::uint64_t> shape;
     Storage storage = Storage::contiguous;
@@ -68,9 +68,9 @@ struct DatasetFacts {
     bool written = true;       ///< contiguous: whether its bytes are stored at all
     std::vector<std::uint64_t> chunk_shape;
     std::vector<Coding::Filter> filters;
-    bool edges_are_plain = false;       ///< chunks over the edge are stored without filters
-    std::vector<std::uint64_t> chunks;  ///< of each: its first index on each axis, offset, length, filters skipped
-    std::string fill;  ///< what elements have that are not stored, little-endian; compact: all elements
+    bool edges_are_plain = false;       ///< chunks that extend beyond the shape are stored without filters
+    std::vector<std::uint64_t> chunks;  ///< of each chunk: first index on each axis, offset, length, skipped filters
+    std::string fill;  ///< value of elements that are not stored, little-endian; compact: values of all elements
     Attributes attributes;
 };
 
@@ -79,16 +79,14 @@ struct Survey {
     std::vector<DatasetFacts> datasets;
 };
 
-/// Reads what the HDF5 file in `bytes` holds. This is done in a process of its own, for libhdf5 may crash or never end
-/// on damaged files. Throws Error "FILE: ..." when it is no whole HDF5 file, or has links that leave it or go in
-/// circles.
+/// Surveys the HDF5 file in `bytes`, in a separate process because libhdf5 may crash or hang on damaged files. Throws
+/// Error "FILE: ..." if `bytes` is not a complete HDF5 file, or if its links lead out of the file or form cycles.
 Survey survey(const Bytes& bytes);
 
-/// Where the HDF5 signature stands in a file that begins with `start` and has `size` bytes; read(offset, 8 bytes) is
-/// for what lies behind.
+/// The offset of the HDF5 signature in `bytes`, which is 0 or 512 times a power of two; unset if there is none.
 std::optional<std::uint64_t> find_signature(const Bytes& bytes);
 
-/// Is survey(), within this process: for what runs in the other one.
+/// Same as survey(), but in this process. survey() calls it in the separate process.
 Survey survey_here(const Bytes& bytes);
 
 }  // namespace tpx::formats::hdf5

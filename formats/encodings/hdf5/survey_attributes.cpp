@@ -48,7 +48,7 @@ bool read_content(hid_t attribute, std::size_t count, AttributeValue& value) {
         case AttributeValue::Kind::integers:
             value.integers.resize(count);
             if (H5Tget_class(type.get()) == H5T_ENUM) {
-                // Enumerations convert to nothing but themselves; h5py's bool is one.
+                // HDF5 converts an enumeration only to itself; h5py's bool is an enumeration.
                 std::vector<std::int8_t> bytes(count);
                 if (H5Aread(attribute, type.get(), bytes.data()) < 0) return false;
                 std::ranges::copy(bytes, value.integers.begin());
@@ -80,7 +80,8 @@ AttributeValue::Kind kind_of(hid_t attribute) {
     }
 }
 
-/// False when its content cannot be read; content that has no place in an AttributeValue makes it one of kind other.
+/// Returns false if the content cannot be read. The kind is `other` for content that an AttributeValue cannot
+/// represent.
 bool read_attribute(hid_t attribute, AttributeValue& value) {
     value.kind = kind_of(attribute);
     const Space space{H5Aget_space(attribute)};

@@ -55,11 +55,11 @@ void read_filters(hid_t properties, DatasetFacts& facts) {
     if (std::ranges::count(facts.filters, Coding::Filter::deflate) > 1) facts.refusal = "is compressed twice";
 }
 
-// libhdf5 1.10 counts through all chunks to find the k-th one. More are asked for by where they stand.
+// libhdf5 1.10 counts through all chunks to find the k-th one. If there are more, they are looked up by position.
 constexpr hsize_t few_chunks = 256;
 
-/// Finds all chunks of the grid. Returns false, and leaves `facts` as they were, when the grid is much larger than what
-/// is stored, or not all of that was found.
+/// Finds the `count` stored chunks by trying all positions of the grid. Returns false and leaves `facts` unchanged if
+/// the grid has many more positions than chunks, or if not all chunks were found.
 bool probe_chunks(hid_t dataset, std::uint64_t base, hsize_t count, DatasetFacts& facts) {
     const std::size_t axes = facts.chunk_shape.size();
     hsize_t places = 1;
@@ -165,7 +165,7 @@ void describe_dataset(hid_t dataset, std::uint64_t base, DatasetFacts& facts) {
         read_compact(dataset, type.get(), facts);
     } else if (layout == H5D_CHUNKED) {
         facts.storage = Storage::chunked;
-        // The bytes that each element of an array type has make axes of their own.
+        // Each chunk contains whole elements of an array type, so the axes that the type adds are not split.
         read_chunks(dataset, properties.get(), base, facts);
     } else {
         check(layout == H5D_CONTIGUOUS, "layout");

@@ -9,7 +9,7 @@
 namespace tpx::formats::hdf5 {
 namespace {
 
-// A link takes at least so many bytes of a file, so that this bounds how many names it can have.
+// A link takes at least this many bytes of a file, which limits the number of names in the file.
 constexpr std::uint64_t least_bytes_of_a_link = 8;
 constexpr std::size_t deepest_group = 64;
 
@@ -96,12 +96,12 @@ private:
 Survey survey_here(const Bytes& bytes) {
     const auto signature = find_signature(bytes);
     if (!signature) throw failure("has no HDF5 signature");
-    // What stands before the signature is a user block. Addresses count from the signature when it is first.
+    // The bytes before the signature are a user block. `inner` begins at the signature, as addresses in the file do.
     Bytes inner = bytes;
     inner.offset += *signature;
     inner.length -= *signature;
     if (inner.fd == nullptr) inner.memory.remove_prefix(*signature);
-    // Soft links may lead to external ones, which are not to be followed either.
+    // Soft links may lead to external links, which must not be followed.
     H5Lunregister(H5L_TYPE_EXTERNAL);
     const File file = open_bytes(inner);
     if (!file) throw failure("is not a whole HDF5 file ({} bytes)", bytes.length);

@@ -6,11 +6,11 @@
 
 namespace tpx::formats::hdf5 {
 
-/// Appends the attributes of an object, in the order of their names. Returns false when libhdf5 cannot read them.
+/// Appends the attributes of an object, sorted by name. Returns false if libhdf5 cannot read them.
 bool read_attributes(hid_t object, Attributes& attributes);
 
-/// Sets shape, storage, filters, chunks and the rest of `facts`, whose path is known, from the open dataset. Throws
-/// Error when libhdf5 cannot read what it should; what tpx refuses becomes `refusal`. Offsets have `base` added.
+/// Sets all of `facts` except path and attributes from the open dataset, and adds `base` to all offsets. Throws Error
+/// if libhdf5 cannot read the dataset; if tpx does not support it, sets `refusal`.
 void describe_dataset(hid_t dataset, std::uint64_t base, DatasetFacts& facts);
 
 }  // namespace tpx::formats::hdf5

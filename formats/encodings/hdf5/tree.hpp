@@ -12,21 +12,21 @@ struct Checkpoint;
 
 namespace tpx::formats::hdf5 {
 
-/// What an HDF5 checkpoint has around its tensors.
+/// The structure of an HDF5 checkpoint: everything but the values of its tensors.
 struct Tree {
     /// A tensor's dataset.
     struct Origin {
         std::string path;
         Attributes attributes;
-        std::string new_path;  ///< of Keras' old kind: where version 3 has it; empty when that is not known
+        std::string new_path;  ///< if Keras 2 wrote the file: the path in Keras 3; empty: unknown
     };
 
     std::vector<GroupFacts> groups;
     std::map<std::string, Origin> datasets;  ///< by tensor
 
-    std::string config;                      ///< of a model of Keras 3, as JSON; empty when it is not known
-    std::string keras_version;               ///< that wrote the file; empty when it is not known
-    std::shared_ptr<const Checkpoint> like;  ///< another one of the same model, given to tell where things stand
+    std::string config;                      ///< of a Keras 3 model, as JSON; empty: unknown
+    std::string keras_version;               ///< the version that wrote the file; empty: unknown
+    std::shared_ptr<const Checkpoint> like;  ///< another checkpoint of the model that shows where datasets belong
 };
 
 }  // namespace tpx::formats::hdf5

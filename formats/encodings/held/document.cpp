@@ -64,7 +64,7 @@ Tuple<Index> indices(const Json& object, const char* key) {
     return numbers;
 }
 
-/// The value's own name where a document leaves out its path.
+/// The path of the value `name`; if the document omits the path, the name alone.
 KeyPath path_of(const Json& object, const std::string& name) {
     if (!has(object, "path")) return {name};
     KeyPath path;
@@ -79,7 +79,7 @@ KeyPath path_of(const Json& object, const std::string& name) {
     return path;
 }
 
-/// Throws Error unless bytes from `offset` on are in the segment.
+/// Throws Error unless `length` bytes at `offset` are inside a segment of `size` bytes.
 void check_inside(std::uint64_t offset, std::uint64_t length, std::uint64_t size) {
     if (offset > size || length > size - offset)
         throw failure("ends at byte {} of a segment of {} bytes", offset + length, size);
@@ -135,7 +135,7 @@ void check_layout(const Document& document) {
     Layout layout;
     try {
         layout = parse_layout(document.layout);
-    } catch (const Error& error) {  // which would be one of usage
+    } catch (const Error& error) {  // its exit status would mean wrong usage
         throw failure("'layout': {}", error.what());
     }
     if (layout.ranks() != document.ranks)

@@ -11,14 +11,14 @@
 #include <variant>
 #include <vector>
 
-// What one rank has in memory: a segment, which is a file of raw bytes, and a JSON document that describes it; see
-// tpx-hold(1).
+// The training state that one rank holds in memory: a segment, which is a file of raw bytes, and a JSON document that
+// describes the segment; see tpx-hold(1).
 namespace tpx::formats::held {
 
-/// The keys on the way to a value in the state dict that was saved.
+/// The keys that lead to a value in the saved state dict.
 using KeyPath = std::vector<std::variant<std::int64_t, std::string>>;
 
-/// A box of a tensor, in C order from `offset` of the segment on.
+/// A box of a tensor, stored in C order at byte `offset` of the segment.
 struct HeldTensor {
     std::string name;
     DType dtype = DType::f32;
@@ -28,7 +28,7 @@ struct HeldTensor {
     KeyPath path;
 };
 
-/// A value that is not a tensor, in the bytes of torch.save.
+/// A value that is not a tensor, serialized by torch.save.
 struct HeldObject {
     std::string name;
     std::uint64_t offset = 0;
@@ -36,10 +36,10 @@ struct HeldObject {
     KeyPath path;
 };
 
-/// Memory of a GPU that has the bytes of a segment.
+/// GPU memory that contains the tensors of a segment.
 struct GpuPlace {
     std::string bus;     ///< PCI address of the GPU
-    std::string handle;  ///< of CUDA IPC, as hexadecimal digits
+    std::string handle;  ///< CUDA IPC memory handle, as hexadecimal digits
 };
 
 struct Document {
@@ -51,13 +51,14 @@ struct Document {
     std::uint64_t size = 0;  ///< of the segment in bytes
     std::vector<HeldTensor> tensors;
     std::vector<HeldObject> objects;
-    /// Where the segment has the CRC-32 (as in zip, little-endian) of each tensor, in their order; unset: nowhere.
+    /// Offset in the segment of the tensors' CRC-32s (as in zip, little-endian), in tensor order; unset: none are
+    /// stored.
     std::optional<std::uint64_t> crcs;
-    /// What has the tensors; unset: the segment. Objects and checksums are always in the segment as well.
+    /// Where the tensors are; unset: in the segment. Objects and checksums are always in the segment.
     std::optional<GpuPlace> gpu;
 };
 
-/// The bytes of a tensor's box.
+/// The size of a tensor's box in bytes.
 std::uint64_t payload(const HeldTensor& tensor);
 
 /// Reads a document. Throws Error if it is malformed, or if it places anything outside of its segment.
@@ -65,7 +66,8 @@ Document parse_document(std::string_view json);
 
 std::string write_document(const Document& document);
 
-/// All that a keeper has: file names of the documents and segments, and of a config.json, beside the manifest.
+/// Everything that a keeper holds: the names of the documents and segments, and of a config.json, which are in the
+/// manifest's folder.
 struct Manifest {
     struct Part {
         std::string document;
@@ -73,15 +75,15 @@ struct Manifest {
     };
     std::vector<Part> parts;
     std::string config;  ///< empty: none
-    std::string save;    ///< tells different saves apart; empty: unknown
+    std::string save;    ///< identifies the save; empty: unknown
 };
 
-/// The name of the manifest of one host in a folder that has the documents and segments of several hosts, and whether a
-/// file is one.
+/// The name of one host's manifest in a folder that contains the documents and segments of several hosts; and whether
+/// `file` is such a name.
 std::string manifest_of_host(std::string_view host);
 bool is_manifest_of_host(std::string_view file);
 
-/// How the text of a manifest begins.
+/// The first characters of every manifest.
 inline constexpr std::string_view manifest_start = R"({"tpx_held":1)";
 
 /// Reads a manifest. Throws Error if it is malformed, or if a name is a path.

@@ -27,14 +27,14 @@ struct Entry {
     std::uint64_t end = 0;
 };
 
-/// The keys under which a file of a rank tells of how many ranks it is one, so that a lost one is missed, and its own
-/// name, so that files that changed places are.
+/// Metadata keys of a rank's file: the number of ranks, to detect missing files, and the file's own name, to detect
+/// files that were swapped.
 inline constexpr const char* ranks_key = "TPX_RANKS";
 inline constexpr const char* file_key = "TPX_FILE";
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
-/// What stands before a file's buffer. Entries are in buffer order and tile the buffer; their names differ.
+/// The part of a file before its buffer. Entries are in buffer order and tile the buffer; their names are unique.
 struct Header {
     Metadata metadata;
     std::vector<Entry> entries;
@@ -42,12 +42,12 @@ struct Header {
     std::uint64_t file_size = 0;
 };
 
-/// The bytes of a tensor. Throws Error when they, or any product on the way, do not fit in 63 bits or are no whole
-/// number of bytes.
+/// The size of a tensor in bytes. Throws Error if the size or an intermediate product is too large, or if the tensor
+/// does not have a whole number of bytes.
 std::uint64_t payload_size(DType dtype, const Shape& shape);
 
-/// Reads the JSON of a header that stands before a buffer of `buffer_size` bytes, as strictly as the reference library,
-/// and refuses names twice as well. Throws Error "tensor 'NAME': ...".
+/// Parses the JSON of a header that precedes a buffer of `buffer_size` bytes, as strictly as the reference library;
+/// also rejects duplicate names. Throws Error "tensor 'NAME': ...".
 Header parse_header(std::string_view json, std::uint64_t buffer_size);
 
 /// The header of the file at `path`. Throws Error "PATH: ...".
@@ -60,9 +60,9 @@ std::string json_string(const std::string& text);
 /// the buffer, back to back from 0. Returns the buffer's size.
 std::uint64_t arrange(std::span<Entry> entries);
 
-/// The bytes before the buffer, as the reference library writes them for arranged entries. With `place`, spaces are
-/// added so that the buffer starts at that byte of a block (file_blocks.hpp), a multiple of 8, if a header may be that
-/// long. Throws Error when they are longer than a header may be.
+/// The bytes before the buffer, as the reference library writes them for arranged entries. With `place`, a multiple of
+/// 8, adds spaces so that the buffer starts at that byte of a block (see file_blocks.hpp), unless this would make the
+/// header longer than `longest_header`. Throws Error if the header is longer than that even without these spaces.
 std::string write_header(const Metadata& metadata, std::span<const Entry> entries,
                          std::optional<std::uint64_t> place = {});
 

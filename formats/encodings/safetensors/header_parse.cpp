@@ -110,7 +110,7 @@ private:
 
     void number(std::uint64_t value) override {
         if (at_ == At::shape) {
-            if (value > std::numeric_limits<Index>::max()) throw failure("dimension {} is absurd", value);
+            if (value > std::numeric_limits<Index>::max()) throw failure("dimension {} is too large", value);
             if (entry_.shape.size() == max_rank) throw failure("more than {} dimensions", max_rank);
             entry_.shape.push_back(static_cast<Index>(value));
         } else if (at_ == At::offsets) {
@@ -149,7 +149,7 @@ void check_entry(const Entry& entry, std::uint64_t expected) {
                       entry.end - entry.begin);
 }
 
-/// Requires that the entries, in buffer order, tile the buffer.
+/// Throws Error unless the entries, which are in buffer order, tile the buffer.
 void check_tiling(const std::vector<Entry>& entries, std::uint64_t buffer_size) {
     std::uint64_t expected = 0;
     for (const Entry& entry : entries) {
@@ -176,7 +176,7 @@ std::uint64_t payload_size(DType dtype, const Shape& shape) {
     if (elements < 0 || __builtin_mul_overflow(static_cast<std::uint64_t>(elements), info(dtype).bits, &bits))
         throw failure("{} {} is too large for any file", name(dtype), to_string(shape));
     if (bits % 8 != 0)
-        throw failure("{} {} has {} bits, no whole number of bytes", name(dtype), to_string(shape), bits);
+        throw failure("{} {} has {} bits, not a whole number of bytes", name(dtype), to_string(shape), bits);
     return bits / 8;
 }
 

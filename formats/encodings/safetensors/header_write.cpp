@@ -11,7 +11,7 @@
 namespace tpx::formats::safetensors {
 namespace {
 
-/// Where the reference library's list of dtypes has `dtype`; the last ones come first in a file.
+/// Position of `dtype` in the reference library's list of dtypes; the last ones come first in a file.
 int order(DType dtype) {
     using enum DType;
     constexpr std::array listed{boolean, f4,          f6_e2m3,     f6_e3m2, u8,  i8,  f8_e5m2, f8_e4m3,

@@ -11,7 +11,7 @@
 namespace tpx::formats::safetensors {
 namespace {
 
-/// `text` as a normal relative path below the directory it starts from.
+/// `text` as a normalized relative path. Throws Error if the path leads out of the checkpoint's directory.
 std::filesystem::path path_inside(const std::string& text) {
     const std::filesystem::path path = std::filesystem::path(text).lexically_normal();
     if (text.find('\0') != text.npos || path.is_absolute() || !path.has_filename() || path == "." ||
@@ -49,7 +49,7 @@ private:
         if (at_ != At::weight_map) return other("a string");
         in_context([&] { return fmt::format("tensor '{}'", key_); },
                    [&] {
-                       if (!names_ || value != file_) {  // mostly a file has all of its tensors together
+                       if (!names_ || value != file_) {  // usually all tensors of a file are listed together
                            names_ = &tensors[path_inside(value)];
                            file_ = value;
                        }
@@ -62,14 +62,14 @@ private:
         if (at_ == At::metadata) total_size = value;
     }
 
-    // Some writers give total_size as a fraction or leave metadata null; neither is needed.
+    // Some writers store total_size as a fraction or metadata as null; neither is needed.
     void other(std::string_view what) override {
         if (at_ == At::weight_map || at_ == At::start || key_ == "weight_map") StrictSax::other(what);
     }
 
     At at_ = At::start;
     std::string key_;
-    std::string file_;  // the one before
+    std::string file_;  // of the previous tensor
     std::vector<std::string>* names_ = nullptr;
 };
 
@@ -108,7 +108,8 @@ private:
     void array_end() override { at_ = At::tensor; }
     void number(std::uint64_t value) override {
         if (at_ != At::values) return StrictSax::number(value);
-        if (value > std::numeric_limits<Index>::max()) throw failure("tensor '{}': offset {} is absurd", name_, value);
+        if (value > std::numeric_limits<Index>::max())
+            throw failure("tensor '{}': offset {} is too large", name_, value);
         if (current_.size() == max_rank) throw failure("tensor '{}': more than {} dimensions", name_, max_rank);
         current_.push_back(static_cast<Index>(value));
     }

@@ -13,7 +13,7 @@
 
 namespace tpx::formats::safetensors {
 
-/// A *.safetensors.index.json: which file holds which tensor. All files are relative paths that stay inside the
+/// A *.safetensors.index.json: which file contains which tensor. All files are relative paths that stay inside the
 /// directory of the index.
 struct WeightMap {
     struct Entry {
@@ -21,14 +21,14 @@ struct WeightMap {
         std::uint32_t file = 0;  ///< index into files
     };
     std::vector<std::filesystem::path> files;  ///< sorted, each once
-    std::vector<Entry> entries;                ///< file after file; a name that appears twice does so here, too
-    std::optional<std::uint64_t> total_size;   ///< what the index says it is
+    std::vector<Entry> entries;                ///< grouped by file; duplicate names are kept
+    std::optional<std::uint64_t> total_size;   ///< as recorded in the index
 };
 
 /// Reads an index. Throws Error "PATH: ...".
 WeightMap read_index(const std::filesystem::path& path);
 
-/// Where in its whole tensor each tensor of one file starts.
+/// For each tensor of one file, which is part of a larger tensor: where it starts in the larger tensor.
 using SavedOffsets = std::unordered_map<std::string, Tuple<Index>>;
 
 /// Reads the value of DCP_SHARDING_INFO. Throws Error "DCP_SHARDING_INFO: ...".

@@ -4,7 +4,7 @@
 namespace tpx::formats::safetensors {
 namespace {
 
-/// The cause alone out of nlohmann's "[...] parse error at line 1, column 9: CAUSE; last read: '...'; expected ...".
+/// CAUSE from nlohmann's "[...] parse error at line 1, column 9: CAUSE; last read: '...'; expected ...".
 std::string_view cause(std::string_view message) {
     if (const auto column = message.find("column "); column != message.npos) {
         if (const auto colon = message.find(": ", column); colon != message.npos) message.remove_prefix(colon + 2);
@@ -15,7 +15,7 @@ std::string_view cause(std::string_view message) {
 }  // namespace
 
 void StrictSax::parse(std::string_view text) {
-    // The parser takes a zero byte for the end of the text and would not see what follows.
+    // The parser would take a zero byte for the end of the text and ignore what follows.
     if (const auto zero = text.find('\0'); zero != text.npos) throw failure("not JSON at byte {}: a zero byte", zero);
     nlohmann::json::sax_parse(text.begin(), text.end(), this);
 }

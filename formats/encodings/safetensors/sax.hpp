@@ -11,16 +11,17 @@
 
 namespace tpx::formats::safetensors {
 
-/// A JSON reader that refuses whatever its derived class does not expect. It keeps no tree: nesting costs no memory,
-/// and the order and the repetition of keys are seen. Text must be UTF-8 with nothing but white space after the value.
+/// A JSON reader that rejects whatever its derived class does not expect. It builds no tree: nesting uses no memory,
+/// and derived classes see the order and the repetition of keys. Text must be UTF-8, with only white space after the
+/// value.
 class StrictSax {
 public:
     virtual ~StrictSax() = default;
 
-    /// Throws Error "CAUSE at byte N" when `text` is no JSON, and whatever the derived class throws.
+    /// Throws Error "not JSON at byte N: CAUSE" if `text` is not JSON, and whatever the derived class throws.
     void parse(std::string_view text);
 
-    // What nlohmann::json::sax_parse calls.
+    // Callbacks of nlohmann::json::sax_parse.
     bool null() {
         return scalar([&] { other("null"); });
     }
@@ -59,7 +60,7 @@ public:
     bool parse_error(std::size_t position, const std::string& last, const nlohmann::json::exception& error);
 
 protected:
-    /// From a member() call: the value that follows, whatever it is, is passed over.
+    /// For member(): skips the value of the member, whatever it is.
     void skip_value() { skip_next_ = true; }
 
     virtual void object() { other("an object"); }
@@ -69,7 +70,8 @@ protected:
     virtual void member(std::string& name) = 0;
     virtual void text(std::string&) { other("a string"); }
     virtual void number(std::uint64_t) { other("a number"); }
-    /// Called for each value that no other function takes; must throw.
+    /// Called for each value that no other function takes. An override that returns instead of throwing ignores the
+    /// value.
     virtual void other(std::string_view what) { throw failure("{} where none is allowed", what); }
 
 private:
@@ -101,8 +103,8 @@ private:
     }
 
     static constexpr int deepest_skipped = 100;
-    int skipped_ = 0;         // open objects and arrays inside a value that is passed over
-    bool skip_next_ = false;  // the next value is passed over
+    int skipped_ = 0;         // number of open objects and arrays of the value that is being skipped
+    bool skip_next_ = false;  // skip the next value
 };
 
 }  // namespace tpx::formats::safetensors

@@ -57,7 +57,7 @@ private:
         member(zip, "version");
         archive.big_endian_ = is_big_endian(zip);
         const std::string bytes = zip.read(pickle, most_inflated * archive.range_.length);
-        // What little bytes inflate to may not take more memory than the archive's own size allows.
+        // A few bytes can inflate to many, so memory is limited by the size of the archive.
         const std::uint64_t limit = most_memory * archive.range_.length + small;
         archive.document_ = in_context([] { return "data.pkl"; }, [&] { return read_pickle(bytes, limit).document; });
         for (const StorageId& id : storages_of(archive.document_.root())) add_storage(archive, id);
@@ -81,9 +81,9 @@ private:
         return failure("storage '{}' needs {} bytes, its record has {}", id.key, id.bytes, found);
     }
 
-    static constexpr std::uint64_t most_inflated = 64;  // times the archive's size: enough for any text
-    static constexpr std::uint64_t most_memory = 64;    // of what the pickle holds, times the archive's size
-    static constexpr std::uint64_t small = std::uint64_t{16} << 20;  // what any archive may have
+    static constexpr std::uint64_t most_inflated = 64;               // times the archive's size: enough for any text
+    static constexpr std::uint64_t most_memory = 64;                 // for the unpickled tree, times the archive's size
+    static constexpr std::uint64_t small = std::uint64_t{16} << 20;  // allowed for every archive
 };
 
 Archive Archive::open(const std::filesystem::path& path) {

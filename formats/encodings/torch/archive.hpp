@@ -17,7 +17,7 @@
 
 namespace tpx::torch {
 
-/// Where the elements of a torch.save file's storage lie.
+/// Where the elements of a storage are in a torch.save file.
 struct Storage {
     std::uint64_t offset = 0;  ///< from the start of the file
     std::uint64_t bytes = 0;
@@ -25,8 +25,8 @@ struct Storage {
     std::uint64_t stored_bytes = 0;  ///< of the deflate stream, when compressed
 };
 
-/// A tensor of a torch.save file. Its element x lies at `offset` + itemsize * sum of x[k] * strides[k]; all of them lie
-/// inside its storage, which lies inside the file.
+/// A tensor of a torch.save file. Its element x is at `offset` + itemsize * sum of x[k] * strides[k]. All elements are
+/// inside the tensor's storage, which is inside the file.
 struct StoredTensor {
     DType dtype = DType::f32;
     Shape shape;
@@ -34,15 +34,15 @@ struct StoredTensor {
     std::uint64_t offset = 0;          ///< of element 0, in bytes from the start of the file
     std::uint64_t storage_offset = 0;  ///< of element 0, in elements from the start of the storage
     std::string storage;               ///< key: tensors with equal keys share bytes
-    bool compressed = false;           ///< the storage is deflated: `offset` means nothing
+    bool compressed = false;           ///< the storage is deflated: `offset` is meaningless
     bool requires_grad = false;
     bool parameter = false;
-    bool conjugated = false;  ///< the stored imaginary parts are the negated true ones
-    bool negated = false;     ///< the stored values are the negated true ones
+    bool conjugated = false;  ///< imaginary parts are stored negated
+    bool negated = false;     ///< all values are stored negated
 };
 
 struct NamedTensor {
-    std::string name;  ///< keys and indices on the way to it, joined with '.'
+    std::string name;  ///< keys and indices that lead to the tensor, joined with '.'
     StoredTensor tensor;
 };
 
@@ -55,7 +55,7 @@ struct NamedValue {
 /// where its tensors' bytes are. Opening it reads no payload.
 class Archive {
 public:
-    /// Throws Error naming the file when it is no such archive, is malformed, lacks a record, or has one that is
+    /// Throws Error naming the file if it is not such an archive, is malformed, lacks a record, or has a record that is
     /// shorter than its storage.
     static Archive open(const std::filesystem::path& path);
     /// The same for an archive at `range`, for instance a blob of a .distcp file.
@@ -64,27 +64,27 @@ public:
     Value root() const { return document_.root(); }
     const Document& document() const { return document_; }
 
-    /// Whether it is the stream that torch.save wrote before archives.
+    /// Whether it is a legacy stream, which torch.save wrote before zip archives.
     bool is_stream() const { return !zip_; }
 
-    /// True when elements are stored most significant byte first; nothing that tpx writes is.
+    /// True if elements are stored with the most significant byte first. tpx never writes such archives.
     bool big_endian() const { return big_endian_; }
 
-    /// `value` as a tensor, when it is one; parameters and subclass wrappers are looked through. Throws Error when it
-    /// is a tensor that reaches beyond its storage, or of a kind that cannot be read (sparse, on the meta device).
+    /// `value` as a tensor, if it is one; parameters and subclasses are unwrapped. Throws Error for a tensor that
+    /// extends beyond its storage, or whose kind cannot be read (sparse, on the meta device).
     std::optional<StoredTensor> tensor(Value value) const;
 
     /// Whether `value` is a tensor, readable or not.
     static bool is_tensor(Value value);
 
-    /// All tensors of the tree in its order, those inside objects too. A tensor met twice is listed twice; a dict or
-    /// list met twice is not.
+    /// All tensors of the tree in its order, including those inside objects. A tensor that the tree contains twice is
+    /// listed twice; the tensors of a dict or list that the tree contains twice are listed once.
     std::vector<NamedTensor> tensors() const;
 
     /// The nodes of the tree that tensors() lists, in the same order.
     std::vector<NamedValue> tensor_values() const;
 
-    /// Where a storage lies; null when there is none of this key.
+    /// Where a storage is; null if none has this key.
     const Storage* find_storage(std::string_view key) const {
         const auto found = storages_.find(key);
         return found == storages_.end() ? nullptr : &found->second;
@@ -93,18 +93,18 @@ public:
     /// The bytes of a storage as they are. Throws Error when there is no such storage.
     std::string storage(std::string_view key) const;
 
-    /// The logical elements of `tensor` in C order, little-endian, conjugated and negated as it says. For small
-    /// tensors: holds the whole storage.
+    /// The logical elements of `tensor` in C order, little-endian, after conjugation and negation. Only for small
+    /// tensors: reads the whole storage into memory.
     std::string elements(const StoredTensor& tensor) const;
 
-    /// Throws Error when some record has not the CRC-32 that the archive tells; does nothing for legacy streams.
+    /// Throws Error if a record does not match its CRC-32 in the archive; does nothing for legacy streams.
     void check_crcs() const;
 
 private:
     friend class ArchiveReader;
     friend class LegacyReader;
 
-    std::shared_ptr<const Fd> owned_;  ///< by open(path); a range has its own owner
+    std::shared_ptr<const Fd> owned_;  ///< set by open(path); a range is owned by the caller
     FileRange range_;
     Document document_;
     std::optional<Zip> zip_;
@@ -112,12 +112,12 @@ private:
     bool big_endian_ = false;
 };
 
-/// The one tensor of the archive at `range`, as DCP and Megatron store each chunk. A small archive is read in one go,
-/// a large one with one read at each end. Throws Error when it holds something else than a tensor, or one that is
-/// compressed, big-endian, conjugated or negated.
+/// The only tensor of the archive at `range`; DCP and Megatron store each chunk as such an archive. Reads a small
+/// archive at once, a large one with one read at each end. Throws Error if the root is not a tensor, or if the tensor
+/// is compressed, big-endian, conjugated or negated.
 StoredTensor read_tensor_blob(const FileRange& range);
 
-/// The class "module.name" of a tensor of an archive that is of a class of its own; empty for torch's classes.
+/// The class, as "module.name", of a tensor whose class is not one of torch's; otherwise empty.
 std::string subclass_of(Value value);
 
 }  // namespace tpx::torch

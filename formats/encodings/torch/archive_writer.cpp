@@ -21,7 +21,7 @@ void write_dimensions(PickleWriter& pickle, const Shape& dimensions) {
     pickle.tuple();
 }
 
-/// The persistent id of storage 0 on the CPU.
+/// Writes the persistent id of storage 0 on the CPU.
 void write_storage(PickleWriter& pickle, Global type, std::uint64_t elements) {
     pickle.mark();
     pickle.string("storage");
@@ -33,7 +33,8 @@ void write_storage(PickleWriter& pickle, Global type, std::uint64_t elements) {
     pickle.persistent();
 }
 
-/// Types of before torch 2.1 have storages of their own; the others lie in untyped ones and are named.
+/// The pickle of a tensor. A dtype older than torch 2.1 has its own storage class; tensors of newer dtypes have an
+/// untyped storage and name their dtype.
 std::string tensor_pickle(DType dtype, const Shape& shape, std::uint64_t elements, std::uint64_t bytes) {
     const std::string_view typed = typed_storage(dtype);
     PickleWriter pickle;
@@ -67,7 +68,7 @@ TensorFrame frame_tensor(DType dtype, const Shape& shape) {
     constexpr Index most = Index{1} << 62;
     const int size = itemsize(dtype);
     if (info(dtype).torch.empty() || size == 0 || is_quantized(dtype))
-        throw failure("torch stores no tensors of dtype {}", name(dtype));
+        throw failure("torch cannot store tensors of dtype {}", name(dtype));
     const Index elements = checked_volume(shape);
     if (elements < 0 || elements > most / size) throw failure("shape {} has too many elements", to_string(shape));
 
@@ -102,7 +103,7 @@ ZipWriter lay_out(Value root, const Holes& holes, const Contents& given, const A
             zip.add(name, content->second, storage_alignment);
             continue;
         }
-        if (storages == nullptr) throw failure("the object holds tensors, whose storages are not given");
+        if (storages == nullptr) throw failure("the object contains tensors, but their storages are missing");
         zip.add(name, storages->storage(id.key), storage_alignment);
     }
     zip.add("version", archive_version);

@@ -15,7 +15,7 @@ void append_entries(std::span<const Entry> entries, std::vector<Value>& children
     }
 }
 
-/// Whether `a` and `b`, of one kind, are equal but for the values they hold.
+/// Whether `a` and `b`, which have the same kind, are equal apart from their children.
 bool equal_alone(Value a, Value b) {
     switch (a.kind()) {
         case Kind::boolean:

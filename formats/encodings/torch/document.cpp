@@ -21,12 +21,12 @@ constexpr std::size_t largest_chunk = std::size_t{1} << 20;
 void* Document::allocate_bytes(std::size_t bytes) {
     bytes = (bytes + value_alignment - 1) / value_alignment * value_alignment;
     if (bytes > left_) {
-        // Chunks grow with the document, so that a small one stays small.
+        // Chunks grow with the document, so that a small document uses little memory.
         const std::size_t size = std::max(bytes, std::clamp(memory_, smallest_chunk, largest_chunk));
         chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
         if (size == largest_chunk) take_pages(chunks_.back().get(), size);
         memory_ += size;
-        if (size - bytes < left_) return chunks_.back().get();  // what is left of the last chunk is more: keep that
+        if (size - bytes < left_) return chunks_.back().get();  // the previous chunk has more space left: keep using it
         next_ = chunks_.back().get();
         left_ = size;
     }

@@ -8,14 +8,14 @@
 namespace tpx::torch {
 namespace {
 
-/// Bytes that a tensor may have though its storage has fewer (strides of 0).
+/// The most bytes that a tensor may have if its storage has fewer (strides of 0).
 constexpr std::uint64_t most_repeated = std::uint64_t{1} << 28;
 
 /// Flips the sign of the IEEE number of `size` bytes at `number`, little-endian.
 void negate(char* number, std::size_t size) { number[size - 1] = static_cast<char>(number[size - 1] ^ 0x80); }
 
-/// Brings one element of `size` bytes to little-endian and to its logical value.
-void normalise(char* element, std::size_t size, const StoredTensor& tensor, bool big_endian) {
+/// Converts one element of `size` bytes to little-endian and to its logical value.
+void normalize(char* element, std::size_t size, const StoredTensor& tensor, bool big_endian) {
     const std::size_t part = is_complex(tensor.dtype) ? size / 2 : size;
     for (std::size_t at = 0; at < size; at += part) {
         if (big_endian) std::reverse(element + at, element + at + part);
@@ -52,7 +52,7 @@ std::string Archive::elements(const StoredTensor& tensor) const {
         std::size_t from = tensor.storage_offset;
         for (int k = 0; k < index.size(); ++k) from += static_cast<std::size_t>(index[k] * tensor.strides[k]);
         std::memcpy(result.data() + i * size, stored.data() + from * size, size);
-        normalise(result.data() + i * size, size, tensor, big_endian_);
+        normalize(result.data() + i * size, size, tensor, big_endian_);
         for (int k = index.size(); k-- > 0 && ++index[k] == tensor.shape[k];) index[k] = 0;
     }
     return result;

@@ -19,7 +19,7 @@ constexpr std::array renamed_modules{std::pair{"__builtin__"sv, "builtins"sv}, s
 constexpr std::array renamed_builtins{std::pair{"xrange"sv, "range"sv}, std::pair{"unicode"sv, "str"sv},
                                       std::pair{"long"sv, "int"sv}};
 
-// Nothing is ever called, so this list protects those who load what tpx writes, and says early what a file is.
+// tpx never calls anything, so this list protects those who load what tpx writes, and reveals a malicious file early.
 constexpr std::array forbidden{"_operator"sv,  "_pickle"sv,  "_posixsubprocess"sv,
                                "_winapi"sv,    "asyncio"sv,  "bdb"sv,
                                "code"sv,       "codeop"sv,   "commands"sv,
@@ -74,12 +74,12 @@ void check_harmless(Global global) {
 void check_enum_member(Value args) {
     const auto parts = args.items();
     if (parts.size() != 2 || !parts[0].is(Kind::global) || !parts[1].is(Kind::string))
-        throw failure("refused: the pickle calls getattr on something that is no enum, which would run code");
+        throw failure("refused: the pickle calls getattr on something that is not an enum, which would run code");
     const Global owner = parts[0].as_global();
     const std::string_view member = parts[1].as_string();
     std::string_view type = last_component(owner.name);
     type.remove_prefix(std::min(type.find_first_not_of('_'), type.size()));
-    // Classes are capitalised, modules are not.
+    // Classes are capitalized, modules are not.
     if (type.empty() || !std::isupper(static_cast<unsigned char>(type.front())) || member.starts_with("__"))
         throw failure("refused: the pickle calls getattr({}.{}, '{}'), which would run code", owner.module, owner.name,
                       member);

@@ -7,17 +7,17 @@
 
 namespace tpx::torch {
 
-/// The Python 3 name of a global that a pickle may spell as Python 2 did.
+/// The Python 3 name of `global`, which may have its Python 2 name.
 Global python3_name(Global global);
 
-/// The module that pickles of protocol 2 name for `module`, which is Python 3's.
+/// The name that pickles of protocol 2 use for `module`, a Python 3 module.
 std::string_view python2_module(std::string_view module);
 
-/// Throws Error naming the global when no checkpoint has reason to name it: modules that reach the system, builtins
-/// that are no types.
+/// Throws Error naming the global if no checkpoint has a reason to refer to it: modules that access the system, and
+/// builtins that are not types.
 void check_harmless(Global global);
 
-/// Throws Error unless `args` are an enum class and a member's name: the one use of getattr in checkpoints.
+/// Throws Error unless `args` are an enum class and a member's name: the only use of getattr in checkpoints.
 void check_enum_member(Value args);
 
 }  // namespace tpx::torch

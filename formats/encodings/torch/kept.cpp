@@ -47,7 +47,7 @@ std::shared_ptr<const torch::Value> kept_copy(const torch::Archive& archive, tor
         });
         storages = std::move(found);
         return kept_copy(copy);
-    } catch (const Error&) {  // what cannot be carried is missed when it is written
+    } catch (const Error&) {  // writing the copy fails if a storage is missing
         return kept_copy(value);
     }
 }

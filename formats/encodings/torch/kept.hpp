@@ -8,14 +8,15 @@
 
 namespace tpx::formats {
 
-/// The root of `document`, which lives as long as the pointer.
+/// The root of `document`. The pointer keeps the document alive.
 std::shared_ptr<const torch::Value> kept(torch::Document document);
 
-/// A copy of `value` that lives as long as the pointer; tensors in it refer to storages that it has not.
+/// A copy of `value`, kept alive by the pointer. Tensors in it refer to storages that the copy does not contain.
 std::shared_ptr<const torch::Value> kept_copy(torch::Value value);
 
-/// The same with the tensors that `value` has in `archive`, whose elements are added to `storages` under new keys;
-/// where they are large, as they are not in what Megatron keeps beside its parameters, they stay behind.
+/// Same, including the tensors of `value`: adds their elements, which are in `archive`, to `storages` under new keys.
+/// Omits all elements if a tensor cannot be copied, or if they exceed 64 MiB, as what Megatron stores in addition to
+/// its parameters does not.
 std::shared_ptr<const torch::Value> kept_copy(const torch::Archive& archive, torch::Value value,
                                               torch::Contents& storages);
 

@@ -33,7 +33,7 @@ void check_magic(std::string_view stream) {
         const Pickle pickle = next(stream, position);
         if (pickle.document.root().as_bytes() == stream_magic) return;
     } catch (const Error&) {
-        // Whatever it is, it is no torch.save file.
+        // Whatever it is, it is not a torch.save file.
     }
     throw failure("neither a zip archive nor a stream of torch.save");
 }
@@ -50,7 +50,7 @@ Preamble read_preamble(std::string_view stream) {
     return result;
 }
 
-/// The pickles' length is known only when they are read: tries with more and more of the file.
+/// The length of the pickles is known only after they are read, so this tries longer and longer parts of the file.
 Preamble read_preamble(const FileRange& range) {
     constexpr std::uint64_t first = std::uint64_t{1} << 16;
     for (std::uint64_t size = std::min(first, range.length);; size = std::min(range.length, size * 8)) {

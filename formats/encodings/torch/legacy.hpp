@@ -8,7 +8,7 @@ namespace tpx::torch {
 
 class Archive;
 
-/// The integer that such a stream starts with, as two's complement, and the number of its protocol.
+/// The integer at the start of a legacy stream, as two's complement, and the number of the stream's protocol.
 inline constexpr std::string_view stream_magic{"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10};
 inline constexpr std::int64_t stream_protocol = 1001;
 
@@ -16,7 +16,7 @@ inline constexpr std::int64_t stream_protocol = 1001;
 /// object, storage keys), then each storage's element count and bytes, in the order of the keys.
 class LegacyReader {
 public:
-    /// Fills `archive` from its range. Throws Error when that holds no such stream, or a malformed one.
+    /// Fills `archive` from its range. Throws Error if the range is not such a stream, or a malformed one.
     static void read(Archive& archive);
 };
 

@@ -20,8 +20,8 @@ std::string key_name(Value key) {
     return key.is(Kind::integer) ? std::to_string(key.as_int()) : key.describe();
 }
 
-/// Bounds the names of a file of `length` bytes: a pickle tells one tensor many times in a few bytes each, and long
-/// names of what it nests deep.
+/// Limits the names of a file of `length` bytes: in a few bytes each, a pickle can refer to one tensor many times, or
+/// nest values so deep that their names become long.
 class NameBudget {
 public:
     explicit NameBudget(std::uint64_t length) : count_{length / 48 + 65536}, bytes_{8 * length + (16 << 20)} {}
@@ -30,7 +30,8 @@ public:
         if (count_-- == 0) throw failure("the file names more tensors than one of its size can hold");
     }
     void charge_name(std::string_view name) {
-        if (name.size() > bytes_) throw failure("names of tensors are longer together than a file of this size needs");
+        if (name.size() > bytes_)
+            throw failure("the names of its tensors are longer in total than a file of its size needs");
         bytes_ -= name.size();
     }
 
@@ -39,7 +40,7 @@ private:
     std::uint64_t bytes_;
 };
 
-/// Appends what `place` holds, named, last first.
+/// Appends the children of `parent` and their names to `places`, in order.
 class Children {
 public:
     Children(const Place& parent, std::vector<Place>& places, NameBudget& budget)

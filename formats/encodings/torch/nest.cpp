@@ -9,9 +9,9 @@
 namespace tpx::torch {
 namespace {
 
-bool counts(const Nest::Key& key) { return key.index || key.number; }
+bool is_numeric(const Nest::Key& key) { return key.index || key.number; }
 
-std::string place_of(const Nest::Key& key) { return (counts(key) ? "#" : "=") + key.text; }
+std::string place_of(const Nest::Key& key) { return (is_numeric(key) ? "#" : "=") + key.text; }
 
 std::int64_t number(const std::string& text) {
     std::int64_t value = 0;
@@ -52,7 +52,8 @@ Value Nest::build(Document& document) const {
     std::vector<Entry> entries;
     for (std::size_t i = 0; i < values.size(); ++i) {
         const Key& key = children_[i].key;
-        entries.push_back({counts(key) ? document.integer(number(key.text)) : document.string(key.text), values[i]});
+        entries.push_back(
+            {is_numeric(key) ? document.integer(number(key.text)) : document.string(key.text), values[i]});
     }
     return document.dict(entries);
 }

@@ -11,18 +11,18 @@
 
 namespace tpx::torch {
 
-/// Nested dicts and lists that are filled path by path. A node whose keys are 0, 1, 2, ... is a list, any other one a
-/// dict, in the order in which keys came.
+/// Nested dicts and lists that are filled path by path. A node whose keys are the indices 0, 1, 2, ... becomes a list,
+/// any other node a dict in the order of insertion.
 class Nest {
 public:
-    /// One step of a path: a key of a dict, which may be a number, or an index.
+    /// One step of a path: an index of a list, or a key of a dict, which may be a number.
     struct Key {
         std::string text;
         bool index = false;
         bool number = false;
     };
 
-    /// Throws Error when something else has this place, or a place on the way to it.
+    /// Throws Error if there is already something at `path`, or a value at a prefix of it.
     void put(std::span<const Key> path, Value value);
 
     Value build(Document& document) const;
@@ -31,7 +31,7 @@ private:
     struct Node;
     struct Child {
         Key key;
-        Value value;  // when there is no node
+        Value value;  // if `nest` is null
         std::unique_ptr<Nest> nest;
     };
 

@@ -11,18 +11,18 @@
 
 namespace tpx::torch {
 
-/// A NumPy array or scalar as pickles hold it.
+/// A NumPy array or scalar as pickles store it.
 struct NumpyValue {
     bool scalar = false;
-    std::string dtype;  ///< "f32", "i64", "u8", "bool", ...; else NumPy's own word
+    std::string dtype;  ///< "f32", "i64", "u8", "bool", ...; otherwise NumPy's own name
     Shape shape;
-    std::string bytes;  ///< C order unless the array said otherwise, little-endian
+    std::string bytes;  ///< little-endian, in the order of the pickled array
 };
 
-/// `object` as one of NumPy's values; nothing when it is another object, or not built as NumPy builds it.
+/// `object` as a NumPy value; unset if it is another object, or is not built as NumPy builds it.
 std::optional<NumpyValue> numpy_value(Value object);
 
-/// The number that a scalar of ints, bools or floats is; nothing for others.
+/// The number of an integer, bool or float scalar; unset for u64, f16 and all other dtypes.
 std::optional<std::variant<std::int64_t, double>> numpy_number(const NumpyValue& value);
 
 }  // namespace tpx::torch

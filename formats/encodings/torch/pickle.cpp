@@ -15,7 +15,8 @@ namespace {
 using Machine = PickleMachine;
 using Action = void (*)(Machine&);
 
-/// What each opcode does; null for bytes that are none. The names in the comments are those of Python's pickletools.
+/// The action of each opcode; null for bytes that are not opcodes. The names in the comments are from Python's
+/// pickletools.
 using Table = std::array<Action, 256>;
 
 std::uint64_t decimal(std::string_view digits) {
@@ -99,8 +100,8 @@ constexpr void add_containers(Table& t) {
     t[0x91] = [](Machine& m) { m.push(m.document().frozenset(m.pop_mark())); };  // FROZENSET
 }
 
-/// What a persistent id stands for: a storage or, in streams of whole modules, the class of a module, beside which its
-/// source text stands.
+/// The value of a persistent id: a storage or, in streams of whole modules, the class of a module, which the id
+/// contains together with its source text.
 Value referred(Machine& m, Value id) {
     if (id.is(Kind::tuple)) {
         const auto items = id.items();
@@ -153,8 +154,8 @@ Pickle read_pickle(std::string_view data, std::uint64_t most_memory) {
             if (table[opcode] == nullptr) throw failure("unknown opcode 0x{:02x}", opcode);
             table[opcode](machine);
             if (++done % checked_every == 0 && machine.memory() > most)
-                throw failure(
-                    "what the pickle holds takes more than {} bytes of memory, the limit for a file of its size", most);
+                throw failure("the pickle's values take more than {} bytes of memory, the limit for a file of its size",
+                              most);
         }
         machine.document().set_root(machine.pop());
     } catch (Error& error) {

@@ -10,7 +10,7 @@
 
 namespace tpx::torch {
 
-/// A pickle and how many bytes it took, which may be followed by others.
+/// A parsed pickle and its length in bytes; other data may follow it.
 struct Pickle {
     Document document;
     std::size_t length = 0;
@@ -18,8 +18,8 @@ struct Pickle {
 
 /// Reads the pickle of protocol 0 to 5 that `data` starts with; nothing is looked up or executed, and nothing in the
 /// result points into `data`. Throws Error "byte 12: ..." when it is malformed or names what only an attack would name
-/// (os, subprocess, eval, ...), nests values more than 1000 deep, or takes more than `most_memory` bytes or 16 times
-/// the length of `data` and 64 MiB.
+/// (os, subprocess, eval, ...), nests values more than 1000 deep, or needs more memory than `most_memory` bytes or than
+/// 16 times the length of `data` plus 64 MiB.
 Pickle read_pickle(std::string_view data, std::uint64_t most_memory = std::numeric_limits<std::uint64_t>::max());
 
 }  // namespace tpx::torch

@@ -26,7 +26,7 @@ std::string_view PickleMachine::take(std::uint64_t size) {
 std::uint64_t PickleMachine::number(std::size_t bytes) {
     const char* const first = take(bytes).data();
     std::uint64_t value = 0;
-    // Copied in one step where that is possible, and what belongs to what follows cut off.
+    // Copies eight bytes at once if there are as many, and clears those that follow the number.
     const bool whole = data_.size() - (at_ - bytes) >= sizeof value;
     std::memcpy(&value, first, whole ? sizeof value : bytes);
     return whole ? value & ~std::uint64_t{0} >> (64 - 8 * bytes) : value;
@@ -56,7 +56,7 @@ void PickleMachine::push_at(Value value, std::size_t depth) {
     depths_.push_back(static_cast<Depth>(depth));
 }
 
-/// Makes the top of the stack as deep as what was popped in this step, and now lies in it, requires.
+/// Updates the depth of the value on top of the stack, which now contains the values popped in this step.
 void PickleMachine::nest_in_top() {
     const std::size_t depth = std::max<std::size_t>(depths_.back(), deepest_ + 1);
     const Value value = stack_.back();
@@ -85,7 +85,7 @@ void PickleMachine::pop_value_or_mark() {
         pop();
 }
 
-/// Notes how deep the values from `begin` on are, and takes them off the stack.
+/// Removes the values from `begin` on from the stack, and includes their depths in deepest_.
 void PickleMachine::drop_from(std::size_t begin) {
     for (std::size_t k = begin; k < depths_.size(); ++k) deepest_ = std::max<std::size_t>(deepest_, depths_[k]);
     stack_.resize(begin);
@@ -133,7 +133,7 @@ void PickleMachine::push_old_text(std::string_view text) {
 
 void PickleMachine::push_integer(std::string_view two_complement) {
     std::string_view bytes = two_complement;
-    while (bytes.size() > sizeof(std::int64_t)) {  // drop what only repeats the sign
+    while (bytes.size() > sizeof(std::int64_t)) {  // drop bytes that only repeat the sign
         const bool negative = (bytes[bytes.size() - 2] & 0x80) != 0;
         if (bytes.back() != (negative ? '\xff' : '\0')) return push(document_.big_integer(bytes));
         bytes.remove_suffix(1);

@@ -12,13 +12,13 @@
 
 namespace tpx::torch {
 
-/// Input, stack and memo of the machine that pickles are programs for, with one function for what an opcode does.
-/// Every function throws Error when the input ends early or the stack does not hold what it needs.
+/// The machine that executes pickles: its input, stack and memo, and a function for each action of an opcode. Every
+/// function throws Error if the input ends early or the stack lacks what the function needs.
 class PickleMachine {
 public:
     explicit PickleMachine(std::string_view data);
 
-    /// To be called before each opcode.
+    /// Must be called before each opcode.
     void begin_step() { deepest_ = 0; }
 
     // Input
@@ -57,7 +57,7 @@ public:
 
     Document& document() { return document_; }
     void push_text(std::string_view text);
-    void push_old_text(std::string_view text);  ///< a str of Python 2, which may have held bytes
+    void push_old_text(std::string_view text);  ///< a str of Python 2, which may contain bytes
     void push_integer(std::string_view two_complement);
     void push_decimal(std::string_view digits);
     void push_decimal_real(std::string_view digits);
@@ -105,8 +105,8 @@ private:
     Value empty_tuple_;
     std::vector<Value> stack_;
     std::vector<std::size_t> marks_;
-    std::vector<Depth> depths_;  ///< of the values on the stack: 1 for a value in which there is no other
-    std::size_t deepest_ = 0;    ///< of what was popped in this step
+    std::vector<Depth> depths_;  ///< of the values on the stack: 1 if a value contains no other
+    std::size_t deepest_ = 0;    ///< largest depth of the values popped in this step
     std::vector<Value> memo_;
     std::vector<Depth> memo_depths_;
     std::unordered_map<std::uint64_t, Memo> sparse_memo_;  ///< slots beyond the next one, which no known pickler uses

@@ -17,12 +17,12 @@ void PickleMachine::check_frame(std::uint64_t size) const {
 }
 
 void PickleMachine::push_global(std::string_view module, std::string_view name) {
-    // A line feed inside would end the name where it is written as a line.
+    // A line feed inside a name would end it when the name is written as a line.
     const auto is_control = [](char c) { return 0 <= c && c < ' '; };
     for (const std::string_view part : {module, name})
         if (part.empty() || !is_utf8(part) || std::any_of(part.begin(), part.end(), is_control))
-            throw failure("the name of a global is empty or no text");
-    // In any protocol: modules that only Python 2 has would come to life when tpx writes protocol 2.
+            throw failure("the name of a global is empty or not text");
+    // For every protocol: tpx writes protocol 2, whose readers translate Python 2 names.
     const Global global = python3_name({module, name});
     check_harmless(global);
     push(document_.global(global.module, global.name));
@@ -33,7 +33,7 @@ void PickleMachine::stack_global() {
     push_global(pop().as_string(), name);
 }
 
-/// What a call copies is paid for by the length of the pickle, lest one long list be copied a million times.
+/// Limits the bytes that calls copy by the length of the pickle, so that a list cannot be copied a million times.
 void PickleMachine::charge(std::size_t bytes) {
     constexpr std::size_t most_copies = 16;
     copied_ += bytes;
@@ -52,8 +52,7 @@ Value PickleMachine::call_builtin(std::string_view name, Value callable, Value a
     return document_.object(callable, args);
 }
 
-/// callable(*args): a plain value where the result is one whatever the library (torch.Size, set, bytes), else an
-/// object.
+/// The result of callable(*args): a plain value for torch.Size, set, frozenset and bytes; otherwise an object.
 Value PickleMachine::call(Value callable, Value args) {
     if (!callable.is(Kind::global)) return document_.object(callable, args);
     const Global global = callable.as_global();
@@ -81,7 +80,7 @@ void PickleMachine::new_object() {
     push(document_.object(pop(), args, Construction::allocate));
 }
 
-/// class.__new__(class, *args, **keywords), spelt as Python spells it for older protocols.
+/// class.__new__(class, *args, **keywords), spelled as Python spells it in older protocols.
 void PickleMachine::new_object_with_keywords() {
     push_tuple(3);
     const Value args = pop();

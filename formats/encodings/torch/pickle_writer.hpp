@@ -11,12 +11,12 @@
 
 namespace tpx::torch {
 
-/// How tensors name their storages: streams, the older form, add a view, which is always None.
+/// The form of storage ids: in legacy streams they have an additional item for a view, which is always None.
 enum class StorageIds { of_archives, of_streams };
 
 /// Emits a pickle of protocol 2, opcode by opcode, with strings and globals written once and then referred to. Values
-/// are pushed on the reader's stack in the order of the calls; mark() ... tuple() and the like close over what was
-/// pushed since the mark. Fast enough for the millions of objects of a large .metadata.
+/// are pushed on the reader's stack in the order of the calls; tuple() and the like consume what was pushed since
+/// mark(). Fast enough for the millions of objects of a large .metadata.
 class PickleWriter {
 public:
     PickleWriter();
@@ -43,10 +43,10 @@ public:
     void build();       ///< object, state -> object with that state
     void persistent();  ///< id -> the storage of that id
 
-    /// A whole tree. Nodes that the tree shares are written once. Throws Error when a tuple contains itself.
+    /// Writes a whole tree, each shared node once. Throws Error if a tuple contains itself.
     void value(Value value, StorageIds ids = StorageIds::of_archives);
 
-    /// Ends the pickle and returns it; the writer is empty then.
+    /// Ends the pickle and returns it. The writer can then write another pickle.
     std::string finish();
 
 private:
@@ -65,7 +65,7 @@ private:
     std::unordered_map<std::string, std::uint32_t> globals_;
 };
 
-/// The pickle of a tree, protocol 2. torch.load(weights_only=True) accepts it when the tree holds only dict, list,
+/// The pickle of a tree, protocol 2. torch.load(weights_only=True) accepts it if the tree contains only dict, list,
 /// tuple, str, int, float, bool, None, torch.Size, dtypes, OrderedDict and tensors.
 std::string write_pickle(Value root, StorageIds ids = StorageIds::of_archives);
 

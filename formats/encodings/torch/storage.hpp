@@ -11,7 +11,7 @@
 
 namespace tpx::torch {
 
-/// What the persistent id of a storage says.
+/// The content of the persistent id of a storage.
 struct StorageId {
     DType dtype = DType::u8;  ///< u8 for untyped storages
     std::string_view key;
@@ -19,16 +19,16 @@ struct StorageId {
     std::uint64_t bytes = 0;
 };
 
-/// Throws Error when `persistent` is no storage as torch.save names it, or one that is a part of another.
+/// Reads a persistent id. Throws Error if it is not a storage id of torch.save, or if the storage is a view of another.
 StorageId storage_id(Value persistent);
 
-/// The class in module torch of storages of `dtype`; empty for types that have none of their own.
+/// The name of torch's storage class for `dtype`; empty if there is none.
 std::string_view typed_storage(DType dtype);
 
-/// Every storage that a tree refers to, each node once.
+/// The storage of every storage node in a tree, each node once.
 std::vector<StorageId> storages_of(Value root);
 
-/// The same but for those on the meta device, which have no elements: each once, in the order of the tree.
+/// Each storage of a tree once, in the order of the tree. Omits storages on the meta device, which have no elements.
 std::vector<StorageId> distinct_storages(Value root);
 
 }  // namespace tpx::torch

@@ -10,7 +10,7 @@
 namespace tpx::torch {
 namespace {
 
-/// What the stream says of the machine that wrote it; sizes of C's types, which no reader asks for.
+/// The stream's description of the machine that wrote it. No reader uses the sizes of C types in it.
 std::string machine_pickle() {
     Document document;
     const auto sizes = document.dict(std::vector<Entry>{{document.string("short"), document.integer(2)},

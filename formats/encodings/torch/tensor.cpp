@@ -13,7 +13,7 @@ namespace {
 
 using Items = std::span<const Value>;
 
-/// A call of one of torch's functions that rebuild tensors, wrappers around it removed.
+/// A call of one of torch's functions that rebuild tensors, without the wrappers around it.
 struct Rebuild {
     std::string_view function;
     Items args;
@@ -27,11 +27,11 @@ bool rebuilds(Value callable) {
 }
 
 Value argument(Items args, std::size_t i) {
-    if (i >= args.size()) throw failure("a tensor with {} arguments only", args.size());
+    if (i >= args.size()) throw failure("a tensor with only {} arguments", args.size());
     return args[i];
 }
 
-/// The innermost call: parameters hold a tensor, subclasses the call that rebuilds one.
+/// The innermost call: a parameter wraps a tensor, and a subclass wraps the call that rebuilds one.
 Rebuild unwrap(Value value) {
     constexpr int most_wrappers = 8;
     Rebuild result{value.class_name(), value.as_object().args.items(), false};
@@ -49,7 +49,7 @@ Rebuild unwrap(Value value) {
     throw failure("a tensor inside more than {} wrappers", most_wrappers);
 }
 
-/// Which argument of a rebuilding function is what; -1: none.
+/// The positions of a rebuilding function's arguments; -1: it has no such argument.
 struct Signature {
     std::string_view function;
     int requires_grad;
@@ -57,7 +57,7 @@ struct Signature {
     int metadata;
 };
 
-/// Why tensors that `function` makes are not read, and what to save in their place.
+/// Why tensors that `function` makes cannot be read, and what to save instead.
 std::string refusal(std::string_view function, Items args) {
     if (function == "_rebuild_wrapper_subclass" && !args.empty() && args[0].is(Kind::global)) {
         const Global own = args[0].as_global();
@@ -96,7 +96,7 @@ Shape dimensions(Value value) {
     return result;
 }
 
-/// How many elements of the storage lie before the end of the last one the tensor reaches; 0 when it is empty.
+/// The number of elements of the storage up to and including the last one of the tensor; 0 if the tensor is empty.
 std::uint64_t reach(const StoredTensor& tensor) {
     const auto overflow = [&] {
         return failure("shape {} and strides {} are too large", to_string(tensor.shape), to_string(tensor.strides));

@@ -13,14 +13,15 @@ struct Ends {
     std::string_view tail;
     std::uint64_t length;
 
-    /// Precondition: the part lies within one of them.
+    /// Precondition: the part is inside `head` or inside `tail`.
     std::string_view part(std::uint64_t begin, std::uint64_t size) const {
         return begin + size <= head.size() ? head.substr(begin, size)
                                            : tail.substr(begin - (length - tail.size()), size);
     }
 };
 
-/// Parts of `examined` that touch or overlap become one, unless they lie at both ends.
+/// The parts of `examined`. Parts that touch or overlap are joined, unless one is in the head and the other in the
+/// tail.
 std::vector<std::pair<std::uint64_t, std::string>> joined(ExaminedBytes examined, const Ends& ends) {
     std::ranges::sort(examined.parts);
     std::vector<std::pair<std::uint64_t, std::uint64_t>> parts;
@@ -39,7 +40,7 @@ std::vector<std::pair<std::uint64_t, std::string>> joined(ExaminedBytes examined
 }  // namespace
 
 StoredTensor TensorBlobs::read(const FileRange& range, std::string_view bytes) {
-    constexpr std::size_t most_known = 256;  // lengths, of shapes and names of storages
+    constexpr std::size_t most_known = 256;  // lengths, which vary with shapes and names of storages
     std::optional<RangeEnds> read;
     if (bytes.empty()) read = in_context([&] { return range.path.string(); }, [&] { return read_ends(range); });
     const Ends ends{read ? std::string_view{read->head} : bytes, read ? std::string_view{read->tail} : "",

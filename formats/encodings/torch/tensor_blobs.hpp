@@ -12,11 +12,11 @@
 
 namespace tpx::torch {
 
-/// Reads many blobs of one tensor, most of which differ in their payloads only: such blobs are parsed once. A blob that
-/// has the length of an earlier one, and the same bytes wherever parsing that one looked, holds the same tensor.
+/// Reads many blobs that contain one tensor each. Most differ only in their payloads, and are parsed only once: a blob
+/// with the length of an earlier one, and the same bytes wherever the parser looked, contains the same kind of tensor.
 class TensorBlobs {
 public:
-    /// As read_tensor_blob(). `bytes` are those of a short range, if the caller has read them already.
+    /// Same as read_tensor_blob(). `bytes` are those of a short range, if the caller has already read them.
     StoredTensor read(const FileRange& range, std::string_view bytes = {});
 
     /// How many blobs were parsed.
@@ -28,7 +28,7 @@ private:
         StoredTensor tensor;                                          // relative to the range
     };
 
-    std::unordered_map<std::uint64_t, Known> known_;  // by length: the last one
+    std::unordered_map<std::uint64_t, Known> known_;  // by length: the last such blob
     std::uint64_t parsed_ = 0;
 };
 

@@ -8,7 +8,7 @@ namespace tpx::torch {
 
 Value make_tensor(Document& document, DType dtype, const Shape& shape, std::string_view key) {
     if (info(dtype).torch.empty() || itemsize(dtype) == 0)
-        throw failure("torch stores no tensors of dtype {}", name(dtype));
+        throw failure("torch cannot store tensors of dtype {}", name(dtype));
     return tensor_value(document, dtype, shape, row_major(shape), key, static_cast<std::uint64_t>(volume(shape)));
 }
 

@@ -9,8 +9,8 @@
 
 namespace tpx::torch {
 
-/// A tensor of `shape` in C order that fills storage `key` of an archive to come, as torch.save would pickle it. Throws
-/// Error for dtypes that torch has not.
+/// A tensor of `shape` in C order that fills storage `key` of a new archive, as torch.save would pickle it. Throws
+/// Error for dtypes that torch lacks.
 Value make_tensor(Document& document, DType dtype, const Shape& shape, std::string_view key);
 
 /// An empty collections.OrderedDict, to which entries can be added.

@@ -9,7 +9,7 @@
 namespace tpx::torch {
 namespace {
 
-/// Bytes of the sequence that `text` starts with, or 0 when it starts with none.
+/// The length in bytes of the UTF-8 sequence at the start of `text`; 0 if there is none.
 std::size_t utf8_length(std::string_view text) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const std::size_t length = byte(0) < 0x80 ? 1 : byte(0) < 0xc2 ? 0 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : 4;

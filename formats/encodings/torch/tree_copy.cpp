@@ -102,7 +102,7 @@ std::vector<Entry> TreeCopy::copies_of(std::span<const Entry> entries) {
     for (const Entry& entry : entries) {
         if (!has_copy(entry.key) || !has_copy(entry.value)) throw failure("{} contains itself", entry.value.describe());
         Value key = copy_of(entry.key);
-        // Lists and dicts, which objects may have become, are no keys.
+        // An object may have become a list or a dict, which cannot be a key.
         if (key.is(Kind::list) || key.is(Kind::dict) || key.is(Kind::set)) key = document_.string(entry.key.describe());
         copies.push_back({key, copy_of(entry.value)});
     }
@@ -129,7 +129,7 @@ Value TreeCopy::build(Value value) {
             return document_.string(fmt::format("{}.{}", global.module, global.name));
         }
         case Kind::persistent:
-            throw failure("a storage that is no tensor's cannot be carried over");
+            throw failure("a storage that belongs to no tensor cannot be copied");
         case Kind::object:
             return classes_ || is_plain_class(value.as_object().callable) ? build_object(value) : plain_object(value);
         case Kind::integer:
@@ -151,7 +151,7 @@ Value TreeCopy::global_copy(Value value) { return document_.global(value.as_glob
 
 Value TreeCopy::build_object(Value value) {
     const Object& object = value.as_object();
-    // What makes it is a global, kept as it is also where globals become text.
+    // A global that makes the object stays a global, even if other globals become text.
     const Value callable =
         object.callable.is(Kind::global) ? global_copy(object.callable) : copies_of({&object.callable, 1})[0];
     const Value args = copies_of({&object.args, 1})[0];
@@ -210,7 +210,7 @@ std::optional<Value> CarriedTensors::carry(const Archive* archive, Value value) 
     if (archive != nullptr) {
         if (const auto tensor = archive->tensor(value)) {
             if (itemsize(tensor->dtype) == 0 || is_quantized(tensor->dtype))
-                throw failure("a tensor of dtype {} beside the weights cannot be carried over", name(tensor->dtype));
+                throw failure("a tensor of dtype {} outside the weights cannot be copied", name(tensor->dtype));
             return add(tensor->dtype, tensor->shape, archive->elements(*tensor));
         }
     }

@@ -12,18 +12,18 @@
 
 namespace tpx::torch {
 
-/// Copies trees into one document, whatever depth they have; what a tree shares stays shared, and nothing points into
-/// the trees. They must live as long as the TreeCopy.
+/// Copies trees of any depth into one document. Nodes that a tree shares stay shared, and no copy points into a tree.
+/// The trees must outlive the TreeCopy.
 class TreeCopy {
 public:
-    /// What takes the place of an object; nothing: it is copied.
+    /// What replaces an object; unset: the object is copied.
     using Replace = std::function<std::optional<Value>(Value)>;
 
-    /// Objects go along as they are when `classes`; else they become what torch.load(weights_only=True) reads: their
-    /// attributes in a dict, the value of an enum, the text of a path.
+    /// If `classes` is true, objects are copied with their classes. Otherwise they become values that
+    /// torch.load(weights_only=True) reads: a dict of their attributes, the value of an enum, the text of a path.
     TreeCopy(Document& document, bool classes) : document_{document}, classes_{classes} {}
 
-    /// Throws Error when the tree contains itself, or has storages that are no tensor's.
+    /// Throws Error if the tree contains itself, or a storage outside a tensor.
     Value copy(Value root, const Replace& replace);
 
 private:
@@ -41,18 +41,18 @@ private:
     std::unordered_map<Value, Value, ValueHash> copies_;
 };
 
-/// Tensors of other archives that go into a new one, in storages of their own.
+/// Copies tensors of other archives into a new one, each with its own storage.
 class CarriedTensors {
 public:
     /// New storages get `prefix` and a number as keys.
     CarriedTensors(Document& document, Contents& contents, std::string_view prefix = "s")
         : document_{document}, contents_{contents}, prefix_{prefix} {}
 
-    /// `value` of `archive` (null: it has no tensors) as a tensor of the new archive, in C order, when it is a tensor
-    /// or an array of NumPy; as a number when it is one of NumPy's. Nothing for all else.
+    /// Copies `value` of `archive` (null: there are no tensors). A tensor or NumPy array becomes a tensor of the new
+    /// archive in C order, a NumPy scalar becomes a number. Unset for all other values.
     std::optional<Value> carry(const Archive* archive, Value value);
 
-    /// `value` as a tensor of the new archive, when it is one that add() made with its storage in `storages`.
+    /// Copies `value` if it is a tensor that add() made, with its storage in `storages`; otherwise unset.
     std::optional<Value> carry(const Contents& storages, Value value);
 
     /// A tensor of the new archive with these elements.
@@ -61,7 +61,7 @@ public:
 private:
     Document& document_;
     Contents& contents_;
-    std::string_view prefix_;  // of static life
+    std::string_view prefix_;  // has static storage duration
 };
 
 }  // namespace tpx::torch

@@ -8,7 +8,7 @@
 
 namespace tpx::torch {
 
-/// Writes a tree with a stack of its own, so that depth costs memory only.
+/// Writes a tree with an explicit stack, so that depth costs only memory.
 class TreeWriter {
 public:
     TreeWriter(PickleWriter& out, StorageIds ids) : out_{out}, ids_{ids} {}
@@ -35,13 +35,13 @@ private:
         Value value;
     };
 
-    /// A node that the tree holds more than once.
+    /// A node to which the tree refers more than once.
     struct Shared {
         enum { unmet, open, done } state = unmet;
         std::uint32_t slot = 0;
     };
 
-    /// False for what is written by content, whoever shares it.
+    /// False for values that are written by content even if they are shared.
     static bool has_identity(Value value) {
         return value.is_node() && !value.is(Kind::string) && !value.is(Kind::global) &&
                !(value.is(Kind::tuple) && value.items().empty());
@@ -119,14 +119,14 @@ private:
         }
     }
 
-    /// Readers of streams ask every storage for its dtype, which untyped ones have not: theirs are bytes.
+    /// Readers of streams need a dtype for every storage, so untyped storages are written as storages of bytes.
     void write_global(Global global) {
         const bool untyped = global == Global{"torch.storage", "UntypedStorage"};
         if (untyped && ids_ == StorageIds::of_streams) global = {"torch", "ByteStorage"};
         out_.global(global.module, global.name);
     }
 
-    /// Writes what precedes the elements, and leaves the elements and what completes the container for later.
+    /// Writes what precedes the elements, and schedules the elements and the opcodes that complete the container.
     void open_container(Value value) {
         switch (value.kind()) {
             case Kind::tuple:

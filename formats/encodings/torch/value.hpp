@@ -13,7 +13,7 @@
 
 namespace tpx::torch {
 
-/// What a pickled value is. Names of builtins are Python 3's, whatever the pickle's protocol spelt.
+/// The kind of a pickled value. Builtins have their Python 3 names, whatever the pickle's protocol.
 enum class Kind : std::uint8_t {
     none,
     boolean,
@@ -29,8 +29,8 @@ enum class Kind : std::uint8_t {
     set,
     frozenset,
     global,      ///< a class, a function or a dtype: module and name, never looked up
-    object,      ///< what calling a global would have made
-    persistent,  ///< a storage: the tuple torch.save calls its persistent id
+    object,      ///< what calling a global would make
+    persistent,  ///< a storage: the tuple that torch.save calls its persistent id
 };
 
 struct Entry;
@@ -38,7 +38,7 @@ struct Global;
 struct Object;
 
 /// One node of a pickled tree: eight bytes that point into a Document, which must outlive it. Nothing is ever executed,
-/// and no operation recurses. Two values that the pickle shared compare equal with ==.
+/// and no operation recurses. References to one node that the pickle shares compare equal with ==.
 struct Value {
     constexpr Value() = default;
     static constexpr Value boolean(bool value) { return Value{tag(Kind::boolean) | (value ? 1u : 0u)}; }
@@ -46,15 +46,15 @@ struct Value {
     Kind kind() const;
     bool is_none() const { return bits_ == 0; }
     bool is(Kind other) const { return kind() == other; }
-    /// False for what is told by its value alone and has no place that could be shared: None, bools, small ints.
+    /// False for values without a node of their own, which therefore cannot be shared: None, bools, small ints.
     bool is_node() const { return raw_kind() > Kind::integer; }
 
     /// These throw Error "expected an int, found str 'x'" when the value is of another kind.
     bool as_bool() const;
     std::int64_t as_int() const;
-    double as_real() const;  ///< of an int too
+    double as_real() const;  ///< accepts an int, too
     std::string_view as_string() const;
-    std::string_view as_bytes() const;  ///< of a big integer: little-endian two's complement
+    std::string_view as_bytes() const;  ///< accepts a big integer, too: little-endian two's complement
     Global as_global() const;
     const Object& as_object() const;
     Value as_persistent() const;
@@ -62,15 +62,15 @@ struct Value {
     /// The elements of a tuple, size, list or set, or those appended to an object (deque); throws Error for others.
     std::span<const Value> items() const;
 
-    /// The entries of a dict in insertion order, or those set on an object (OrderedDict, defaultdict); a key may come
-    /// twice, and the last one holds. Throws Error for others.
+    /// The entries of a dict in insertion order, or those set on an object (OrderedDict, defaultdict). If a key appears
+    /// twice, the last entry counts. Throws Error for others.
     std::span<const Entry> entries() const;
 
     /// The value of a string key among entries(): linear in their number. `at` throws Error when there is none.
     std::optional<Value> find(std::string_view key) const;
     Value at(std::string_view key) const;
 
-    /// An attribute of an object: a string key of its state, also where the state is the pair (dict, slots).
+    /// An attribute of an object: a string key of its state, even if the state is the pair (dict, slots).
     /// `attribute_at` throws Error when there is none.
     std::optional<Value> attribute(std::string_view name) const;
     Value attribute_at(std::string_view name) const;
@@ -86,7 +86,7 @@ struct Value {
 private:
     friend class Document;
     friend struct ValueHash;
-    // The highest byte tells the kind; the rest is a small int or a pointer, which never needs that byte.
+    // The highest byte is the kind; the rest is a small int or a pointer, which never needs that byte.
     static constexpr int payload_bits = 56;
     static constexpr Kind wide_integer{0x80};
 
@@ -101,7 +101,7 @@ private:
     std::uint64_t bits_ = 0;
 };
 
-/// For hash tables by identity.
+/// Hashes a value by identity.
 struct ValueHash {
     std::size_t operator()(Value value) const {
         return std::hash<std::uint64_t>{}(value.bits_ * 0x9e3779b97f4a7c15 >> 3);
@@ -130,13 +130,13 @@ struct Run {
     std::span<const T> span() const { return {data, size}; }
 };
 
-/// How a pickle asked for an object: callable(*args), or callable.__new__(callable, *args).
+/// How a pickle creates an object: callable(*args), or callable.__new__(callable, *args).
 enum class Construction : std::uint8_t { call, allocate };
 
-/// An object that was never built: what would have been called, and what would have been stored into it.
+/// An object that is never built: what would be called, and what would be stored in the object.
 struct Object {
     Construction construction = Construction::call;
-    Value callable;  ///< mostly a global
+    Value callable;  ///< usually a global
     Value args;      ///< a tuple
     Value state;     ///< none when the pickle sets no state
 
@@ -146,7 +146,7 @@ struct Object {
 private:
     friend class Document;
     struct Contents;
-    Contents* contents_ = nullptr;  // most objects have neither
+    Contents* contents_ = nullptr;  // null for most objects, which have neither
 };
 
 struct Object::Contents {
@@ -161,8 +161,8 @@ inline std::span<const Entry> Object::entries() const {
     return contents_ == nullptr ? std::span<const Entry>{} : contents_->entries.span();
 }
 
-/// Owner of a tree of values. Everything lies in an arena: a node costs no allocation of its own, and destruction takes
-/// the same few steps for any depth.
+/// Owns a tree of values. Everything is stored in an arena: a node costs no allocation of its own, and destruction
+/// takes the same few steps for any depth.
 class Document {
 public:
     Document() = default;
@@ -195,13 +195,13 @@ public:
     /// Changes in place: sets an object's state. Throws Error for other kinds and when it has one.
     void set_state(Value object, Value state);
 
-    /// A shallow copy of dict or object `mapping`, perhaps of another document that outlives this one, in which string
-    /// `key` has `value`; the place of an existing key is kept.
+    /// A shallow copy of the dict or object `mapping` in which string `key` has `value`; an existing key keeps its
+    /// position. `mapping` may belong to another document, which must outlive this one.
     Value with_key(Value mapping, std::string_view key, Value value);
     /// The same for an attribute of an object whose state is a dict.
     Value with_attribute(Value object, std::string_view name, Value value);
 
-    /// Bytes taken from the system.
+    /// Allocated memory in bytes.
     std::size_t memory() const { return memory_; }
 
 private:
@@ -222,12 +222,12 @@ private:
     Value root_;
 };
 
-/// Appends what `value` itself holds, in the order of writing: elements, keys and values, an object's callable,
-/// arguments, elements, entries and state, a storage's id.
+/// Appends the children of `value` in the order in which they are written: elements, keys and values, an object's
+/// callable, arguments, elements, entries and state, a storage's id.
 void append_children(Value value, std::vector<Value>& children);
 
-/// Whether two trees say the same: kinds, scalars, order and objects, not the sharing. Does not recurse; shared and
-/// cyclic parts are compared once.
+/// Whether two trees are equal in kinds, scalars, order and objects; they may share nodes differently. Does not
+/// recurse; shared and cyclic parts are compared once.
 bool equal(Value a, Value b);
 
 }  // namespace tpx::torch

@@ -18,14 +18,14 @@ struct Directory {
     std::uint64_t position = 0;
     std::uint64_t size = 0;
     std::uint64_t entries = 0;
-    std::uint64_t end = 0;  ///< where the record that tells about it starts
+    std::uint64_t end = 0;  ///< where the end record, which describes the directory, starts
 };
 
 /// The position of the end record: the last one whose comment reaches to the end of the range.
 std::uint64_t find_end(const RangeReader& reader) {
     const std::uint64_t length = reader.range().length;
     const std::uint64_t most = std::min<std::uint64_t>(length, end_size + 0xffff);
-    // There is no comment, as a rule; the long search is for when there is.
+    // There is usually no comment; the longer search finds the record of an archive that has one.
     for (const std::uint64_t searched : {std::min<std::uint64_t>(length, end_size), most}) {
         const std::string tail = reader.read(length - searched, searched);
         for (std::uint64_t left = end_size; left <= searched; ++left) {
@@ -33,10 +33,10 @@ std::uint64_t find_end(const RangeReader& reader) {
             if (field(record, 0, 4) == end_signature && field(record, 20, 2) == left - end_size) return length - left;
         }
     }
-    throw failure("no end of a zip directory: no zip archive, or a truncated one ({} bytes)", length);
+    throw failure("no end of a zip directory: not a zip archive, or truncated ({} bytes)", length);
 }
 
-/// The zip64 end record when there is one, else the ordinary one.
+/// Reads the zip64 end record if there is one, otherwise the ordinary one.
 Directory find_directory(const RangeReader& reader) {
     const std::uint64_t end = find_end(reader);
     const std::string record = reader.read(end, end_size);
@@ -52,7 +52,7 @@ Directory find_directory(const RangeReader& reader) {
     return {field(record, 16, 4), field(record, 12, 4), field(record, 10, 2), end};
 }
 
-/// The next of the zip64 fields, which are there only for what the ordinary fields cannot hold.
+/// `value`, or the next zip64 field if `value` marks a number that does not fit in the ordinary field.
 std::uint64_t widen(std::uint64_t value, std::string_view& extra64) {
     if (value != 0xffffffff) return value;
     if (extra64.size() < 8) throw failure("a zip64 field is missing");
@@ -124,7 +124,7 @@ void Zip::add_entry(std::uint64_t position, std::string_view header, std::string
     entries_.push_back(std::move(entry));
 }
 
-/// Refuses members that overlap, come twice, or do not lie before the directory; sorts them by name.
+/// Throws Error if members overlap, appear twice, or are not before the directory; sorts them by name.
 void Zip::check_layout() {
     std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) { return a.header < b.header; });
     std::uint64_t free = 0;  // bytes before it belong to members
@@ -141,7 +141,7 @@ void Zip::check_layout() {
     std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     const auto twice = std::adjacent_find(entries_.begin(), entries_.end(),
                                           [](const auto& a, const auto& b) { return a.name == b.name; });
-    if (twice != entries_.end()) throw failure("member '{}' comes twice", twice->name);
+    if (twice != entries_.end()) throw failure("member '{}' appears twice", twice->name);
 }
 
 const ZipEntry* Zip::find(std::string_view name) const {

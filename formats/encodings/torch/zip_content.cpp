@@ -16,15 +16,15 @@ namespace {
 
 constexpr std::size_t chunk = std::size_t{1} << 20;
 
-/// Calls `each` with the stretches, of 1 MiB at most, of what the deflated bytes that `next(done, most)` gives inflate
-/// to; holds no more than two of them.
+/// Inflates the `stored_size` bytes that calls of `next(done, most)` return, and calls `each` with chunks of at most
+/// 1 MiB of the result. Holds at most two chunks in memory.
 template <class Next, class Each>
 void inflate_all(std::uint64_t stored_size, std::uint64_t size, Next&& next, Each&& each) {
     if (size / Coding::most_inflation > stored_size) throw failure("{} bytes cannot inflate to {}", stored_size, size);
     z_stream stream{};
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw failure("zlib cannot start");
     const std::unique_ptr<z_stream, int (*)(z_stream*)> owner{&stream, inflateEnd};
-    std::string in, out(std::min<std::uint64_t>(chunk, size + 1), '\0');  // one more: all must have been told
+    std::string in, out(std::min<std::uint64_t>(chunk, size + 1), '\0');  // one byte more, to notice longer content
     std::uint64_t fed = 0, filled = 0;
     int status = Z_OK;
     while (status == Z_OK && filled <= size) {

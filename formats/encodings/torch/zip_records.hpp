@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-/// The records of a zip file (PKWARE's APPNOTE): signatures, and sizes without names and the like.
+/// The records of a zip file (PKWARE's APPNOTE): signatures, and sizes without fields of variable length.
 namespace tpx::torch::zip {
 
 inline constexpr std::uint32_t local_signature = 0x04034b50;
@@ -23,7 +23,7 @@ inline constexpr std::size_t end_size = 22;
 inline constexpr std::size_t end64_size = 56;
 inline constexpr std::size_t locator_size = 20;
 
-/// The little-endian number of `bytes` bytes at `position`. Precondition: it is inside; bytes <= 8.
+/// The little-endian number of `bytes` bytes at `position`. Precondition: it is inside `record`; bytes <= 8.
 inline std::uint64_t field(std::string_view record, std::size_t position, std::size_t bytes) {
     std::uint64_t value = 0;
     std::memcpy(&value, record.data() + position, bytes);

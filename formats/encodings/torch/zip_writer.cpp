@@ -13,7 +13,7 @@ namespace {
 
 using namespace zip;
 
-constexpr std::uint64_t saturated = 0xffffffff;  // says that the zip64 field has the number
+constexpr std::uint64_t saturated = 0xffffffff;  // marks a number that is in the zip64 field
 constexpr std::uint64_t plain_version = 20;
 constexpr std::uint64_t zip64_version = 45;
 
@@ -21,7 +21,7 @@ std::uint64_t narrow(std::uint64_t value) { return std::min(value, saturated); }
 
 }  // namespace
 
-/// The local header, with torch's padding field ("FB", then Zs) in front of the content where it needs one.
+/// Adds the local header, with torch's padding field ("FB", then Zs) before the content if alignment needs it.
 void ZipWriter::add_header(const Member& member, std::uint64_t alignment) {
     const bool wide = member.size >= saturated;
     std::string extra;

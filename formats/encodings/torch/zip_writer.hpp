@@ -10,20 +10,20 @@
 namespace tpx::torch {
 
 /// Lays out a zip archive as torch.save does: members stored under the folder "archive", sizes and CRC-32 in the local
-/// headers, zip64 only where a number needs it. Members' contents may be left out, to be written by someone else.
+/// headers, zip64 only if a number needs it. The contents of members may be left out, for the caller to write.
 class ZipWriter {
 public:
     /// Adds a member whose content starts at a multiple of `alignment`.
     void add(std::string_view name, std::string_view content, std::uint64_t alignment = 1);
 
-    /// Adds a member of `size` bytes that are not given.
+    /// Adds a member whose `size` bytes are left out.
     void add_hole(std::string_view name, std::uint64_t size, std::uint64_t alignment);
 
     /// Ends the archive.
     void finish();
 
-    /// A member's content that is not given: where it lies, and where its CRC-32 belongs: in front of it and in the
-    /// directory.
+    /// The content of a member that was left out: where it belongs, and where its CRC-32 belongs, which is before the
+    /// content and in the directory.
     struct Hole {
         std::uint64_t offset = 0;
         std::uint64_t size = 0;
@@ -31,7 +31,7 @@ public:
     };
     const std::vector<Hole>& holes() const { return holes_; }
 
-    /// The bytes before the first hole, between holes, and behind the last one: one run more than there are holes.
+    /// The bytes before the first hole, between holes, and after the last one: one run more than there are holes.
     const std::vector<std::string>& runs() const { return runs_; }
 
     std::uint64_t size() const { return position(); }  ///< of the archive, holes included

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t shown = 60;  // characters of a wrong value in a message
+constexpr std::size_t shown = 60;  // characters of an invalid value in a message
 
 std::string text_of(const Json& value) {
     std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -86,7 +86,7 @@ DType dtype_of(const Json& json) {
     return type->second;
 }
 
-/// Megatron-core stores chunks as they are.
+/// Throws Error unless chunks are stored as Megatron-core stores them: raw and in C order.
 void check_storage(const Json& json) {
     const Json& version = member(json, "zarr_format");
     if (version != 2) throw failure("zarr_format is {}; only version 2 is read", text_of(version));
@@ -114,7 +114,8 @@ void check_chunk(const ZarrArray& array) {
 }  // namespace
 
 ZarrArray parse_zarr_array(std::string_view text) {
-    static constexpr int most_levels = 16;  // text_of() is recursive, and strangers may nest half a million levels
+    static constexpr int most_levels =
+        16;  // text_of() is recursive, and untrusted files may nest half a million levels
     const auto check_level = [](int level, Json::parse_event_t, Json&) {
         if (level > most_levels) throw failure("nested deeper than {} levels", most_levels);
         return true;

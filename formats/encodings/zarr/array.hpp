@@ -10,9 +10,9 @@
 
 namespace tpx::formats::zarr {
 
-/// What `.zarray` records of an array of zarr version 2 whose chunks are stored as Megatron-core stored them: raw,
-/// little-endian and in C order. Chunk (i, j, ...) starts at element (i * chunk[0], j * chunk[1], ...); every chunk
-/// file has the full size of a chunk, also where the chunk reaches beyond the array.
+/// The content of `.zarray` for a zarr version 2 array whose chunks are stored as Megatron-core stored them: raw,
+/// little-endian and in C order. Chunk (i, j, ...) starts at element (i * chunk[0], j * chunk[1], ...). Every chunk
+/// file has the full size of a chunk, even if the chunk extends beyond the array.
 struct ZarrArray {
     DType dtype = DType::f32;
     Shape shape;
@@ -21,15 +21,15 @@ struct ZarrArray {
     std::string fill;      ///< fill_value as JSON; empty: null, as Megatron-core wrote it
 };
 
-/// Parses the text of a `.zarray` file. Throws Error for arrays that are not read: of another version, with compressed
-/// or filtered chunks, big-endian values, Fortran order or an unknown dtype, or of an invalid or too large shape.
+/// Parses the text of a `.zarray` file. Throws Error for unsupported arrays: other versions, compressed or filtered
+/// chunks, big-endian values, Fortran order, an unknown dtype, or an invalid or too large shape.
 ZarrArray parse_zarr_array(std::string_view text);
 
 /// The text of the `.zarray` file of `array`, byte for byte as zarr 2.18 writes it for Megatron-core. Throws Error for
 /// a dtype that Megatron-core does not store in this backend.
 std::string write_zarr_array(const ZarrArray& array);
 
-/// The bytes of a chunk file.
+/// The size of a chunk file in bytes.
 std::uint64_t chunk_bytes(const ZarrArray& array);
 
 /// How many chunks the array has on each axis.

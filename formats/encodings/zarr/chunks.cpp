@@ -47,7 +47,7 @@ public:
     void read() {
         for (const std::string& name : list_directory(directory_)) {
             if (name.starts_with('.') || !path_is_directory(directory_ / name)) continue;
-            if (is_of_locks(name)) continue;
+            if (is_lock_folder(name)) continue;
             read_folder(name);
         }
         if (catalogue_.tensors.empty())
@@ -60,7 +60,7 @@ public:
     }
 
 private:
-    bool is_of_locks(const std::string& name) const {
+    bool is_lock_folder(const std::string& name) const {
         const fs::path metadata = directory_ / name / array_metadata;
         return name.ends_with(locks_ending) && (!path_exists(metadata) || size_of_file(metadata) == 0);
     }

@@ -12,7 +12,7 @@ namespace tpx::formats::zarr {
 
 namespace {
 
-constexpr std::size_t longest_name = 255;  // of most file systems
+constexpr std::size_t longest_name = 255;  // the limit of most file systems
 
 /// The name of an object's file while it is written.
 std::string file_name(std::string_view shard) { return unfinished_name(fmt::format("{}.pt", shard)).string(); }

@@ -98,7 +98,7 @@ TEST_CASE("a config.json describes the tensors once biases of zeros are dropped"
     const std::string own = config_json(true, false);
     std::vector<std::string> notes;
     CHECK(test::message_of([&] { check_own_config(source, own, {}, notes); }) ==
-          "its config.json is not that of its tensors: it has no place for 'model.layers.0.mlp.down_proj.bias' and 5 "
+          "config.json does not match the tensors: it has no place for 'model.layers.0.mlp.down_proj.bias' and 5 "
           "more (mlp_bias = false, model_type = llama); --dialect keep leaves the names as they are");
     drop_unknown_biases(source, own);
     check_own_config(source, own, {}, notes);

@@ -108,7 +108,7 @@ TEST_CASE("missing files of ranks are named") {
     models.refused("global_step2", "the model file of data rank 1");
     Copy slices{mpu};
     fs::remove(slices.file("mp_rank_01_model_states.pt"));
-    slices.refused(model, "1 model-parallel ranks cannot be of tp=2");
+    slices.refused(model, "1 model-parallel ranks cannot be split into tp=2");
     Copy all{round_robin};
     for (const auto& entry : fs::directory_iterator{all.path() / "global_step2"})
         if (entry.path().string().ends_with("optim_states.pt")) fs::remove(entry);
@@ -221,7 +221,7 @@ TEST_CASE("partitions that do not add up are refused") {
     padding.edit_optimizer(optimizer1, "group_paddings", [](Document& document, Value old) {
         return document.list(std::vector<Value>(old.items().size(), number(document, 7)));
     });
-    padding.refused(optimizer1, "group_paddings says 7");
+    padding.refused(optimizer1, "group_paddings is 7");
     Copy shapes{zero3};
     shapes.edit(model3, [](Document& document, Value root) {
         const Value groups = root.at("param_shapes");
@@ -234,7 +234,7 @@ TEST_CASE("partitions that do not add up are refused") {
 }
 
 TEST_CASE("slice mappings that point elsewhere are refused") {
-    for (const auto& [key, value, cause] : {std::tuple{"start", std::int64_t{1} << 50, "elements from"},
+    for (const auto& [key, value, cause] : {std::tuple{"start", std::int64_t{1} << 50, "elements starting at"},
                                             {"numel", -1, "gives it -1 elements"},
                                             {"start", 1, "disagree about where it lies"}}) {
         CAPTURE(key);

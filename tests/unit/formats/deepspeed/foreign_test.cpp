@@ -97,7 +97,7 @@ TEST_CASE("a universal checkpoint is made of another framework's, and its weight
     CHECK(has_file(third, folder / "zero_pp_rank_0_mp_rank_00_model_states.pt"));
     CHECK_FALSE(has_file(third, folder / "zero/lm_head.weight/step.pt"));
     CHECK(std::ranges::any_of(made.notes, [](const std::string& note) {
-        return note.starts_with("groups of parameters: 16 with weight_decay");
+        return note.starts_with("parameter groups: 16 with weight_decay");
     }));
 }
 
@@ -156,7 +156,8 @@ TEST_CASE("what DeepSpeed needs and a source does not tell is refused") {
     CHECK(refusal("testdata/llama-hf", &universal_driver, "tp=1").find("no optimizer state to make universal") !=
           std::string::npos);
     CHECK(refusal(round_robin, &torch_dist_driver, "tp=1").find("cannot convert to mcore names") != std::string::npos);
-    CHECK(refusal(megatron, &universal_driver, "tp=2").find("universal checkpoints are not cut") != std::string::npos);
+    CHECK(refusal(megatron, &universal_driver, "tp=2").find("universal checkpoints are not split") !=
+          std::string::npos);
 }
 
 }  // namespace tpx::formats

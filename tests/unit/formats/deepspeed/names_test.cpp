@@ -37,7 +37,8 @@ TEST_CASE("two files of one rank are refused") {
     const test::Scratch scratch;
     for (const char* name : {"mp_rank_0_model_states.pt", "mp_rank_00_model_states.pt"})
         test::write_text(scratch.path() / name, "");
-    CHECK(test::error_of([&] { list_step(scratch.path()); }).find(": is of the same rank as ") != std::string::npos);
+    CHECK(test::error_of([&] { list_step(scratch.path()); }).find(": belongs to the same rank as ") !=
+          std::string::npos);
 }
 
 }  // namespace tpx::formats::deepspeed

@@ -193,12 +193,13 @@ TEST_CASE("the old kind has variables that are trained first, in the order of la
     };
     const char* own =
         R"({"class_name": "Dense", "module": null, "registered_name": "p>Dense", "config": {"name": "d"}})";
-    fails({"layers/dense/vars/0"}, own, "layer 'd' (of class Dense): in which order");
+    fails({"layers/dense/vars/0"}, own, "layer 'd' (of class Dense): the order of its variables");
     fails({"layers/dense/vars/0", "layers/dense/vars/1"},
           R"({"class_name": "Dense", "config": {"name": "d", "use_bias": false}})", "layer 'd' (of class Dense)");
     fails({"layers/dense/vars/0", "layers/dense/vars/2"}, R"({"class_name": "Dense", "config": {"name": "d"}})",
           "layer 'd' (of class Dense)");
-    fails({"vars/0"}, R"({"class_name": "Flatten", "config": {"name": "f"}})", "the model itself: in which order");
+    fails({"vars/0"}, R"({"class_name": "Flatten", "config": {"name": "f"}})",
+          "the model itself: the order of its variables");
     fails({"layers/dense/vars/0"},
           R"({"class_name": "Dense", "config": {"name": "d", "use_bias": false}},
              {"class_name": "Dense", "config": {"name": "e"}})",
@@ -226,10 +227,11 @@ TEST_CASE("what is given for a file's model must be of that model") {
     CHECK(contents(rewritten(source, &keras_legacy_driver, scratch)) == contents(source));
     Checkpoint narrow = source;
     narrow.catalogue.tensors[0].shape = {1};
-    CHECK_THROWS_WITH_AS(rewritten(narrow, &keras_legacy_driver, scratch), doctest::Contains("of another model"),
+    CHECK_THROWS_WITH_AS(rewritten(narrow, &keras_legacy_driver, scratch), doctest::Contains("is another model"),
                          Error);
     narrow.catalogue.tensors.erase(narrow.catalogue.tensors.begin());
-    CHECK_THROWS_WITH_AS(rewritten(narrow, &keras_legacy_driver, scratch), doctest::Contains("tiny.h5 only"), Error);
+    CHECK_THROWS_WITH_AS(rewritten(narrow, &keras_legacy_driver, scratch),
+                         doctest::Contains("tiny.h5, which is another model"), Error);
 }
 
 TEST_CASE("each form of a state in the Keras fixtures becomes each other one") {

@@ -54,7 +54,7 @@ TEST_CASE("every type of number that HDF5 stores is read") {
     CHECK(checkpoint.iteration == 12);
     CHECK(std::get<std::int64_t>(checkpoint.config.at("hidden_size")) == 6);
     REQUIRE(checkpoint.notes.size() == 1);
-    CHECK(checkpoint.notes[0] == "types.h5: dataset 'words': left aside (texts)");
+    CHECK(checkpoint.notes[0] == "types.h5: dataset 'words': ignored (text)");
 }
 
 TEST_CASE("every storage that needs no more than gzip, shuffle and fletcher32 is read") {

@@ -72,7 +72,7 @@ TEST_CASE("flat cells of old optimizers are boxes of the model's tensors") {
 TEST_CASE("two chained optimizers must not have one tensor") {
     Checkpoint checkpoint = cells(1);
     checkpoint.catalogue.tensors.push_back({"chained_1.optimizer.state.exp_avg.w", DType::f32, {2, 2, 6}});
-    CHECK_THROWS_WITH_AS(drop_chain_prefixes(checkpoint), "tensor 'optimizer.state.exp_avg.w': is there twice", Error);
+    CHECK_THROWS_WITH_AS(drop_chain_prefixes(checkpoint), "tensor 'optimizer.state.exp_avg.w': appears twice", Error);
 }
 
 TEST_CASE("flat cells in raw bytes, as of zarr chunks, begin where their elements do") {

@@ -101,7 +101,7 @@ TEST_CASE("rank files that do not belong together are refused by name") {
     CHECK(mixed.message() == ": directories mp_rank_00 and mp_rank_01_000 have names of different kinds");
     RankFilesCopy odd;
     fs::create_directory(odd.inner() / "mp_rank_x");
-    CHECK(odd.message() == "/mp_rank_x: no name of the form mp_rank_TT, mp_rank_TT_PPP or mp_rank_TT_PPP_EEE");
+    CHECK(odd.message() == "/mp_rank_x: not named mp_rank_TT, mp_rank_TT_PPP or mp_rank_TT_PPP_EEE");
     RankFilesCopy empty;
     fs::remove(empty.inner() / "mp_rank_01/model_optim_rng.pt");
     CHECK(empty.message() == "/mp_rank_01/model_optim_rng.pt: No such file or directory");

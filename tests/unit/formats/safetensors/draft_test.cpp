@@ -180,8 +180,7 @@ TEST_CASE("a second box of a tensor goes into a further file of its rank, and no
     fs::rename(first, scratch.path() / "away");
     fs::rename(last, first);
     fs::rename(scratch.path() / "away", last);
-    CHECK_THROWS_WITH_AS(open_safetensors(scratch.path()), doctest::Contains("holds what was written as shard-00002"),
-                         Error);
+    CHECK_THROWS_WITH_AS(open_safetensors(scratch.path()), doctest::Contains("was written as shard-00002"), Error);
 }
 
 TEST_CASE("a lost file of the last rank is missed, even if that rank held nothing") {
@@ -221,10 +220,10 @@ TEST_CASE("torch's pairs of f4 are written as the f4 they are") {
 TEST_CASE("what safetensors cannot hold is refused") {
     CHECK(error_of(whole_content({{"w", DType::c128, {1}}})) == "tensor 'w': safetensors has no dtype c128");
     CHECK(error_of(whole_content({{"w", DType::f4, {3}}})) ==
-          "tensor 'w': f4 [3] has 12 bits, no whole number of bytes");
+          "tensor 'w': f4 [3] has 12 bits, not a whole number of bytes");
     Content cut = whole_content({{"w", DType::f4, {4}}});
     cut.pieces[0].box = {{0, 2}};
-    CHECK(error_of(cut).find("cannot be cut") != std::string::npos);
+    CHECK(error_of(cut).find("cannot be split") != std::string::npos);
     Content absent = whole_content({{"w", DType::u8, {4}}});
     absent.pieces.clear();
     CHECK(error_of(absent) == "tensor 'w': no rank holds it");

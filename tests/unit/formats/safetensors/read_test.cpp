@@ -150,7 +150,7 @@ TEST_CASE("an index and its files must agree") {
     }
     SUBCASE("a tensor is not in its file") {
         replace_in(copy.path() / index, "\"steps\": \"model-00001", "\"steps\": \"model-00002");
-        refused_with("tensor 'steps': is in " + first + ", the index says model-00002-of-00002.safetensors");
+        refused_with("tensor 'steps': is in " + first + ", but the index says model-00002-of-00002.safetensors");
     }
     SUBCASE("a tensor is in no file") {
         replace_in(copy.path() / index, "\"steps\"", "\"absent\": \"" + first + "\", \"steps\"");
@@ -219,7 +219,7 @@ TEST_CASE("which files are meant must be clear") {
     SUBCASE("an index beside a whole model") {
         Copy copy(good / "indexed");
         write_file(copy.path() / "model.safetensors", {{"x", {0, 3}}}, false);
-        CHECK(refusal(copy.path()).find("are both there") != std::string::npos);
+        CHECK(refusal(copy.path()).find("contains both ") != std::string::npos);
         CHECK(open_safetensors(copy.path() / "model.safetensors").catalogue.tensors.size() == 1);
     }
     SUBCASE("the folder `sharded` counts when nothing lies beside it") {
@@ -230,7 +230,7 @@ TEST_CASE("which files are meant must be clear") {
         const Checkpoint checkpoint = open_safetensors(at);
         CHECK(checkpoint.catalogue.pieces.size() == 1);
         REQUIRE(checkpoint.notes.size() == 1);
-        CHECK(checkpoint.notes[0].starts_with("2 files in sharded/ left aside"));
+        CHECK(checkpoint.notes[0].starts_with("ignored 2 files in sharded/"));
 
         const std::vector<safetensors::Entry> scalar{{"step", DType::u8, {}, 0, 1}};
         test::write_text(at / "model.safetensors", safetensors::write_header({}, scalar) + "x");
@@ -265,7 +265,7 @@ TEST_CASE("files of ranks must fit together") {
     write_file(shard(3), {{"x", {4, 6}}}, true);
     SUBCASE("a hole is found, and the absent shard noted") {
         const Checkpoint checkpoint = open_safetensors(at);
-        CHECK(checkpoint.notes == std::vector<std::string>{"no file of shard 2: it held nothing or is lost"});
+        CHECK(checkpoint.notes == std::vector<std::string>{"no file of shard 2: it was empty or is lost"});
         const std::vector<Hole> holes = find_holes(checkpoint.catalogue);
         REQUIRE(holes.size() == 1);
         CHECK(holes[0].box == Box{{3, 4}});
@@ -292,7 +292,7 @@ TEST_CASE("files of ranks must fit together") {
             const std::string info = fmt::format("{{\"x\":{{\"saved_offsets\":[{}]}}}}", rank - 1);
             test::write_text(shard(rank), safetensors::write_header({{"DCP_SHARDING_INFO", info}}, entries) + "x");
         }
-        CHECK(refusal(at).find("cannot be cut") != std::string::npos);
+        CHECK(refusal(at).find("cannot be split") != std::string::npos);
     }
 }
 
@@ -308,12 +308,12 @@ TEST_CASE("ranks that overwrote each other's files are found by the index") {
     SUBCASE("the last rank won: its boxes start late") {
         write_file(file, {{"x", {3, 5}}}, true);
         index("\"x\"" + entry, 5);
-        CHECK(refusal(scratch.path()).find("counts 5 bytes of tensors, the files hold 2") != std::string::npos);
+        CHECK(refusal(scratch.path()).find("counts 5 bytes of tensors, but the files contain 2") != std::string::npos);
     }
     SUBCASE("the first rank won: its box looks whole") {
         write_file(file, {{"x", {0, 3}}}, true);
         index("\"x\"" + entry, 5);
-        CHECK(refusal(scratch.path()).find("counts 5 bytes of tensors, the files hold 3") != std::string::npos);
+        CHECK(refusal(scratch.path()).find("counts 5 bytes of tensors, but the files contain 3") != std::string::npos);
         index("\"x\"" + entry, 3);
         CHECK(refusal(scratch.path()) == "accepted");
     }

@@ -87,7 +87,7 @@ TEST_CASE("tensors of every dtype that torch has are where the new file says") {
         CHECK(open(file.path()).format == format);
     }
     CHECK_THROWS_WITH_AS(draft_torch(&torch_driver, content_of({{"a", DType::f4, {2}}})),
-                         "tensor 'a': torch stores no tensors of dtype f4", Error);
+                         "tensor 'a': torch cannot store tensors of dtype f4", Error);
 }
 
 TEST_CASE("files beyond 4 GiB and beyond 65535 members are zip64") {

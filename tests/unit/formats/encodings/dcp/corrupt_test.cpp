@@ -50,7 +50,7 @@ TEST_CASE("what .metadata tells is checked against itself and the files") {
     CHECK(complaint([](Told& told) { told.pieces[1].box = told.pieces[0].box; }) ==
           ".metadata: tensor 'w': box [0:2, 0:4] is stored twice");
     CHECK(complaint([](Told& told) { told.lengths[1] = 101; }) ==
-          "__1_0.distcp: tensor 'w': box [2:4, 0:4]: 101 bytes at offset 0 leave the file (100 bytes)");
+          "__1_0.distcp: tensor 'w': box [2:4, 0:4]: 101 bytes at offset 0 exceed the file size (100 bytes)");
     CHECK(complaint([](Told& told) { told.objects[0].offset = 49; }) ==
           "__0_0.distcp: object 'o': shares 1 bytes at offset 49 with tensor 'w': box [0:2, 0:4]");
     CHECK(complaint([](Told& told) { told.objects[0].name = told.tensors[0].name; }) ==
@@ -149,7 +149,7 @@ TEST_CASE("damage to real files is named") {
     fresh();
     std::filesystem::resize_file(scratch.path() / "__2_0.distcp", 20000);
     CHECK(message().starts_with("__2_0.distcp: tensor '"));
-    CHECK(message().find("leave the file (20000 bytes)") != std::string::npos);
+    CHECK(message().find("exceed the file size (20000 bytes)") != std::string::npos);
     fresh();
     std::filesystem::remove(scratch.path() / "__3_0.distcp");
     CHECK(message().starts_with("__3_0.distcp: No such file or directory; it should contain "));

@@ -174,7 +174,7 @@ TEST_CASE("what only an attack would name is refused by name") {
     refused("cbuiltins\ngetattr\n(cm\nC\nS'__class__'\ntR.",
             "byte 38: refused: the pickle calls getattr(m.C, '__class__'), which would run code");
     refused("cbuiltins\ngetattr\n(K\x01S'a'\ntR.",
-            "byte 27: refused: the pickle calls getattr on something that is no enum, which would run code");
+            "byte 27: refused: the pickle calls getattr on something that is not an enum, which would run code");
 }
 
 TEST_CASE("malformed pickles are refused where they break") {
@@ -200,8 +200,8 @@ TEST_CASE("malformed pickles are refused where they break") {
         "N(K\x01"
         "e.",
         "byte 4: cannot append to None");
-    refused("\x8c\x01m\x8c\x03x\nR\x93.", "byte 8: the name of a global is empty or no text");
-    refused("c\nC\n.", "byte 0: the name of a global is empty or no text");
+    refused("\x8c\x01m\x8c\x03x\nR\x93.", "byte 8: the name of a global is empty or not text");
+    refused("c\nC\n.", "byte 0: the name of a global is empty or not text");
     refused("cm\nC\nNR.", "byte 6: expected a tuple of arguments, found None");
     refused("}}b.", "byte 2: cannot set the state of a dict of 0");
     refused("cm\nC", "byte 0: a line has no end");
