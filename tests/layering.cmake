@@ -32,7 +32,7 @@ set(arrows
   "formats/encodings/hdf5|lib/core"
   "formats/encodings/safetensors|formats/encodings/file_blocks.hpp lib/core"
   "formats/encodings/torch|lib/core"
-  "formats/encodings/zarr|formats/checkpoint.hpp formats/companions.hpp formats/encodings/torch lib/core"
+  "formats/encodings/zarr|lib/core"
   "formats/encodings/held|lib/core lib/layout"
   "formats/encodings|lib/core"
   "formats/settings|lib/core lib/state lib/layout lib/model"

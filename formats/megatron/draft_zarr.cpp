@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/encodings/new_entries.hpp"
 #include "formats/encodings/zarr/array.hpp"
-#include "formats/encodings/zarr/names.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/new_objects.hpp"
 #include "formats/megatron/zarr.hpp"
+#include "formats/megatron/zarr_names.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 

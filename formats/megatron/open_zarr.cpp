@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/encodings/zarr/chunks.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/zarr.hpp"
+#include "formats/megatron/zarr_chunks.hpp"
 
 namespace tpx::formats {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/encodings/zarr/names.hpp"
+#include "formats/megatron/zarr_names.hpp"
 
 #include "formats/encodings/torch/text.hpp"
 #include "lib/core/unfinished.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/encodings/zarr/chunks.hpp"
+#include "formats/megatron/zarr_chunks.hpp"
 
 #include "formats/companions.hpp"
 #include "formats/encodings/zarr/array.hpp"
