@@ -10,7 +10,6 @@
 #include "lib/layout/reading.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,11 +26,6 @@ struct Source {
     bool has_computed_values = false;              ///< values of some tensors are computed from what is stored
     std::vector<std::uint32_t> added_biases = {};  ///< tensors that are not stored; see add_missing_biases()
 };
-
-/// Opens and reads the checkpoint at `path`. `config` extends and overrides the configuration found beside the tensors,
-/// except settings for which is_of_writing() is true and which that configuration already has.
-Source open_source(const std::filesystem::path& path, const Families& families, const Config& config,
-                   MissingFiles missing = MissingFiles::refused);
 
 /// True for Megatron settings that describe how a checkpoint is written, not its contents: bucket sizes, pipeline
 /// layout. If a checkpoint's args record such a setting, the user's value applies to the new checkpoint only.

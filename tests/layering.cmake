@@ -42,7 +42,7 @@ set(arrows
   "formats/values|formats/checkpoint.hpp formats/driver.hpp formats/encodings formats/settings formats/state lib/core lib/layout"
   "formats/quantized|formats/checkpoint.hpp formats/driver.hpp formats/source.hpp formats/settings formats/state lib/core lib/layout"
   "formats/adapters|formats/checkpoint.hpp formats/driver.hpp formats/recognise.hpp formats/source.hpp formats/quantized formats/settings formats/state lib/core lib/layout"
-  "formats/rules|formats/source.hpp formats/convert formats/quantized lib/core lib/layout"
+  "formats/rules|formats/open_source.hpp formats/source.hpp formats/convert formats/quantized lib/core lib/layout"
   "formats/dcp|${of_format}"
   "formats/deepspeed|${of_format}"
   "formats/gguf|${of_format}"

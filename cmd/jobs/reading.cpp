@@ -4,6 +4,7 @@
 #include "cmd/cli/cli.hpp"
 #include "cmd/jobs/keeper_client.hpp"
 #include "formats/hdf5/hdf5.hpp"
+#include "formats/open_source.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/settings/known_settings.hpp"

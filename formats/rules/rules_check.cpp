@@ -2,6 +2,7 @@
 #include "formats/rules/rules_check.hpp"
 
 #include "formats/convert/canonical.hpp"
+#include "formats/open_source.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "formats/rules/rules.hpp"
 #include "lib/core/error.hpp"

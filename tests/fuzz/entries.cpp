@@ -21,6 +21,7 @@
 #include "formats/files/trace/models_file.hpp"
 #include "formats/files/trace/outages_file.hpp"
 #include "formats/files/trace/trace_file.hpp"
+#include "formats/open_source.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/state/state.hpp"
 #include "lib/cluster/speed.hpp"

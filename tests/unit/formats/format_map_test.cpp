@@ -7,6 +7,7 @@
 #include "formats/gguf/driver.hpp"
 #include "formats/hdf5/driver.hpp"
 #include "formats/megatron/driver.hpp"
+#include "formats/open_source.hpp"
 #include "formats/registry.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "formats/state/state.hpp"

@@ -3,6 +3,7 @@
 #include "formats/convert/missing_parts.hpp"
 #include "formats/dcp/driver.hpp"
 #include "formats/megatron/driver.hpp"
+#include "formats/open_source.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/adapters/adapted_experts.hpp"
 
+#include "formats/open_source.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/families.hpp"
 #include "tests/support/scratch.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/adapters/merge_adapter.hpp"
 
+#include "formats/open_source.hpp"
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/families.hpp"
 

@@ -3,6 +3,7 @@
 
 #include "formats/files/model_file.hpp"
 #include "formats/megatron/driver.hpp"
+#include "formats/open_source.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"

@@ -3,7 +3,7 @@
 
 #include "formats/deepspeed/driver.hpp"
 #include "formats/megatron/driver.hpp"
-#include "formats/source.hpp"
+#include "formats/open_source.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"

@@ -4,6 +4,7 @@
 #include "formats/deepspeed/driver.hpp"
 #include "formats/encodings/torch/archive.hpp"
 #include "formats/encodings/torch/archive_writer.hpp"
+#include "formats/open_source.hpp"
 #include "tests/support/chunks.hpp"
 #include "tests/unit/formats/deepspeed/samples.hpp"
 

@@ -4,6 +4,7 @@
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/driver.hpp"
 #include "formats/deepspeed/regroup.hpp"
+#include "formats/open_source.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "tests/support/chunks.hpp"
 #include "tests/unit/formats/deepspeed/samples.hpp"

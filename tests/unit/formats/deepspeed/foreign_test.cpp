@@ -3,6 +3,7 @@
 #include "formats/dcp/driver.hpp"
 #include "formats/deepspeed/driver.hpp"
 #include "formats/megatron/driver.hpp"
+#include "formats/open_source.hpp"
 #include "formats/state/adam.hpp"
 #include "lib/layout/express.hpp"
 #include "tests/support/chunks.hpp"

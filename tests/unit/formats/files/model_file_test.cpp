@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/model_file.hpp"
 
-#include "formats/source.hpp"
+#include "formats/open_source.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/parts.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/buffer_shares.hpp"
 
+#include "formats/open_source.hpp"
 #include "formats/rules/rules.hpp"
-#include "formats/source.hpp"
 #include "tests/support/checkpoints.hpp"
 
 #include <doctest/doctest.h>

@@ -7,6 +7,7 @@
 #include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/rank_names.hpp"
+#include "formats/open_source.hpp"
 #include "tests/support/chunks.hpp"
 #include "tests/support/families.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/unpack.hpp"
 
+#include "formats/open_source.hpp"
 #include "formats/rules/rules.hpp"
-#include "formats/source.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
 
