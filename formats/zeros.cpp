@@ -30,6 +30,7 @@ Fd fill_holes(Checkpoint& checkpoint) {
             {.tensor = hole.tensor, .file = file, .box = hole.box, .strides = row_major(sizes(hole.box))});
         if (!checkpoint.archives.empty()) checkpoint.archives.push_back(0);
         if (!checkpoint.insides.empty()) checkpoint.insides.emplace_back();
+        if (!checkpoint.crcs.empty()) checkpoint.crcs.emplace_back();
     }
     return fd;
 }

@@ -21,14 +21,26 @@ double number(const Config& settings, const std::string& key, double otherwise) 
     throw Error{Exit::usage, "--set {}: not a number", key};
 }
 
+Role role_in(const Source& source, std::uint32_t tensor) {
+    const std::vector<Role>& recorded = source.checkpoint.roles;
+    return recorded.empty() ? source.reading.meanings[tensor].role : recorded[tensor];
+}
+
 /// Sets the steps of `adam` from scalar f32 tensors. Returns false if there are none.
-bool read_step_tensors(const Source& source, Adam& adam) {
+bool read_step_tensors(Source& source, Adam& adam) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
-    std::optional<std::int64_t> first;
-    for (const Piece& piece : catalogue.pieces) {
+    std::vector<std::uint32_t> pieces;
+    for (std::uint32_t p = 0; p < catalogue.pieces.size(); ++p) {
+        const Piece& piece = catalogue.pieces[p];
         const Tensor& tensor = catalogue.tensors[piece.tensor];
-        const bool is_step = !source.checkpoint.roles.empty() && source.checkpoint.roles[piece.tensor] == Role::step;
-        if (!is_step || tensor.dtype != DType::f32 || !tensor.shape.empty()) continue;
+        if (role_in(source, piece.tensor) == Role::step && tensor.dtype == DType::f32 && tensor.shape.empty() &&
+            !catalogue.files[piece.file].coding)
+            pieces.push_back(p);
+    }
+    locate(source.checkpoint, pieces);
+    std::optional<std::int64_t> first;
+    for (const std::uint32_t p : pieces) {
+        const Piece& piece = catalogue.pieces[p];
         const std::filesystem::path path = catalogue.path(piece.file);
         float value = -1;
         read_at(open_file(path, O_RDONLY), piece.offset, std::as_writable_bytes(std::span{&value, 1}), path);
@@ -58,7 +70,7 @@ void guess_step(const Source& source, const Config& settings, Adam& adam, std::v
 
 }  // namespace
 
-std::optional<Adam> given_adam(const Source& source, const Config& settings, std::vector<std::string>& notes) {
+std::optional<Adam> given_adam(Source& source, const Config& settings, std::vector<std::string>& notes) {
     if (!settings.contains("lr")) return std::nullopt;
     Adam adam;
     AdamSettings& all = adam.matrices;

@@ -113,6 +113,7 @@ public:
         std::vector<Piece> pieces;
         std::vector<std::uint64_t> archives;
         std::vector<Inside> insides;
+        std::vector<std::optional<std::uint32_t>> crcs;
         const Checkpoint& checkpoint = source.checkpoint;
         Reading reading = source.reading;
         reading.meanings.clear();
@@ -129,12 +130,14 @@ public:
                 pieces.back().tensor = number;
                 if (!checkpoint.archives.empty()) archives.push_back(checkpoint.archives[p]);
                 if (!checkpoint.insides.empty()) insides.push_back(checkpoint.insides[p]);
+                if (!checkpoint.crcs.empty()) crcs.push_back(checkpoint.crcs[p]);
             }
         }
         catalogue.tensors = std::move(tensors);
         catalogue.pieces = std::move(pieces);
         source.checkpoint.archives = std::move(archives);
         source.checkpoint.insides = std::move(insides);
+        source.checkpoint.crcs = std::move(crcs);
         if (!source.checkpoint.roles.empty()) source.checkpoint.roles.assign(kept_.size(), Role::weight);
         source.checkpoint.parameters.clear();
         source.reading = std::move(reading);
