@@ -260,10 +260,10 @@ void compare_values(const mpi::Comm& comm, const Member& a, const Member& b,
                                              .value = true});
         }
         const auto texts = [](const Values& side) {
-            std::set<std::string> steps;
+            std::set<std::string> found_steps;
             if (const auto step = side.values.find({"step", "step"}); step != side.values.end())
-                for (const auto& [place, text] : step->second) steps.insert(text);
-            return fmt::format("{}", fmt::join(steps, ", "));
+                for (const auto& [place, text] : step->second) found_steps.insert(text);
+            return fmt::format("{}", fmt::join(found_steps, ", "));
         };
         steps = nlohmann::json{texts(side_a), texts(side_b)}.dump();
         found = encode(mine);

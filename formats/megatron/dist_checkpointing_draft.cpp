@@ -48,7 +48,8 @@ Value with_sharding(Document& document, Value common, const Content& content) {
         return std::ranges::any_of(content.tensors,
                                    [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); });
     };
-    if (stores_megatron_tensors(*content.source->format) && !any("optimizer.state.")) return common;
+    if (content.source != nullptr && stores_megatron_tensors(*content.source->format) && !any("optimizer.state."))
+        return common;
     const bool vectors =
         std::ranges::any_of(content.tensors, [](const Tensor& tensor) { return is_vector_of_experts(tensor.name); });
     const bool two = two_optimizers(args_of(common), content.layout);

@@ -168,7 +168,7 @@ def corrupt(out):
     tensor("has 1 values", "offsets-one", '{"dtype":"F32","shape":[4],"data_offsets":[0]}')
     tensor("a fraction", "offsets-beyond-64-bits", '{"dtype":"F32","shape":[4],"data_offsets":[0,18446744073709551616]}')
     tensor("an array", "not-an-object", "[]")
-    tensor("no whole number of bytes", "f4-odd", '{"dtype":"F4","shape":[3],"data_offsets":[0,2]}', b"\x11\1")
+    tensor("not a whole number of bytes", "f4-odd", '{"dtype":"F4","shape":[3],"data_offsets":[0,2]}', b"\x11\1")
     one("sharding-not-json", "DCP_SHARDING_INFO: not JSON", {"__metadata__": {"DCP_SHARDING_INFO": "{"}, "a": json.loads(a)})
     one("sharding-without-tensor", "tensor 'a': DCP_SHARDING_INFO does not say", {"__metadata__": {"DCP_SHARDING_INFO": "{}"}, "a": json.loads(a)})
     for name, offsets, cause in (("rank", "[0, 0]", "do not fit the shape"), ("huge", "[9223372036854775807]", "are absurd"), ("negative", "[-1]", "a negative")):

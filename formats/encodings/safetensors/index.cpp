@@ -30,7 +30,7 @@ private:
     enum class At { start, top, metadata, weight_map };
 
     void object() override {
-        if (at_ != At::start && at_ != At::top) return StrictSax::object();
+        if (at_ != At::start && at_ != At::top) return StrictSax::other("an object");
         at_ = at_ == At::start ? At::top : key_ == "weight_map" ? At::weight_map : At::metadata;
     }
     void object_end() override { at_ = At::top; }

@@ -56,6 +56,22 @@ std::optional<NumpyValue> scalar(std::span<const Value> args) {
     return value;
 }
 
+/// Elements of an array in column-major (Fortran) order, in row-major order.
+std::string in_row_major_order(const std::string& bytes, const Shape& shape, std::size_t size) {
+    const int rank = shape.size();
+    Tuple<Index> index = shape;
+    for (Index& at : index) at = 0;
+    std::string ordered;
+    ordered.reserve(bytes.size());
+    for (std::size_t n = bytes.size() / size; n > 0; --n) {
+        Index from = 0;
+        for (int axis = rank; axis-- > 0;) from = from * shape[axis] + index[axis];
+        ordered.append(bytes, static_cast<std::size_t>(from) * size, size);
+        for (int axis = rank; axis-- > 0 && ++index[axis] == shape[axis];) index[axis] = 0;
+    }
+    return ordered;
+}
+
 /// The state of an array: (1, shape, dtype, is Fortran order, bytes).
 std::optional<NumpyValue> array(Value state) {
     if (!state.is(Kind::tuple) || state.items().size() != 5) return std::nullopt;
@@ -71,6 +87,8 @@ std::optional<NumpyValue> array(Value state) {
     if (count < 0 || value.bytes.size() % type->size != 0 ||
         static_cast<std::uint64_t>(count) != value.bytes.size() / type->size)
         return std::nullopt;
+    if (items[3].is(Kind::boolean) && items[3].as_bool())
+        value.bytes = in_row_major_order(value.bytes, value.shape, type->size);
     make_little_endian(value.bytes, *type);
     return value;
 }

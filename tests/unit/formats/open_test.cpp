@@ -209,8 +209,7 @@ TEST_CASE("a file of torch.save is read, and refused by its own fault when it is
     test::Scratch scratch;
     test::write_text(scratch.path() / "zip", "PK\3\4");
     CHECK(refusal(scratch.path() / "zip") ==
-          (scratch.path() / "zip").string() +
-              ": no end of a zip directory: not a zip archive, or truncated (4 bytes)");
+          (scratch.path() / "zip").string() + ": no end of a zip directory: not a zip archive, or truncated (4 bytes)");
     test::write_text(scratch.path() / "stream", "\x80\2\x8a");
     CHECK(refusal(scratch.path() / "stream") ==
           (scratch.path() / "stream").string() + ": neither a zip archive nor a stream of torch.save");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/state/node.hpp"
 
+#include "formats/encodings/torch/numpy.hpp"
 #include "formats/encodings/torch/pickle.hpp"
 #include "formats/encodings/torch/pickle_writer.hpp"
 #include "formats/state/differences.hpp"
@@ -112,4 +113,24 @@ TEST_CASE("keys that JSON has not, or that are spelt alike, are said so") {
         node_of(document.dict(std::vector<Entry>{{document.integer(1), Value{}}, {document.string("1"), Value{}}}))
             .plain_keys);
     CHECK(node_of(document.dict(std::vector<Entry>{{document.integer(1), Value{}}})).plain_keys);
+}
+
+TEST_CASE("an array of NumPy in column-major order has its elements in row-major order") {
+    Document document;
+    const Value type =
+        document.object(document.global("numpy", "dtype"), document.tuple(std::vector<Value>{document.string("u1")}));
+    const auto array = [&](bool column_major, std::string_view bytes) {
+        const Value value = document.object(document.global("numpy.core.multiarray", "_reconstruct"),
+                                            document.tuple(std::vector<Value>{}));
+        const Value shape = document.tuple(std::vector<Value>{document.integer(2), document.integer(3)});
+        document.set_state(
+            value, document.tuple(std::vector<Value>{document.integer(1), shape, type, Value::boolean(column_major),
+                                                     document.bytes(bytes)}));
+        return value;
+    };
+    const auto stored = torch::numpy_value(array(true, "adbecf"));
+    REQUIRE(stored);
+    CHECK(stored->bytes == "abcdef");
+    CHECK(torch::numpy_value(array(false, "abcdef"))->bytes == "abcdef");
+    CHECK(node_of(array(true, "adbecf")).text == node_of(array(false, "abcdef")).text);
 }

@@ -133,6 +133,6 @@ TEST_CASE("T23: names that nesting makes long are bounded together") {
     for (int k = 0; k < 60'000; ++k) pickle += "h\x01";
     pickle += "e" + std::string(levels, 's') + ".";
     const MemoryFile file{archive_of(pickle)};
-    CHECK_THROWS_WITH_AS(Archive::open(file.range()).tensor_values(), doctest::Contains("names of tensors are longer"),
+    CHECK_THROWS_WITH_AS(Archive::open(file.range()).tensor_values(), doctest::Contains("names of its tensors are longer"),
                          Error);
 }
