@@ -113,7 +113,7 @@ private:
         for (std::size_t t = 0; t < canonical_.tensors.size(); ++t) {
             const Role role = canonical_.roles[t];
             if (stored(t).find("optimizer.distributed.") != std::string::npos)
-                throw failure("tensor '{}': optimizer state in buckets that args do not explain", stored(t));
+                throw failure("tensor '{}': optimizer state is in buckets that do not match args", stored(t));
             if (role == Role::extra || role == Role::copy) continue;
             const std::string name = keys_(t);
             StateOfParameter& parameter = all_[name];
@@ -141,8 +141,8 @@ private:
             const Tensor& state = canonical_.tensors[t];
             // Other optimizer state has different shapes: Adafactor's rows and columns, NAdam's products.
             if (role != Role::step && role != Role::state && state.shape != weight.shape)
-                fault(t,
-                      fmt::format("has shape {}, its parameter {}", to_string(state.shape), to_string(weight.shape)));
+                fault(t, fmt::format("has shape {}, but its parameter has {}", to_string(state.shape),
+                                     to_string(weight.shape)));
         }
         for (const auto& [role, count] : roles_) {
             if (parameter.states.contains(role) || (role == Role::master && !is_half(weight.dtype))) continue;
