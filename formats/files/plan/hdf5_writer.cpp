@@ -14,7 +14,7 @@
 namespace tpx::formats::hdf5 {
 namespace {
 
-// An attribute lies in an object header, whose messages end below 64 KiB.
+// An attribute is stored in an object header, whose messages are shorter than 64 KiB.
 constexpr std::size_t longest_attribute = 60'000;
 constexpr std::size_t longest_text = 4096;
 
@@ -26,7 +26,7 @@ Type text_type(std::size_t length) {
     return type;
 }
 
-// The narrowest of `types`, for 8, 16, 32 and 64 bits, that holds all of `values`.
+// The narrowest of `types`, for 8, 16, 32 and 64 bits, that can represent all of `values`.
 template <class T>
 hid_t narrowest(std::span<const T> values, const std::array<hid_t, 4>& types) {
     T least = 0, most = 0;
