@@ -27,10 +27,10 @@ enum class GgmlType : std::uint8_t {
     mxfp4 = 39
 };
 
-/// A quantized tensor of a GGUF file: blocks of elements, each with scales of its own.
+/// A quantized tensor of a GGUF file: blocks of elements, each with its own scales.
 struct GgmlTensor {
     GgmlType type = GgmlType::q8_0;
-    std::uint32_t file = 0;  ///< of the catalogue
+    std::uint32_t file = 0;  ///< index into the catalogue's files
     std::uint64_t offset = 0;
     Index block_elements = 32;
     Index block_bytes = 34;
