@@ -234,8 +234,8 @@ private:
         node.children.push_back({key, make(value, path + "." + key, depth + 1)});
     }
 
-    /// Replaces the catalogue's tensors among the children of `node` by their number if there are many, or nothing
-    /// else.
+    /// Replaces the catalogue's tensors among the children of `node` by their number if there are many of them, or no
+    /// other children.
     Node gathered(Node node) const {
         constexpr std::uint64_t most_listed = 3;
         if (tensors_ != TensorsIn::catalogue || node.children.empty()) return node;

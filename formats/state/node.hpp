@@ -55,7 +55,7 @@ struct StateChild {
 /// How tensors in a tree are treated.
 enum class TensorsIn : std::uint8_t {
     state,      ///< they are state like other values, and are read
-    catalogue,  ///< they are the checkpoint's tensors: neighbors are only counted
+    catalogue,  ///< they are the checkpoint's tensors: neighboring ones are only counted
 };
 
 /// `value` of `archive` as a tree; without an archive (null), tensors are not read. `path` is the name of `value`.

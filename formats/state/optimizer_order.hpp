@@ -22,7 +22,7 @@ struct StateDictEntry {
 void note_shape(std::map<std::int64_t, Shape>& shapes, std::int64_t number, const Shape& shape);
 
 /// The names of parameters 0, 1, ... of an optimizer's state_dict(), which only numbers them, group after group and in
-/// each group in the model's order. `shapes` are those of the numbers' state. Several groups must not share a shape
+/// each group in the model's order. `shapes` are those of parameters with state. Several groups must not share a shape
 /// (groups of matrices and of vectors do not), because a parameter of that shape could belong to either. Frozen
 /// parameters have no number; they are skipped if all numbers have state and none has their shape. Returns an empty
 /// list if shapes or the number of parameters do not determine the names.

@@ -18,9 +18,9 @@ namespace tpx::formats {
 class RankSettings {
 public:
     /// Compares numbers, flags and texts of `value`, a scalar or a dict or list of them at any depth, with those that
-    /// other files record under the same name; of other objects in it, such as tensors, compares only that they exist.
-    /// A value of None equals a missing one. Throws Error "FILE: 'NAME' is X, but Y in OTHER FILE; ..." or "FILE:
-    /// 'NAME' is missing, but is X in OTHER FILE; ...".
+    /// other files record under the same name; of other objects in it, such as tensors, compares only whether they
+    /// exist. A value of None equals a missing one. Throws Error "FILE: 'NAME' is X, but Y in OTHER FILE; ...", in
+    /// which X or Y may be "missing".
     void add(const std::filesystem::path& file, const std::string& name, torch::Value value);
 
     /// The same for an optional value: all files that are added must have a value of this name, or none of them.

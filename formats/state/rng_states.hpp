@@ -37,7 +37,7 @@ inline int rng_replicas(const Layout& layout) { return layout.dp * layout.cp; }
 class RngStates {
 public:
     /// Reads the states of rank files, or of the objects "rng_state/..." of torch_dist, which DCP checkpoints converted
-    /// from Megatron's formats have, too. Other formats have none, nor have checkpoints saved with --no-save-rng.
+    /// from Megatron's formats have, too. Other formats have none, and neither do checkpoints saved with --no-save-rng.
     explicit RngStates(const Checkpoint& checkpoint);
     RngStates() = default;
 

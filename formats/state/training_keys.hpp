@@ -23,7 +23,7 @@ std::string unwrapped(std::string_view name);
 /// Role::state.
 Role role_of_state(std::string_view state);
 
-/// Whether a tensor of this name is a buffer of torch's normalization layers, although its dtype is real.
+/// Whether a tensor of this name is a buffer of torch's normalization layers, although it contains real numbers.
 bool is_running_statistic(std::string_view name);
 
 /// The note for optimizer state whose parameter numbers cannot be resolved.

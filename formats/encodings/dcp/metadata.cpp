@@ -58,7 +58,7 @@ public:
         // Megatron-core 0.15 writes a subclass of torch's.
         const std::string_view name = root.class_name();
         if (name != "Metadata" && name != "MCoreMetadata")
-            throw failure("holds {}, not the metadata of DCP", root.describe());
+            throw failure("contains {}, not the metadata of DCP", root.describe());
         const Value storage = root.attribute_at("storage_data");
         most_pieces_ = storage.entries().size();
         catalogue_.pieces.reserve(most_pieces_);

@@ -14,9 +14,9 @@
 
 /// The small part of HDF5 that tpx's own files use: attributes on the root, groups, and contiguous arrays of numbers
 /// and of fixed-length text. Nothing else is read, so that a file cannot ask for more memory than it has bytes, for
-/// another file, or for a filter. The 512 bytes before HDF5's own, its user block, hold a line of text with the schema,
-/// the size of the file and the CRC-64 of all bytes after the block, so that a damaged file is rejected before HDF5's
-/// parser sees it.
+/// another file, or for a filter. The 512 bytes before HDF5's own, its user block, contain a line of text with the
+/// schema, the size of the file and the CRC-64 of all bytes after the block, so that a damaged file is rejected before
+/// HDF5's parser sees it.
 namespace tpx::formats::hdf5 {
 
 /// The user block of `file`, computed from its size and its bytes after the block; ignores the block that `file` has.
