@@ -91,7 +91,7 @@ def same(left, right):
 
 
 def attempt(tpx, source, expected, out, change, duration, counts, hosts):
-    """Runs the command until an output exists; runs are killed unless they end first. Throws Fault if the output is wrong."""
+    """Runs the command until an output exists; runs are killed unless they end first. Raises Fault if the output is wrong."""
     kind, _, to = change
     launcher = "mpirun-hosts" if hosts else "mpirun"
     ways, weights = (["host"], [1]) if hosts else (["rank", "launcher", "all", "stop"], [4, 3, 3, 1])
