@@ -75,7 +75,7 @@ void check_iterations(const Facts& facts) {
 void check_hosts(const PlanTables& tables, std::optional<std::size_t> sample, PlanCheck& result) {
     const HostTables& hosts = *tables.hosts;
     if (hosts.group != 1 && static_cast<std::int64_t>(hosts.group) != tp_span(read_degrees(tables.to)))
-        throw failure("group: {} ranks are no TP groups of '{}'", hosts.group, tables.to);
+        throw failure("group: {} ranks are not whole TP groups of '{}'", hosts.group, tables.to);
     result.group = hosts.group;
     result.of_ranks = hosts.new_devices.size();
     result.parcels = hosts.parcels.bytes.size();

@@ -126,7 +126,8 @@ Stages::Stages(const Degrees& d, std::int64_t layers) : pp_{d.pp}, chunks_{d.sta
         if (d.first) chunks_.front() = *d.first;
         if (d.last) chunks_.back() = *d.last;
         for (std::int64_t& chunk : chunks_) {
-            if (chunk % d.vpp != 0) throw failure("layout: {} layers are no {} equal chunks", chunk, d.vpp);
+            if (chunk % d.vpp != 0)
+                throw failure("layout: {} layers cannot be split into {} equal chunks", chunk, d.vpp);
             chunk /= d.vpp;
         }
     } else if (static_cast<std::int64_t>(chunks_.size()) != d.pp * d.vpp) {

@@ -50,7 +50,7 @@ ModelNeeds::ModelNeeds(const PlanTables& tables, ParcelBook& book)
     for (std::uint32_t kind : model_.virtual_nodes) virtual_class_[kind] = true;
     check_size();
     check_virtual_nodes();
-    if (hosts_.tensors != classes_.name) throw failure("parcels/names: they are not the names of the classes");
+    if (hosts_.tensors != classes_.name) throw failure("parcels/names: differ from the names of the classes");
     for (std::size_t kind = 0; kind < classes_.name.size(); ++kind) {
         for (const End* end : {&new_, &old_}) {
             for (bool optimizer : {false, true}) cuttings_.push_back(cutting(*end, kind, optimizer));

@@ -11,7 +11,7 @@ namespace {
 struct Axis {
     Index count = 1;
     Index memory = 0;   // bytes from one row to the next in memory
-    Index message = 0;  // and in the tensor
+    Index message = 0;  // the same in the tensor
 };
 
 // The rows of a box: maximal runs that are contiguous in memory and in the tensor, and the axes that enumerate them in

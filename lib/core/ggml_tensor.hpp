@@ -8,7 +8,7 @@
 
 namespace tpx {
 
-/// Block types of ggml that have values, with their numbers in GGUF files.
+/// The ggml block types that tpx can dequantize, with their numbers in GGUF files.
 enum class GgmlType : std::uint8_t {
     q4_0 = 2,
     q4_1 = 3,
