@@ -6,6 +6,7 @@
 #include "lib/core/file.hpp"
 #include "lib/core/file_answers.hpp"
 #include "lib/core/path.hpp"
+#include "lib/core/units.hpp"
 
 #include <sys/stat.h>
 
@@ -69,7 +70,7 @@ std::string obstacle(const fs::path& path, PathKind kind, const fs::path& direct
     if (!stays_inside(path, directory)) return "a link that leads out of the checkpoint";
     const std::uint64_t size = length_of(path);
     if (size <= largest_companion) return {};
-    return fmt::format("{} bytes, at most {} are carried over", size, largest_companion);
+    return fmt::format("{}; files of at most {} are copied", format_size(size), format_size(largest_companion));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "formats/encodings/torch/value.hpp"
 #include "formats/state/common_optimizers.hpp"
 #include "formats/state/roles.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -146,7 +147,8 @@ private:
         }
         for (const auto& [role, count] : roles_) {
             if (parameter.states.contains(role) || (role == Role::master && !is_half(weight.dtype))) continue;
-            fault(w, fmt::format("has no {}, as {} others have", role, count));
+            fault(w,
+                  fmt::format("has no {}, but {} {} one", role, counted(count, "other"), count == 1 ? "has" : "have"));
         }
     }
 

@@ -65,7 +65,7 @@ private:
         const Box bounds = whole(tensor_.shape);
         for (const Piece& piece : pieces_)
             if (piece.box.size() != bounds.size() || !contains(bounds, piece.box))
-                throw failure("box {} leaves the shape {}", to_string(piece.box), to_string(tensor_.shape));
+                throw failure("box {} exceeds the shape {}", to_string(piece.box), to_string(tensor_.shape));
     }
 
     void choose_axes() {

@@ -127,7 +127,7 @@ private:
         Piece piece{index, nowhere, 0, {}, {}, -1};
         for (int axis = 0; axis < size.size(); ++axis) {
             if (begin[axis] > tensor.shape[axis] || size[axis] > tensor.shape[axis] - begin[axis])
-                throw failure("chunk at {} of size {} leaves the shape {}", to_string(begin), to_string(size),
+                throw failure("chunk at {} of size {} exceeds the shape {}", to_string(begin), to_string(size),
                               to_string(tensor.shape));
             piece.box.push_back({begin[axis], begin[axis] + size[axis]});
         }
