@@ -6,7 +6,6 @@
 #include "lib/core/file.hpp"
 #include "lib/core/file_answers.hpp"
 #include "lib/core/path.hpp"
-#include "lib/core/units.hpp"
 
 #include <sys/stat.h>
 
@@ -70,7 +69,7 @@ std::string obstacle(const fs::path& path, PathKind kind, const fs::path& direct
     if (!stays_inside(path, directory)) return "a link that leads out of the checkpoint";
     const std::uint64_t size = length_of(path);
     if (size <= largest_companion) return {};
-    return fmt::format("{}; files of at most {} are copied", format_size(size), format_size(largest_companion));
+    return fmt::format("{} bytes, more than {}", size, largest_companion);
 }
 
 }  // namespace
