@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """auto.py [--tpx TPX] [--repeats N] [--write]
 
-Seconds and memory of `tpx plan --to auto`, which compares every layout that a quarter fewer devices can have. For the
-layouts that it lists, the bytes between hosts are compared with those of a plan for each. Then the same for single
-changes, with each way to choose their placement.
+Time and memory of `tpx plan --to auto`, which compares all layouts for three quarters of the devices. The bytes between
+hosts of the layouts that it lists are checked against a plan for each of them. Then time and memory of single changes,
+with each way to choose their placement.
 """
 import argparse
 import json
@@ -29,7 +29,7 @@ WAYS = [[], ["--objective", "time"], ["--placement", "groups"]]
 
 
 def measure(command):
-    """Seconds, seconds of processors, and the peak of resident memory in MiB, of a command."""
+    """Seconds, CPU seconds, and peak resident memory in MiB of a command."""
     started = time.perf_counter()
     pid = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
     _, status, usage = os.wait4(pid, 0)
@@ -43,7 +43,7 @@ def result(command):
 
 
 def check(base, found):
-    """A plan for each of the first layouts says what the list says."""
+    """Checks that plans for the first layouts have the numbers of the list."""
     for row in found["candidates"]:
         plan = result([*base, "--to", row["layout"], "--json", "-q"])
         total = plan["total"]
@@ -52,8 +52,8 @@ def check(base, found):
 
 
 def changes(tpx, repeats):
-    """A table of single changes, by the way their placement is chosen."""
-    text = ["", "| model | hosts | to | placement | between hosts, B | time, s | processors, s | memory, MiB |", "|---|---|---|---|---|---|---|---|"]
+    """A table of single changes, one row for each way to choose the placement."""
+    text = ["", "| model | hosts | to | placement | between hosts, B | time, s | CPU, s | memory, MiB |", "|---|---|---|---|---|---|---|---|"]
     for model, old, hosts, new in CHANGES:
         for way in WAYS:
             command = [tpx, "plan", "--model", model, "--from", old, "--to", new, "--hosts", f"{hosts}x8", *way, "--json", "-q"]
@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     options = parser.parse_args()
     system = platform.freedesktop_os_release()
-    text = [f"`bench/auto.py --repeats {options.repeats}` on {machine(HERE)}, {system['NAME']} {system.get('VERSION_ID', '')}", "", "| model | from | hosts | devices | layouts | wall, s | processors, s | memory, MiB |", "|---|---|---|---|---|---|---|---|"]
+    text = [f"`bench/auto.py --repeats {options.repeats}` on {machine(HERE)}, {system['NAME']} {system.get('VERSION_ID', '')}", "", "| model | from | hosts | devices | layouts | wall, s | CPU, s | memory, MiB |", "|---|---|---|---|---|---|---|---|"]
     for model, old, hosts, devices in CASES:
         base = [str(options.tpx), "plan", "--model", model, "--from", old, "--hosts", f"{hosts}x8"]
         command = [*base, "--to", "auto", "--devices", str(devices), "--json", "-q"]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""catalogue.py TPX: how long `tpx inspect` takes over checkpoints of a million pieces, in CPU seconds (what a machine that
-is busy otherwise does not change) and peak memory; the files are sparse, their metadata written by PyTorch, whose own time
-to load the metadata stands beside. Needs PyTorch."""
+"""catalogue.py TPX: CPU seconds and peak memory of `tpx inspect` for checkpoints of a million pieces; CPU seconds hardly
+depend on other load of the machine. The files are sparse; the metadata of DCP is written by PyTorch, and the last column is
+the time in which Python loads it. Needs PyTorch."""
 import json
 import os
 import pickle
@@ -20,7 +20,7 @@ PIECES = 1_000_000
 
 
 def write_dcp(folder, tensors, ranks=64):
-    """A DCP checkpoint of `tensors` tensors, a million pieces in `ranks` files of one payload after another."""
+    """Writes a DCP checkpoint of `tensors` tensors and a million pieces, whose payloads are consecutive in `ranks` files."""
     each, row = PIECES // tensors, 64
     state, storage, ends = {}, {}, [0] * ranks
     for number in range(tensors):
@@ -42,7 +42,7 @@ def write_dcp(folder, tensors, ranks=64):
 
 
 def write_safetensors(folder, files=64):
-    """A million tensors in `files` files with an index."""
+    """Writes a million tensors in `files` files with an index."""
     folder.mkdir()
     each, weight_map = PIECES // files, {}
     for number in range(files):
@@ -60,7 +60,7 @@ def write_safetensors(folder, files=64):
 
 
 def measured(command):
-    """CPU seconds and peak MiB of a command."""
+    """CPU seconds and peak memory in MiB of a command."""
     child = os.fork()
     if child == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

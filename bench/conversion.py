@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """conversion.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--bridge SOURCE] [--write]
 
-A Hugging Face folder of a Llama, by tpx and by others in turn: written again as safetensors, beside from_pretrained and
-save_pretrained of transformers; and converted to Megatron's names in rank files of tp=2, beside the mappings of Megatron Bridge,
-whose unpacked wheel is SOURCE (see testdata/make/bridge.py). Megatron Bridge needs a GPU for the models around its mappings, so
-these run without one, both ranks in one process, and what they make is saved by torch.save. Run with a Python that has
-transformers (scripts/interop-venv.sh).
+Converts a Hugging Face folder of a Llama, by tpx and by another tool in turn: to safetensors again, compared with from_pretrained
+and save_pretrained of transformers; and to Megatron's names in rank files of tp=2, compared with the mappings of Megatron Bridge,
+whose unpacked wheel is SOURCE (see testdata/make/bridge.py). Megatron Bridge needs a GPU to build its models, so only its mappings
+run, for both ranks in one process, and torch.save writes their results. Run with a Python that has transformers
+(scripts/interop-venv.sh).
 """
 import argparse
 import os
@@ -25,7 +25,7 @@ RANKS = 2
 
 
 def by_transformers(source, out):
-    """Loads and saves the model; gives the seconds that this takes."""
+    """Loads and saves the model; returns the seconds that this takes."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -37,7 +37,7 @@ def by_transformers(source, out):
 
 
 def by_bridge(wheel, source, out):
-    """Converts the model with Megatron Bridge's mappings and saves each rank; gives the seconds that this takes."""
+    """Converts the model with Megatron Bridge's mappings and saves each rank; returns the seconds that this takes."""
     import torch
     import transformers
     from safetensors import safe_open
@@ -66,7 +66,7 @@ def by_bridge(wheel, source, out):
 
 
 class Timed:
-    """A command that gives seconds when it is called, and remembers the most memory that it took."""
+    """A command that returns its seconds when it is called, and records its peak memory over all calls."""
 
     def __init__(self, *command, prints_seconds=False):
         self.command, self.prints_seconds, self.memory = [str(word) for word in command], prints_seconds, 0
@@ -117,9 +117,9 @@ def main():
             rows.append(compared(f"Megatron Bridge's mappings, tp={RANKS}", theirs, Timed(*reshard, f"tp={RANKS}", "--format", "megatron"), source, out, options.repeats))
         text = (
             f"`bench/conversion.py` on {machine(folder)}: {total / 2**30:.2f} GiB of a Llama (bf16), warm, files synced; seconds as\n"
-            f"median (least–most) of {options.repeats}, start of tpx included, that of Python not; peak of resident memory in MiB.\n"
+            f"median (least–most) of {options.repeats}, including the start of tpx but not of Python; peak resident memory in MiB.\n"
             f"Load {os.getloadavg()[0]:.0f} at the end.\n\n"
-            "| beside | its seconds | tpx | ratio | its MiB | tpx | ratio |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows)
+            "| other tool | seconds | tpx | ratio | MiB | tpx | ratio |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows)
         )
     print(text)
     if options.write:

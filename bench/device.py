@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """device.py [--build DIR] [--scratch DIR] [--gib N] [--seconds S] [--write]
 
-On a GPU: kernels that pack, unpack and cast beside cudaMemcpy inside the device; copies between host and device beside the PCIe
-link; two processes on one GPU through CUDA IPC; and a restart that takes N GiB of state (20) from `tpx hold --device cuda` beside
-one that loads it from disk. Run with a Python that has torch with CUDA (scripts/interop-venv.sh) after building everything.
+On a GPU: kernels that pack, unpack and cast, compared with cudaMemcpy inside the device; copies between host and device, compared
+with the PCIe link; two processes on one GPU through CUDA IPC; and a restart that takes N GiB of state (default 20) from
+`tpx hold --device cuda`, compared with loading it from disk. Run with a Python that has torch with CUDA (scripts/interop-venv.sh)
+after building all targets.
 """
 import argparse
 import json
@@ -60,7 +61,7 @@ def ipc_row(tpx, memcpy, folder):
 
 
 def in_process(what, *words):
-    """Seconds of a step in a Python of its own, without its start."""
+    """Seconds of a step in a separate Python process, without its start."""
     done = subprocess.run([sys.executable, __file__, "--step", what, *map(str, words)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{what}: {done.stderr}")

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """experts.py [--tpx TPX] [--scratch DIR] [--gib N] [--repeats N] [--write]
 
-A Hugging Face folder of a mixture of experts with random bytes (the matrices of Mixtral's attention, 64 small experts a layer), in
-files of at most 2 GiB, converted to Megatron-core (torch_dist, tp=2,ep=2) and back, each beside `cp -r` of what it reads. Both sides
-sync their files, and the page cache is warm as far as the memory suffices.
+Converts a Hugging Face folder of a mixture of experts with random bytes (the attention matrices of Mixtral, 64 small experts per
+layer), in files of at most 2 GiB, to Megatron-core (torch_dist, tp=2,ep=2) and back; each conversion is compared with `cp -r` of its
+source. Both sync their files, and the page cache is warm as far as memory allows.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ LARGEST = 2 << 30  # of a file
 
 
 def layer(number):
-    """name -> shape of one layer."""
+    """Yields (name, shape) for each tensor of one layer."""
     head, kv = f"model.layers.{number}.", HIDDEN // HEADS * KV_HEADS
     yield head + "input_layernorm.weight", (HIDDEN,)
     yield head + "self_attn.q_proj.weight", (HIDDEN, HIDDEN)
@@ -62,7 +62,7 @@ def write_file(path, tensors, noise):
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        # Every block begins elsewhere in the noise, so that no two matrices are the same.
+        # Every block begins at another place in the noise, so that no two matrices are equal.
         for i in range(-(-at // len(noise))):
             cut = random.randrange(len(noise))
             file.write((noise[cut:] + noise[:cut])[: at - i * len(noise)])
@@ -71,7 +71,7 @@ def write_file(path, tensors, noise):
 
 
 def write(out, least):
-    """Writes a checkpoint of at least `least` bytes, whole layers; gives their number."""
+    """Writes a checkpoint of whole layers and at least `least` bytes; returns the number of layers."""
     out.mkdir(parents=True)
     of_layer = sum(bytes_of(shape) for _, shape in layer(0))
     layers = -(-(least - 2 * bytes_of((VOCABULARY, HIDDEN))) // of_layer)
@@ -96,7 +96,7 @@ def write(out, least):
 
 
 class Timed:
-    """A command that gives its seconds, and those of a sync after it, and remembers the most memory that it took."""
+    """A command that returns its seconds, including a sync at the end, and records its peak memory over all calls."""
 
     def __init__(self, *command):
         self.command, self.memory = [str(word) for word in command], 0
@@ -113,7 +113,7 @@ class Timed:
 
 
 def row(what, command, source, out, repeats):
-    """A row of the table: a conversion beside `cp -r` of its source."""
+    """A row of the table: a conversion compared with `cp -r` of its source."""
     ours, copy = Timed(*command), Timed("cp", "-r", source, out)
     own, copied = in_turn([ours, copy], source, out, repeats)
     ratio = statistics.median(own) / statistics.median(copied)
@@ -138,7 +138,7 @@ def main():
         rows.append(row("Megatron-core → Hugging Face", [*reshard, megatron, out, "--to", "tp=1", "--format", "safetensors"], megatron, out, options.repeats))
         text = (
             f"`bench/experts.py --gib {options.gib:g}` on {machine(folder)}: {layers} layers with {EXPERTS} experts each, bf16; seconds as\n"
-            f"median (least–most) of {options.repeats}, start and sync included; peak of resident memory in MiB. Load {os.getloadavg()[0]:.0f} at the end.\n\n"
+            f"median (least–most) of {options.repeats}, including start and sync; peak resident memory in MiB. Load {os.getloadavg()[0]:.0f} at the end.\n\n"
             "| conversion | GiB | tpx | `cp -r` | ratio | MiB |\n|---|---|---|---|---|---|\n" + "\n".join(rows)
         )
     print(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows of papers.py are made with."""
+"""Functions that compute the rows of papers.py."""
 import csv
 import json
 import subprocess

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """forecast.py [--tpx TPX] [--scratch DIR] [--layers N] [--write]
 
-What `tpx migrate --dry-run` forecasts for Llama 3.1 405B with Adam (f32, 4.9 TB) on 64 hosts of 8 devices, two copies of every
-file, when two hosts are lost: time, messages, metadata and memory of the change, and what the dry run itself takes. The stores
-have the real metadata and holes in place of tensor data (tests/support/sparse_stores.cpp). Needs PyTorch.
+The forecast of `tpx migrate --dry-run` for Llama 3.1 405B with Adam (f32, 4.9 TB) on 64 hosts of 8 devices, with two copies of every
+file, when two hosts are lost: time, messages, metadata and memory of the change, and the time of the dry run itself. The stores
+contain real metadata, and holes instead of tensor data (tests/support/sparse_stores.cpp). Needs PyTorch.
 """
 import argparse
 import io
@@ -37,7 +37,7 @@ HIDDEN, KV, FFN, VOCABULARY = 16384, 1024, 53248, 128256
 
 
 def parameters(layers):
-    """(name, shape) of each parameter, by the names of torchtitan."""
+    """Yields (name, shape) for each parameter, with torchtitan's names."""
     yield "tok_embeddings.weight", (VOCABULARY, HIDDEN)
     for number in range(layers):
         layer = f"layers.{number}."
@@ -69,7 +69,7 @@ class Pickler(pickle.Pickler):
 
 
 def archive(shape):
-    """What torch.save writes for a tensor of f32, before its data and after them."""
+    """The bytes that torch.save writes for an f32 tensor: those before its data and those after it."""
     body = io.BytesIO()
     pickler = Pickler(body, 2)
     pickler.numel = math.prod(shape)
@@ -88,7 +88,7 @@ def archive(shape):
 
 
 def write_source(folder, layers):
-    """A DCP checkpoint as FSDP saves it on SOURCE ranks, with holes in place of data; returns the bytes of its tensors."""
+    """Writes a DCP checkpoint as FSDP saves it on SOURCE ranks, with holes instead of data; returns the bytes of its tensors."""
     state, storage, keys, bytes_of_data = {}, {}, {}, 0
     folder.mkdir()
     files = [open(folder / f"__{rank}_0.distcp", "wb") for rank in range(SOURCE)]
@@ -115,7 +115,7 @@ def write_source(folder, layers):
 
 
 def forecast(tpx, folder, hosts, lost, layout):
-    """The JSON of a dry run that changes the layout on the hosts that are left, one process for each; its seconds and CPU seconds."""
+    """The JSON of a dry run that changes the layout on the remaining hosts, one process on each; its seconds and CPU seconds."""
     command = ["mpirun", "-n", str(hosts - len(lost)), tpx, "migrate", "--store", f"{folder}/{{host}}", "--emulate", "--hosts",
                f"{hosts}x8", "--lost", ",".join(lost), "--to", layout, "--replicas", "2", "--dry-run", "--json", "--quiet",
                "--patience", "3600"]  # fmt: skip
@@ -149,8 +149,8 @@ def main():
         total = write_source(folder / "source", options.layers)
         run([tpx.parents[1] / "tests/sparse_stores", folder / "source", f"{folder}/stores/{{host}}", f"{HOSTS}x8", BEFORE, "2", "1000"])
         lines = [f"`bench/forecast.py` on {machine(folder)}: {total / 1e12:.2f} TB, {BEFORE} on {HOSTS} hosts, without {' and '.join(LOST)}; "
-                 "NICs of 25 GB/s and disks that read 5 and write 2 GB/s are assumed. The seconds are those to plan and to "
-                 "move the state, which includes the comparison with checksums; memory is that of a process of each host, with 537 MB of buffers", "",
+                 "NICs of 25 GB/s and disks that read 5 and write 2 GB/s are assumed. The seconds are the time to plan plus "
+                 "the time to move the state, including the comparison with checksums; memory is that of one process per host, with 537 MB of buffers", "",
                  "| to | between hosts | forecast | busiest | messages | metadata | memory | the dry run took |", "|---|---|---|---|---|---|---|---|"]  # fmt: skip
         for layout in AFTER:
             done, seconds, cpu = forecast(tpx, folder / "stores", HOSTS, LOST, layout)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """handover.py [--tpx TPX] [--scratch DIR] [--gib N] [--repeats N] [--write]
 
-How long two ranks of a job take to leave N GiB of state (4) and to have it again after a restart, by way of the disk (dcp.save with
-synced files, dcp.load) and by way of `tpx hold` in host memory (export and attach of examples/tpx_handover.py); and the same where
-the layout changes to one rank meanwhile (tpx reshard, tpx hold). Run with a Python that has torch (scripts/interop-venv.sh).
+The time in which two ranks of a job save N GiB of state (default 4) and load it after a restart, through the disk (dcp.save with
+synced files, dcp.load) and through `tpx hold` in host memory (export and attach of examples/tpx_handover.py); and the same with a
+change of the layout to one rank in between (tpx reshard, tpx hold). Run with a Python that has torch (scripts/interop-venv.sh).
 """
 import argparse
 import multiprocessing
@@ -65,8 +65,8 @@ def _rank(rank, ranks, meeting, what, gib, folder):
 
 
 def on_ranks(ranks, what, gib, folder):
-    """Seconds in which the ranks do it, without the time that Python takes to start and that the tensors take to be made."""
-    import torch.distributed.checkpoint  # noqa: F401, so that the ranks are forked with it
+    """Seconds that the ranks need for the step, without the start of Python and the creation of tensors."""
+    import torch.distributed.checkpoint  # noqa: F401, loaded before the ranks are forked
 
     with tempfile.TemporaryDirectory() as meeting:
         context = multiprocessing.get_context("fork")
@@ -81,7 +81,7 @@ def on_ranks(ranks, what, gib, folder):
 
 
 def measure(tpx, scratch, gib):
-    """Seconds of each step, of one run of both ways."""
+    """Seconds of each step in one run through disk and through memory."""
     saved, changed = scratch / "saved", scratch / "changed"
     for folder in (saved, changed):
         remove(folder)
@@ -122,7 +122,7 @@ def main():
     ways = {
         "the same layout, 2 ranks": (["save", "load, warm"], ["export", "attach and copy"]),
         "the same, page cache dropped": (["save", "load, cold"], ["export", "attach and copy"]),
-        "the same, tensors used where they are": (["save", "load, warm"], ["export", "attach"]),
+        "the same, tensors used in place": (["save", "load, warm"], ["export", "attach"]),
         "from 2 ranks to 1": (["save", "tpx reshard", "load on 1 rank"], ["export", "tpx hold", "attach and copy on 1 rank"]),
     }
     lines = [f"`bench/handover.py --gib {options.gib:g}`, median of {options.repeats}, {place}:", "",

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """hardware.py [--tpx TPX] [--seconds S] [--repeats N] [--write]
 
-What tpx profile hardware finds on four emulated hosts of 1 Gbit/s, of which one has 200 Mbit/s, some times over, and
-whether the runs agree within the spreads that they state. Needs root, for network namespaces (tests/net/hosts.sh).
+Runs tpx profile hardware several times on four emulated hosts, three with 1 Gbit/s and one with 200 Mbit/s, and checks
+whether the runs agree within their spreads. Needs root, for network namespaces (tests/net/hosts.sh).
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ RATES = {"th0": 1000, "th1": 1000, "th2": 200, "th3": 1000}  # Mbit/s
 
 
 def measure(tpx, seconds, repeats, folder):
-    """The JSON of each run, the later ones compared with the first."""
+    """The JSON of each run; later runs are compared with the first."""
     runs = []
     command = f'mpirun-hosts -n 4 "{tpx}" profile hardware --quiet --seconds {seconds}'
     for run in range(repeats):
@@ -36,7 +36,7 @@ def measure(tpx, seconds, repeats, folder):
 
 
 def table(runs):
-    lines = ["| host | NIC, Mbit/s | found, Mbit/s | off by | latency, µs | memory, GB/s | disk read / write, GB/s | of all hosts |",
+    lines = ["| host | NIC, Mbit/s | found, Mbit/s | error | latency, µs | memory, GB/s | disk read / write, GB/s | while all hosts use disks |",
              "|---|---|---|---|---|---|---|---|"]
     for index, (name, rate) in enumerate(RATES.items()):
         hosts = [run["hosts"][index] for run in runs]
@@ -54,7 +54,7 @@ def table(runs):
 
 
 def figures(run):
-    """Every rate of a run by its name, as (median, spread)."""
+    """Yields (name, (median, spread)) for every rate of a run."""
     for host in run["hosts"]:
         for key, value in host.items():
             if isinstance(value, dict) and value.get("median", 0) > 0 and not key.endswith(("direct", "buffered")):
@@ -64,7 +64,7 @@ def figures(run):
 
 
 def verdict(runs):
-    """How many figures of the later runs lie further from the first one's than 10 % and both spreads."""
+    """A sentence: how many figures of the later runs differ from those of the first by more than 10 % and both spreads."""
     first, count, apart = dict(figures(runs[0])), 0, []
     for run in runs[1:]:
         for name, (median, spread) in figures(run):
@@ -73,7 +73,7 @@ def verdict(runs):
             if abs(median - other) > max(0.1, spread + other_spread) * max(median, other):
                 apart.append(name)
     slower = sum(len(run["degraded"]) for run in runs[1:])
-    return f"Of {count} figures of the later runs {len(apart)} are further from the first one's than 10 % and both spreads" + \
+    return f"Of {count} figures of the later runs, {len(apart)} differ from those of the first by more than 10 % and both spreads" + \
         (f" ({', '.join(apart)})" if apart else "") + f"; `--compare` flags {slower}."
 
 
@@ -88,8 +88,8 @@ def main():
         runs = measure(options.tpx.resolve(), options.seconds, options.repeats, folder)
     load = os.getloadavg()[0]
     text = f"""`bench/hardware.py` on {machine(ROOT)}, load {load:.0f} at the end: `tpx profile hardware --seconds {options.seconds}` on four emulated
-hosts, {options.repeats} times; NICs of each run, all else medians. Of a frame on the wire, 1514 bytes, TCP carries 1448: 4.4 % less.
-All four hosts are two cores and one disk.
+hosts, {options.repeats} times; NICs of each run, all other figures are medians. Of a frame of 1514 bytes, TCP carries 1448: 4.4 % less.
+All four hosts share two cores and one disk.
 
 {table(runs)}
 

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """kills.py [--tpx TPX] [--scratch DIR] [--layers N] [--kills N] [--ranks N] [--hosts N] [--seed N] [--write]
 
-Kills `tpx reshard` at random moments, and runs the same command again until it is done. Killed are a rank, mpirun, or
-all processes, by SIGKILL, or a rank is stopped by SIGSTOP for longer than --patience; a continued run may be killed, too,
-and has another number of ranks. After each kill nothing has the name of the output, or the whole output has, and no
-process is left. In the end the files are those of an undisturbed run, byte for byte. Exits with 1 at the first fault.
+Kills `tpx reshard` at random moments, and runs the same command again until it succeeds. A kill sends SIGKILL to a rank, to
+mpirun or to all processes, or stops a rank with SIGSTOP for longer than --patience. Continued runs can be killed, too, and have
+a random number of ranks. After each kill, the output is either missing or complete, and no process is left. In the end, the
+files equal those of an undisturbed run, byte for byte. Exits with 1 at the first fault.
 
 With --hosts N, ranks run on up to N emulated hosts (tests/net/hosts.sh, which needs root), and a kill ends all processes of one
-host, the one that mpirun runs on among them.
+host, which can be the host of mpirun.
 """
 import argparse
 import filecmp
@@ -76,7 +76,7 @@ def disturb(job, out, kind, hosts):
     limit = time.monotonic() + 20 * PATIENCE
     while job.poll() is None or ranks_of(out):
         for pid in stopped if job.poll() is None and time.monotonic() > limit - 15 * PATIENCE else []:
-            end(pid, signal.SIGCONT)  # the others have ended; mpirun waits for this one
+            end(pid, signal.SIGCONT)  # all other ranks have ended; mpirun waits for the stopped one
         if time.monotonic() > limit:
             raise Fault(f"{kind}: hung, or left processes: {ranks_of(out)}")
         time.sleep(0.02)
@@ -84,14 +84,14 @@ def disturb(job, out, kind, hosts):
 
 
 def same(left, right):
-    """Whether two folders hold the same files."""
+    """Whether two folders contain the same files."""
     files = [sorted(path.relative_to(folder) for path in folder.rglob("*")) for folder in (left, right)]
     return files[0] == files[1] and all(
         (left / path).is_dir() or filecmp.cmp(left / path, right / path, shallow=False) for path in files[0])
 
 
 def attempt(tpx, source, expected, out, change, duration, counts, hosts):
-    """One output, disturbed until one run is not."""
+    """Runs the command until an output exists; runs are killed unless they end first. Raises Fault if the output is wrong."""
     kind, _, to = change
     launcher = "mpirun-hosts" if hosts else "mpirun"
     ways, weights = (["host"], [1]) if hosts else (["rank", "launcher", "all", "stop"], [4, 3, 3, 1])
@@ -152,11 +152,11 @@ def main():
     if options.hosts:
         done = f"SIGKILL of all processes of {counts['host']} emulated hosts"
     else:
-        done = (f"SIGKILL of {counts['rank']} ranks, {counts['launcher']} times mpirun, {counts['all']} times all processes, and "
+        done = (f"SIGKILL of {counts['rank']} ranks, {counts['launcher']} times of mpirun, {counts['all']} times of all processes, and "
                 f"SIGSTOP of {counts['stop']} ranks")  # fmt: skip
-    text = (f"`bench/kills.py --kills {options.kills}{f' --hosts {options.hosts}' if options.hosts else ''}` on {machine(HERE)}: of {total / 2**30:.1f} GiB in {len(CHANGES)} changes, "
-            f"{done}; {counts['outputs']} outputs, each equal to that of an undisturbed run. 0 wrong, "
-            "0 half, 0 hung, 0 left processes.")  # fmt: skip
+    text = (f"`bench/kills.py --kills {options.kills}{f' --hosts {options.hosts}' if options.hosts else ''}` on {machine(HERE)}: {total / 2**30:.1f} GiB, {len(CHANGES)} changes, "
+            f"{done}; {counts['outputs']} outputs, each equal to that of an undisturbed run. 0 outputs were wrong, "
+            "0 incomplete, 0 runs hung, 0 left processes.")  # fmt: skip
     print(text)
     if options.write:
         import results

@@ -12,7 +12,7 @@ HIDDEN, HEADS, KV_HEADS, FFN, VOCABULARY = 4096, 32, 8, 14336, 32000
 
 
 def shapes(layers):
-    """name -> shape, in the order of the file."""
+    """Yields (name, shape) for each tensor, in the order of the file."""
     kv = HIDDEN // HEADS * KV_HEADS
     yield "model.embed_tokens.weight", (VOCABULARY, HIDDEN)
     for i in range(layers):
@@ -40,7 +40,7 @@ def config(layers):
 
 
 def write(out, layers):
-    """Writes the checkpoint; the same bytes every time."""
+    """Writes the checkpoint, with the same bytes every time; returns the bytes of its tensors."""
     out = Path(out)
     out.mkdir(parents=True)
     (out / "config.json").write_text(json.dumps(config(layers), indent=2) + "\n")
@@ -54,7 +54,7 @@ def write(out, layers):
     noise = random.Random(1).randbytes(1 << 24)
     with open(out / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        # Every block begins elsewhere in the noise, so that no two matrices are the same.
+        # Every block begins at another place in the noise, so that no two matrices are equal.
         for i in range(-(-at // len(noise))):
             cut = i * 65537 % len(noise)
             block = noise[cut:] + noise[:cut]

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """many_files.py [--scratch DIR] [--size GIB] [--repeats N] [--write]
 
-What the disk gives to plain writers, without tpx: four processes write the same bytes into 4 files and into 512. Each file
-is written from its beginning to its end, or one piece per file in turn, the order in which a checkpoint of 512 shards is written.
-Pieces go past the page cache or through it; every file is synced. The last column is the speed beside that of 4 files.
+The rate at which plain programs write, without tpx: four processes write the same bytes into 4 files and into 512 files. Each file
+is written from beginning to end, or one piece per file in turn, the order in which a checkpoint of 512 shards is written.
+Pieces are written past the page cache or through it; every file is synced. The last column is the speed relative to 4 files.
 """
 import argparse
 import mmap
@@ -24,10 +24,10 @@ WAYS = [(4, 16 << 20, True, False), (512, 16 << 20, True, False), (512, PIECE, T
 
 
 def write_share(folder, files, length, piece, direct, in_turn):
-    """Writes `files` of `length` bytes, and brings them to disk."""
+    """Writes `files` of `length` bytes each, and syncs them."""
     flags = os.O_WRONLY | os.O_CREAT | (os.O_DIRECT if direct else 0)
     opened = [os.open(folder / str(file), flags) for file in files]
-    memory = mmap.mmap(-1, piece)  # begins with a page
+    memory = mmap.mmap(-1, piece)  # aligned to a page
     memory.write(os.urandom(1 << 12) * (piece >> 12))
     for file in opened:
         os.ftruncate(file, length)
@@ -44,7 +44,7 @@ def write_share(folder, files, length, piece, direct, in_turn):
 
 
 def seconds(folder, total, files, piece, direct, in_turn):
-    """Seconds that the writers take together."""
+    """Seconds until all writers have finished."""
     folder.mkdir()
     os.sync()
     started = time.perf_counter()
@@ -76,12 +76,12 @@ def main():
     total = options.size << 30
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         taken = [[] for _ in WAYS]
-        for turn in range(options.repeats + 1):  # the first one is not counted: it takes memory from the kernel
+        for turn in range(options.repeats + 1):  # the first turn is not counted: it takes memory from the kernel
             for way, list_ in zip(WAYS, taken):
                 list_.append(seconds(Path(scratch) / "files", total, *way))
         lines = [f"`bench/many_files.py` on {machine(scratch)}: {options.size} GiB by {WRITERS} writers, seconds as median "
                  f"(least–most) of {options.repeats}; load {os.getloadavg()[0]:.0f} at the end", "",
-                 "| files | written | seconds | GB/s | beside 4 files |", "|---|---|---|---|---|"]  # fmt: skip
+                 "| files | written | seconds | GB/s | relative to 4 files |", "|---|---|---|---|---|"]  # fmt: skip
     best = statistics.median(taken[0][1:])
     for (files, piece, direct, in_turn), list_ in zip(WAYS, taken):
         median = statistics.median(list_[1:])

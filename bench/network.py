@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """network.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--only changes|failures] [--hosts 4|8] [--write]
 
-`tpx migrate` between the stores of emulated hosts, 4 with 1 Gbit/s and 8 with 200 Mbit/s: the bytes that the interfaces
-carry beside those that are planned, and the seconds beside a bound, the longer of what the busiest NIC and the disk need, and
-beside what MPI takes to exchange equally many bytes of memory (all_to_all.c), where all hosts send equally many. On 4 hosts, also
-the seconds of two other ways, both with tpx: `reload`, one host stores the whole state and sends each host its part, as shared
-storage behind one NIC does; `central`, one host gathers the state before it does so. Then the failure scenarios of the Tenplex
-paper: of 16 devices on 4 hosts with two replicas of the model, 4, 8 and 12 are lost; the last loss leaves no replica, and the state
-comes from a checkpoint on the common disk.
-TCP carries 1448 bytes in a frame of 1514, so that 95.6 % of a NIC's rate is the most. All hosts share one disk, which
-writes their files at the rate of two `dd oflag=direct`; the old files of changes lie in the page cache, those of failures do
+`tpx migrate` between the stores of emulated hosts, 4 with 1 Gbit/s and 8 with 200 Mbit/s. The bytes that the interfaces carry
+are compared with the planned bytes. The seconds are compared with a bound, the longer of the times that the busiest NIC and the
+disk need, and if all hosts send equally many bytes, with the time in which MPI exchanges as many bytes of memory (all_to_all.c).
+On 4 hosts, two other methods are timed, both with tpx: with `reload`, one host stores the whole state and sends each host its part,
+as shared storage behind one NIC does; with `central`, one host first gathers the state. Then follow the failure scenarios of the
+Tenplex paper: of 16 devices on 4 hosts with two replicas of the model, 4, 8 and 12 are lost; after the last loss, no replica is
+complete, and the state comes from a checkpoint on the common disk.
+TCP carries 1448 bytes in a frame of 1514, so at most 95.6 % of a NIC's rate can be used. All hosts share one disk, which
+writes their files at the rate of two `dd oflag=direct`. For changes, the old files are in the page cache; for failures, they are
 not. Needs root, for network namespaces (tests/net/hosts.sh).
 """
 import argparse
@@ -29,16 +29,16 @@ from timing import cool, machine, remove, run, size, warm
 
 ROOT = Path(__file__).resolve().parents[1]
 CLUSTERS = [(4, 1000), (8, 200)]  # hosts, Mbit/s
-OTHER_WAYS = 4  # hosts with which they are timed
-# Layouts, and the hosts that are left. th0 and th1 have the first stage, th2 and th3 the second.
+OTHER_WAYS = 4  # number of hosts with which `reload` and `central` are timed
+# Layout before, and for each loss the layout after and the remaining hosts. th0 and th1 have the first stage, th2 and th3 the second.
 FAILURES = ("tp=4,pp=2,dp=2", [("tp=2,pp=2,dp=3", (0, 1, 2)), ("tp=4,pp=2", (0, 2)), ("tp=2,pp=2", (0,))])
 CHANGES = [("fsdp={0}", "tp={0}"), ("tp={0}", "fsdp={0}"), ("fsdp={0}", "pp={0}")]
-# Of OTHER_WAYS hosts of which the first two have the state: a second replica, and a job that moves to the other two.
-FROM_TWO = [("tp=2", "tp=2,dp=2", ""), ("tp=2", "tp=2", "th0,th1")]  # the last: hosts that it leaves
+# The first two of OTHER_WAYS hosts have the state: a second replica is added, and a job moves to the other two hosts.
+FROM_TWO = [("tp=2", "tp=2,dp=2", ""), ("tp=2", "tp=2", "th0,th1")]  # layouts before and after, and leaving hosts
 
 
 def on_hosts(hosts, rate, script, folder):
-    """What `script` prints, which uses mpirun-hosts."""
+    """The output of `script`, which calls mpirun-hosts."""
     words = ["sh", ROOT / "tests/net/hosts.sh", *[f"{rate}mbit"] * hosts, "--", "sh", "-euc", script]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     if done.returncode != 0:
@@ -51,7 +51,7 @@ def host_file(path, hosts, devices=1):
 
 
 def make_stores(tpx, weights, layout, hosts, folder):
-    """One store per host with the files of its rank, as a job of that layout saves them; returns the whole checkpoint."""
+    """Makes one store per host with the files of its rank, as a job with this layout saves them; returns the whole checkpoint."""
     whole = folder / "whole"
     run([tpx, "reshard", weights, whole, "--to", layout, "--format", "dcp", "--quiet"])
     run([tpx, "verify", "--write", "--quiet", whole])  # shows that all stores have the same state
@@ -65,7 +65,7 @@ def make_stores(tpx, weights, layout, hosts, folder):
 
 
 def counted(hosts, rate, command, folder):
-    """JSON that a command on hosts prints, with the bytes that all interfaces sent under `carried`."""
+    """The JSON that a command on the hosts prints, plus the bytes that all interfaces sent as `carried`."""
     sent = f"mpirun-hosts -n {hosts} cat /sys/class/net/eth0/statistics/tx_bytes | awk '{{ sum += $1 }} END {{ printf \"%.0f\\n\", sum }}'"
     lines = on_hosts(hosts, rate, f"{sent}; {command} >'{folder}/out.json'; {sent}", folder).split()
     done = json.loads((folder / "out.json").read_text())
@@ -74,7 +74,7 @@ def counted(hosts, rate, command, folder):
 
 
 def migrate(tpx, hosts, rate, folder, source, out, to, old, new, devices=1, leaving=""):
-    """What counted() returns of a migration between plain folders."""
+    """The result of counted() for a migration between plain folders."""
     for name, count in (("old", old), ("new", new)):
         host_file(folder / f"{name}.txt", count, devices)
     ranks = max(old, new)
@@ -94,7 +94,7 @@ def disk_rate(total, scratch):
 
 
 def other_ways(tpx, hosts, rate, folder, to):
-    """Seconds of the ways `reload` and `central`."""
+    """Seconds of `reload` and `central`; empty texts unless there are OTHER_WAYS hosts."""
     if hosts != OTHER_WAYS:
         return "", ""
     gather = migrate(tpx, hosts, rate, folder, "stores", "gathered", "tp=1", hosts, 1)["seconds"]
@@ -105,12 +105,12 @@ def other_ways(tpx, hosts, rate, folder, to):
 
 
 def busiest_nic(done, rate):
-    """Seconds that the NIC needs which carries most bytes."""
+    """Seconds that the NIC with most bytes needs."""
     return max(max(host["sends"], host["receives"]) for host in done["hosts"]) / (rate * 1e6 / 8 * 1448 / 1514)
 
 
 def mpi_alone(hosts, rate, folder, done):
-    """Seconds that MPI needs to exchange the same bytes, where all pairs of hosts have equally many."""
+    """Seconds that MPI needs to exchange as many bytes; an empty text unless all hosts send and receive equally many."""
     planned = done["bytes_between_hosts"]
     if max(max(host["sends"], host["receives"]) for host in done["hosts"]) > 1.02 * planned / hosts:
         return ""
@@ -149,7 +149,7 @@ def rows(tpx, weights, hosts, rate, repeats, scratch, disk):
 
 
 def failures(tpx, weights, rate, repeats, scratch, disk):
-    """Rows of losses of hosts from managed stores."""
+    """Yields a row for each loss of hosts, with managed stores."""
     before, losses = FAILURES
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
@@ -195,7 +195,7 @@ def main():
     parser.add_argument("--layers", type=int, default=8, help="of the model, a multiple of 8; each is 0.4 GiB")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=["changes", "failures"], help="measure only these")
-    parser.add_argument("--hosts", type=int, choices=[hosts for hosts, _ in CLUSTERS], help="measure changes only on so many")
+    parser.add_argument("--hosts", type=int, choices=[hosts for hosts, _ in CLUSTERS], help="measure changes only on this number of hosts")
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     options = parser.parse_args()
     tpx = str(options.tpx.resolve())

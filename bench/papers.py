@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """papers.py TPX [--write]: the figures and tables of VirtualFlow (MLSys 2022), Rubick (MLSys 2025) and Tenplex (SOSP 2024) that
-can be computed from data that their authors published, beside what tpx computes from the same data. Each row has what the
-paper prints, what the authors' logs, simulator or scripts give, and what tpx gives. All data is in testdata/."""
+can be computed from data that their authors published, compared with the results of tpx for the same data. Each row has the
+value in the paper, the value from the authors' logs, simulator or scripts, and the value from tpx. All data is in testdata/."""
 import argparse
 import csv
 import statistics
@@ -47,10 +47,10 @@ def twenty_jobs(tpx):
 # --- VirtualFlow: jobs on several kinds of GPUs
 
 def assignments(tpx):
-    """The assignments of Table 4, as given; H2 and H3 also as tpx chooses them."""
+    """The assignments of Table 4 as given, and the best assignments that tpx finds for the GPUs of H2 and H3."""
     folder = PROFILE / "virtualflow"
     profiles = ["--profile", "V100=v100-resnet.txt", "--profile", "P100=p100-resnet.txt", "--communication", 1.06118506202]
-    # GPUs x virtual nodes of each x images; what the authors' solver predicts, and what they measured.
+    # GPUs x virtual nodes per GPU x images per virtual node; the rate that the authors' solver predicts, and the measured rate.
     given = {"H1a": ("2x8x256", "2x8x256", 987.894, 978.25), "H1b": ("2x16x192", "2x4x256", 1751.630, 1745.47),
              "H1c": ("2x32x96", "2x4x256", 1751.630, 1745.58), "H2a": ("2x16x192", "4x2x256", 2169.308, 2139.48),
              "H2b": ("2x16x192", "4x4x128", 2169.308, 2054.21), "H2c": ("2x16x192", "4x8x64", 2169.308, 2169.04),
@@ -76,14 +76,14 @@ def assignments(tpx):
 
 
 def model_of(v100, k80):
-    """The model of a logged job, which the log does not name, recognized by its examples per second."""
+    """The model of a logged job, guessed from its examples per second because the log does not name it."""
     if v100 > 10000:
         return "transformer"
     return "resnet" if v100 > 1000 else "CoLA" if k80 > 374 else "SST-2"
 
 
 def write_kinds(folder, jobs, mixes):
-    """Writes a trace of logged jobs and their rates on each GPU type, and on the `mixes` of types of their model."""
+    """Writes a trace of logged jobs, and their rates on each GPU type and on the `mixes` of GPU types of their model."""
     trace, speeds = Path(folder) / "kinds.csv", Path(folder) / "kinds-speeds.csv"
     with trace.open("w", newline="") as file, speeds.open("w", newline="") as rates:
         writer, speed = csv.writer(file), csv.writer(rates)
@@ -99,7 +99,7 @@ def write_kinds(folder, jobs, mixes):
 
 
 def kinds(tpx, folder):
-    """Gavel's policy on 4 V100, 8 P100 and 16 K80, one kind a job or several: mean completion times."""
+    """Mean completion times under Gavel's policy on 4 V100, 8 P100 and 16 K80, with one or several kinds of GPUs per job."""
     with open(SIMULATE / "virtualflow-kinds.csv", newline="") as file:
         logged = list(csv.DictReader(file))
     with open(SIMULATE / "virtualflow-mixes.csv", newline="") as file:
@@ -145,7 +145,7 @@ def plan_text(digits):
 
 
 def plan_choice(tpx, folder):
-    """Whether the model picks the fastest plan of LLaMA-2-7B among those that were measured on a placement."""
+    """Compares the plan that the model predicts to be fastest with the fastest measured plan of LLaMA-2-7B on a placement."""
     model, times = fit(tpx, folder, "llama7"), measured("llama7")
     first = True
     for placement, name in (("8888", "32 GPUs"), ("4444", "16 GPUs on 4 hosts")):
@@ -157,16 +157,16 @@ def plan_choice(tpx, folder):
             predicted[plan] = said["seconds"] if "seconds" in said else said["plans"][0]["seconds"]
         best, ours = min(plans, key=plans.get), min(predicted, key=predicted.get)
         row("Rubick, as Fig. 7, batch 8" if first else "", f"fastest plan of LLaMA-2-7B, {name}", "", f"{plan_text(best)}: {plans[best]:.3f} s",
-            f"{plan_text(ours)}: {plans[ours]:.3f} s", f"of {len(plans)} measured plans; tpx: the fastest by its model")
+            f"{plan_text(ours)}: {plans[ours]:.3f} s", f"of {len(plans)} measured plans; tpx: the plan that its model predicts to be fastest")
         first = False
 
 
 RUBICK_COLUMNS = "name,submission_time,duration,application,num_gpus,num_cpus,exec_plan,steps,is_sla\n"
-THREADS = "2"  # CPU threads of each GPU
+THREADS = "2"  # CPU threads per GPU
 
 
 def limits(tpx, folder):
-    """Fig. 7 as one run: limits of 4x8, 4x4, 1x4 and 1 GPU, an hour each; then twice as many CPU threads."""
+    """Fig. 7 as one run: a job limited to 4x8, 4x4, 1x4 and 1 GPU for an hour each; then with twice as many CPU threads."""
     speeds = Path(folder) / "llama16"
     speeds.mkdir()
     with open(PROFILE / "rubick-16/llama7.csv", newline="") as file:
@@ -211,13 +211,13 @@ def two_jobs(tpx, folder):
               for a in (1, 2, 3) if a in best["roberta"] and 4 - a in best["t5"]}
     (a, b), most = max(splits.items(), key=lambda item: item[1])
     rates = []
-    for short in best:  # the one that finishes first has run on its share alone
+    for short in best:  # the short job finishes before the share of any job changes
         trace, out = Path(folder) / f"two-{short}.csv", Path(folder) / f"two-{short}-jobs.csv"
         lines = []
         for model, points in best.items():
             steps = 10_000 if model == short else 10_000_000
             lines.append(f"{model},0,{steps * points[4][0]},{model},4,16,{points[4][1]},{steps},{int(model == 'none')}\n")
-        trace.write_text(RUBICK_COLUMNS + "".join(lines) + "last,1e8,1,bert,1,1,ga,1,1\n")  # someone is guaranteed
+        trace.write_text(RUBICK_COLUMNS + "".join(lines) + "last,1e8,1,bert,1,1,ga,1,1\n")  # at least one job must be guaranteed
         simulate(tpx, trace, "1x4", "--speeds", PROFILE / "rubick", "--policy", "rubick", "--jobs", out)
         rates.append(10_000 * best[short][4][0] / float(jobs_of(out, "rubick")[short]["finish"]))
     row("Rubick, Fig. 8", "RoBERTa and T5 on 4 GPUs: sum of their speeds relative to 4 GPUs each", "1.44",
@@ -226,7 +226,7 @@ def two_jobs(tpx, folder):
 
 
 def refitting(tpx, folder):
-    """Wrong models, corrected during the run or not, with predicted step times: means of ten samples."""
+    """Predicted step times of right models, of wrong models, and of wrong models corrected during the run: means of ten samples."""
     models = Path(folder) / "refit"
     models.mkdir()
     for table in (PROFILE / "rubick").glob("*.csv"):
@@ -235,7 +235,7 @@ def refitting(tpx, folder):
     means = {name: statistics.fmean(simulate(tpx, SIMULATE / "rubick-base.csv", "8x8", "--speeds", models, "--reconfig", 78, "--policy",
                                              "rubick", "--sample", 0.9, "--seed", seed, *words)["rubick"]["mean_jct"] / 60
                                     for seed in range(1, 11)) for name, words in ways.items()}
-    row("Rubick, online refitting", "mean completion time, min: right models; parameters off by 70 %; these, corrected after 60 s", "", "",
+    row("Rubick, online refitting", "mean completion time, min: right models; parameters off by 70 %; the same, corrected after 60 s", "", "",
         "; ".join(f"{value:.1f}" for value in means.values()), "the paper describes refitting; nothing is published to compare with")
 
 
@@ -247,7 +247,7 @@ Figures that are not in the table, and why:
 | VirtualFlow | accuracy and convergence | results of training, not of a simulator |
 | VirtualFlow | memory and overhead of virtual nodes (Fig. 17, 18) | measured on GPUs; no logs are published |
 | VirtualFlow | H1c and H2b to H2d as given (Fig. 14) | rates of a V100 at 96 images and of a P100 at 128, 64 and 32 are not published |
-| Rubick | cores and bandwidth (Fig. 2), Fig. 3 | no step times with other networks, and with other cores only of one plan, are published |
+| Rubick | cores and bandwidth (Fig. 2), Fig. 3 | no step times with other networks are published, and with other numbers of cores only those of one plan |
 | Rubick | Table 2 | `bench/throughput.py` reports prediction errors, with its own splits into training and test runs |
 | Rubick | runs on 64 A800, Fig. 11 | only the inputs of the published simulator are published |
 | Tenplex | convergence (Fig. 2, 16) | results of training |
@@ -255,8 +255,8 @@ Figures that are not in the table, and why:
 | Tenplex | Horovod (Fig. 13), cluster sizes (Fig. 15) | scripts are published, the logs with the results are not |
 | Tenplex | the column of the paper | the values of the published scripts are in the next column; the paper was not compared with them |
 
-`bench/network.py` measures what Tenplex compares on emulated hosts: changes of DP, PP and TP, redeployment and failures, beside
-a reload from shared storage and a central copy."""
+On emulated hosts, `bench/network.py` measures the cases of the Tenplex paper: changes of DP, PP and TP, redeployment and failures,
+compared with a reload from shared storage and a central copy."""
 
 
 def main():

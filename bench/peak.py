@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""peak.py FILE COMMAND...: runs COMMAND and appends its peak resident size in KiB to FILE, a line a process."""
+"""peak.py FILE COMMAND...: runs COMMAND and appends a line with its peak resident memory in KiB to FILE."""
 import os
 import sys
 

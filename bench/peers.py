@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """peers.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--write]
 
-The same change of layout, one rank's checkpoint to one sharded over four, by tpx and by PyTorch's distributed checkpoint
+The same change of layout, from a checkpoint of one rank to one of four ranks, by tpx and by PyTorch's distributed checkpoint
 library (load on four gloo ranks, save, files synced). Run with a Python that has torch (scripts/interop-venv.sh).
 """
 import argparse
@@ -51,10 +51,10 @@ def _torch_rank(rank, source, out, meeting):
 
 
 def torch_reshard(source, out):
-    """Loads and saves on RANKS processes; gives the seconds, without the time that Python takes to start."""
+    """Loads and saves on RANKS processes; returns the seconds, without the start of Python."""
     import multiprocessing
 
-    import torch.distributed.checkpoint  # noqa: F401, so that the ranks are forked with it
+    import torch.distributed.checkpoint  # noqa: F401, loaded before the ranks are forked
 
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"{folder}/meet"
@@ -94,7 +94,7 @@ def main():
         tpx, torch = side_by_side(lambda: run(ours), lambda: float(output(theirs)), source, out, options.repeats)
         text = (
             f"`bench/peers.py` on {machine(scratch)}: {total / 2**30:.2f} GiB, DCP of 1 rank to {RANKS} ranks, warm, files\n"
-            f"synced; seconds as median (least–most) of {options.repeats}, start of mpirun included, that of Python not.\n\n"
+            f"synced; seconds as median (least–most) of {options.repeats}, including the start of mpirun but not of Python.\n\n"
             "| PyTorch DCP | tpx reshard | ratio |\n|---|---|---|\n"
             f"| {spread(torch)} | {spread(tpx)} | **{statistics.median(torch) / statistics.median(tpx):.1f}** |"
         )

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """plan.py [--tpx TPX] [--repeats N] [--write]
 
-What a change of layout moves between hosts, and how long it takes to find out: by tpx, by Megatron-core's resharding
-planner, by PyTorch DCP's load planner, by a planner that looks at all pairs of ranks, and by the same after relabelling
-ranks by greedy swaps (the rule of COSTA: pairs by falling gain, each rank swapped at most once). The last two are
-written here; the frameworks' planners run as they are, on metadata of the same tensors. Run with a Python that has torch
-and megatron-core (scripts/interop-venv.sh); what is missing is left out.
+Bytes that a change of layout moves between hosts, and the time to plan it: by tpx, by Megatron-core's resharding
+planner, by PyTorch DCP's load planner, by a planner that compares all pairs of ranks, and by the same planner after
+relabeling ranks by greedy swaps (the rule of COSTA: pairs in the order of decreasing gain, each rank swapped at most once).
+The last two are implemented here; the frameworks' planners run unchanged, on metadata of the same tensors. Run with a
+Python that has torch and megatron-core (scripts/interop-venv.sh); planners of missing frameworks are skipped.
 """
 import argparse
 import itertools
@@ -19,10 +19,10 @@ from pathlib import Path
 from timing import machine
 
 HERE = Path(__file__).resolve().parent
-BYTES = 14  # a parameter: bf16 weight, master copy and two moments in f32
-VOCABULARY = 50304  # divisible by every tp here, so that nobody pads
+BYTES = 14  # per parameter: bf16 weight, master copy and two moments in f32
+VOCABULARY = 50304  # divisible by every tp here, so that no framework pads it
 
-# GPT-3 6.7B: name, shape, the axis that tp cuts, and where it is: every layer, or first or last stage.
+# GPT-3 6.7B: name, shape, the axis that tp splits, and the place of the tensor: every layer, or first or last stage.
 HIDDEN, LAYERS, GPUS = 4096, 32, 4
 TENSORS = [
     ("ln1.weight", (HIDDEN,), None, "layer"), ("ln1.bias", (HIDDEN,), None, "layer"),
@@ -34,14 +34,14 @@ TENSORS = [
     ("embedding", (VOCABULARY, HIDDEN), 0, "both"), ("positions", (2048, HIDDEN), None, "first"),
     ("norm.weight", (HIDDEN,), None, "last"), ("norm.bias", (HIDDEN,), None, "last"),
 ]  # fmt: skip
-# Between hosts: of the published implementation of Tenplex, counted in the same way (GB).
+# Layouts before and after, and the bytes between hosts with the published implementation of Tenplex, counted in the same way (GB).
 CASES = [
     ((4, 2, 1), (4, 2, 2), 144.3), ((4, 2, 1), (4, 4, 1), 70.6), ((4, 2, 1), (8, 2, 1), 72.3), ((4, 2, 2), (4, 2, 1), 48.0),
 ]  # fmt: skip
 
 
 class Side:
-    """A layout (tp, pp, dp): which box of each tensor each rank holds."""
+    """A layout (tp, pp, dp), and the box of each tensor that each rank holds."""
 
     def __init__(self, degrees):
         self.tp, self.pp, self.dp = degrees
@@ -76,7 +76,7 @@ class Side:
 
 
 def shared(a, b):
-    """Elements of two boxes' intersection."""
+    """Number of elements in the intersection of two boxes."""
     product = 1
     for (begin, end), (other_begin, other_end) in zip(a, b):
         product *= max(0, min(end, other_end) - max(begin, other_begin))
@@ -88,7 +88,7 @@ def host(rank):
 
 
 def all_pairs(old, new):
-    """For each new rank, looks at every old rank for what it still needs; (from, to) -> elements."""
+    """(from, to) -> number of elements, if each new rank looks for the elements that it needs on every old rank."""
     holders = {}
     for rank in range(old.ranks):
         for name, number in old.names(rank):
@@ -112,7 +112,7 @@ def between_hosts(volume, place=lambda rank: rank):
 
 
 def greedy_swaps(volume, ranks):
-    """New rank -> process, by COSTA's rule: pairs of ranks by falling gain, no rank twice."""
+    """New rank -> process, by COSTA's rule: pairs of ranks in the order of decreasing gain, no rank twice."""
     get = lambda a, b: volume.get((a, b), 0)
     pairs = itertools.combinations(range(ranks), 2)
     gains = sorted(((get(a, b) + get(b, a) - get(a, a) - get(b, b), a, b) for a, b in pairs), reverse=True)
@@ -169,7 +169,7 @@ def megatron(old, new):
 
 
 def dcp(old, new):
-    """What DCP's planner makes every rank read from storage; all of it crosses into the host."""
+    """Bytes that ranks read from storage with DCP's planner; all of them are sent to a host."""
     from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, TensorProperties, TensorStorageMetadata
     from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
     import torch
@@ -208,12 +208,12 @@ def tpx(program):
 
 
 def cpu_seconds():
-    """Of this process and its children, in the kernel as well."""
+    """CPU seconds of this process and its children, including time in the kernel."""
     return sum(os.times()[:4])
 
 
 def timed(function, old, new, repeats):
-    """Bytes, and the least CPU time that it took: of runs of half a second at least, because times() counts in 10 ms."""
+    """Bytes, and the least CPU time to plan; each run repeats for at least half a second, because times() counts in 10 ms."""
     seconds = []
     for _ in range(repeats):
         started, runs = cpu_seconds(), 0
@@ -242,7 +242,7 @@ def main():
                 cells.append(f"({missing.name} is missing)")
         rows.append(f"| {old} → {new} | " + " | ".join(cells) + f" | {published} GB |")
         print(rows[-1], file=sys.stderr)
-    words = f"GPT-3 6.7B, {BYTES} bytes a parameter, {GPUS} GPUs a host: bytes between hosts, and the CPU time to plan (tpx with its start)."
+    words = f"GPT-3 6.7B, {BYTES} bytes per parameter, {GPUS} GPUs per host: bytes between hosts, and the CPU time to plan (for tpx, including its start)."
     text = "\n".join([f"{machine(HERE)}, load {os.getloadavg()[0]:.0f} at the end", "", words, "", *rows])
     print(text)
     if options.write:

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """plan_laws.py [--tpx TPX] [--instances N] [--seed N] [--write]
 
-Plans of random changes: for bytes, for time and with free TP groups; small models, layouts, hosts with mixed rates, switches, lost and spare hosts, state in memory,
-in stores or on shared storage, and small windows. Each plan file is read with h5py, and four claims are checked by code
-that shares nothing with tpx:
+Checks plans of random changes, for fewest bytes, for shortest time and with free TP groups: small models, random layouts, hosts
+with different rates, switches, lost and spare hosts, state in memory, in stores or on shared storage, and small windows. Each plan
+file is read with h5py, and four claims are checked by code that shares nothing with tpx:
 
-- order: a host sends bytes only after it has them, each byte comes into a host once, and hosts get all that they need;
-- staging: no host buffers more than the window, and the most that it buffers is what the plan says;
+- order: a host sends bytes only after it has them, receives each byte once, and gets all bytes that it needs;
+- staging: no host buffers more than the window, and the most that it buffers equals the number in the plan;
 - sending: the busiest NIC (with stores: or disk) is as busy as in the optimum of a linear program over all ways to send
   each byte, which scipy's HiGHS solves;
-- placement: no assignment of blocks to hosts has fewer bytes between hosts, or as few and a shorter longest reception;
+- placement: no assignment of blocks to hosts sends fewer bytes between hosts, or as few with a shorter longest reception;
   with --objective time and state in memory, none is faster, by a linear program for each; with --placement groups, no
-  placement of whole TP groups has fewer bytes than the plan's bound, nor, where all are compared, than the plan.
+  placement of whole TP groups sends fewer bytes than the plan's bound or, if all placements are compared, than the plan.
 
 Requires numpy, scipy and h5py. Exits with 1 and keeps the instance if a claim is wrong.
 """
@@ -34,7 +34,7 @@ from scipy.optimize import linprog
 
 HERE = Path(__file__).resolve().parent
 STORAGE = 0xFFFFFFFF
-NIC, DISK = 25e9, 5e9  # what tpx assumes where a host has no rates
+NIC, DISK = 25e9, 5e9  # rates that tpx assumes for hosts without rates
 
 
 class Wrong(Exception):
@@ -87,7 +87,7 @@ def random_hosts(choose):
 
 
 def request(choose, folder):
-    """Random options of `tpx plan`, whose files are in `folder`; the layouts may be impossible."""
+    """Random options of `tpx plan`, with their files in `folder`; the layouts may be impossible."""
     model, hosts = random_model(choose), random_hosts(choose)
     (folder / "model.toml").write_text("".join(f"{key} = {value}\n" for key, value in model.items()))
     text = ("[[hosts]]\n" + "".join(f"{key} = {value}\n" for key, value in host.items()) for host in hosts)
@@ -122,7 +122,7 @@ class Plan:
         old, last = self.ranks["old_host"], np.cumsum(self.hosts["gpus"])
         new = np.searchsorted(last, self.ranks["new_device"], "right")
         self.new_ranks = sets["needers"]
-        # The hosts that hold, and that need, each parcel.
+        # The hosts that hold each parcel, and those that need it.
         self.holding = [frozenset(old[sets["holders"][number]].tolist()) - {-1} for number in self.parcels["holders"]]
         self.needing = [frozenset(new[sets["needers"][number]].tolist()) for number in self.parcels["needers"]]
         self.bytes = self.parcels["bytes"].tolist()
@@ -137,9 +137,9 @@ class Plan:
 
 
 def check_order(plan):
-    """Also gives how many transfers forward bytes."""
+    """Checks the claim `order`; returns the number of transfers that forward bytes."""
     never = np.iinfo(np.int64).max
-    arrival = {}  # of each byte of a parcel in a host: the round in which it comes
+    arrival = {}  # (host, parcel) -> the round in which each byte arrives
     for p, (holding, needing) in enumerate(zip(plan.holding, plan.needing)):
         for host in range(plan.count):
             arrival[host, p] = np.full(plan.bytes[p], -1 if host in holding else never)
@@ -164,9 +164,9 @@ def check_order(plan):
 
 
 def check_staging(plan):
-    """Also gives whether a host fills more than half of the window."""
-    kept = defaultdict(int)  # by host and round
-    last = {}  # of each byte of a parcel that a host forwards: the last round in which it does
+    """Checks the claim `staging`; returns whether a host fills more than half of the window."""
+    kept = defaultdict(int)  # (host, round) -> buffered bytes
+    last = {}  # (host, parcel) -> for each byte that the host forwards, the last round in which it does
     rows = [row for row in plan.rows() if row[1] != STORAGE]
     partners = {}
     for p, source, target, begin, end, round_, forwards in rows:
@@ -191,9 +191,9 @@ def check_staging(plan):
 
 
 class Ways:
-    """All ways in which a byte gets from the hosts that hold it to those that lack it. Into a switch group where it is
-    not held it comes once, and not at all where it is; what is read from a disk only to be sent is read once in a group,
-    or once in all where no group of its holders needs it."""
+    """All ways to send a byte from the hosts that hold it to those that lack it. It is sent once into a switch group
+    without holders, and not into a group with holders. If hosts read it from disk only to send it, it is read once in each
+    group that holds and needs it, or once in total if no group of its holders needs it."""
 
     def __init__(self, plan, holding, needing):
         self.plan, self.holding = plan, holding
@@ -204,7 +204,7 @@ class Ways:
         self.sent = {self.count(choice) for choice in choices if self.is_legal(choice)}
 
     def count(self, choice):
-        """How often each host sends the byte, and how often it reads it only for that."""
+        """How often each host sends the byte, and how often it reads it only to send it."""
         sent = Counter(choice)
         return tuple(sent[h] for h in range(self.plan.count)) + tuple(sent[h] * (h in self.readers) for h in range(self.plan.count))
 
@@ -218,7 +218,7 @@ class Ways:
         inside, across = Counter(by for to, by in reads if to == by), sum(to != by for to, by in reads)
         if any(n > 1 for n in inside.values()) or across > (0 if held & {group[to] for to in self.missing} else 1):
             return False
-        for host in self.missing:  # no circles
+        for host in self.missing:  # no cycles
             for _ in range(len(self.missing) + 1):
                 host = source.get(host, host)
             if host not in self.holding:
@@ -227,7 +227,7 @@ class Ways:
 
 
 def least_seconds(plan, needing_hosts=None):
-    """The optimum of the linear program: how long the busiest NIC or disk is busy at least."""
+    """The optimum of the linear program: the minimum time that the busiest NIC or disk is busy."""
     amounts, own = Counter(), np.zeros(plan.count)
     for holding, needing, n in zip(plan.holding, needing_hosts or plan.needing, plan.bytes):
         if holding and needing - holding:
@@ -244,7 +244,7 @@ def least_seconds(plan, needing_hosts=None):
     start = max(own / disks)
     if not columns:
         return start
-    # Seconds and bytes in the units of the problem, so that all numbers are near 1.
+    # Scale seconds and bytes so that all numbers are near 1.
     unit = sum(right)
     rates = np.concatenate([plan.nic, disks])
     loads = np.array(columns, float).T / rates[:, None] * plan.nic.max()
@@ -260,7 +260,7 @@ def least_seconds(plan, needing_hosts=None):
 
 
 def check_sending(plan):
-    """Also gives whether anything is sent, and by how many bytes a host exceeds the optimum."""
+    """Checks the claim `sending`; returns whether bytes are sent, and by how many bytes a host exceeds the optimum."""
     seconds = least_seconds(plan)
     require(abs(seconds - plan.seconds) <= 1e-7 * seconds, "the plan takes", plan.seconds, "s, the linear program", seconds, "s")
     excess = plan.loads["nic_out"] - seconds * plan.nic
@@ -270,7 +270,7 @@ def check_sending(plan):
 
 
 def cut_for(plan):
-    """The hosts for which blocks are cut, by the rule of tpx-plan(5)."""
+    """The hosts for which blocks are formed, by the rule of tpx-plan(5)."""
     order = sorted((h for h in range(plan.count) if not plan.hosts["lost"][h]),
                    key=lambda h: (plan.hosts["spare"][h], plan.hosts["spare"][h] and -int(plan.hosts["gpus"][h])))
     ranks, room = len(plan.ranks["new_device"]), lambda hosts, size: sum(plan.hosts["gpus"][hosts] // size * size)
@@ -293,7 +293,8 @@ def cut_for(plan):
 
 
 def hosts_that_may(plan):
-    """The hosts on which ranks may be, and those that must get a block: if one is cut for a spare host, all others of them."""
+    """The hosts on which ranks may be, and the hosts that must get a block: if a block is formed for a spare host, all other
+    hosts for which a block is formed."""
     cut = cut_for(plan)
     spares = plan.hosts["spare"][cut].any()
     may = [h for h in range(plan.count) if not plan.hosts["lost"][h] and (spares or not plan.hosts["spare"][h])]
@@ -301,7 +302,7 @@ def hosts_that_may(plan):
 
 
 def assignments(plan):
-    """All assignments of blocks to hosts that are compared."""
+    """Yields all assignments of blocks to hosts that are compared."""
     sizes = (plan.blocks["end"] - plan.blocks["begin"]).tolist()
     may, must = hosts_that_may(plan)
     for order in itertools.permutations(may, len(sizes)):
@@ -310,7 +311,7 @@ def assignments(plan):
 
 
 def needing_with(plan, host_of_rank):
-    """The hosts that need each parcel if ranks are elsewhere."""
+    """The hosts that need each parcel if rank r is on host_of_rank[r]."""
     sets = [frozenset(host_of_rank[rank] for rank in ranks.tolist()) for ranks in plan.new_ranks]
     return [sets[number] for number in plan.parcels["needers"]]
 
@@ -325,7 +326,7 @@ def received(plan, needing_hosts):
 
 
 def check_time(plan):
-    """State is in memory: hosts send and receive. Loads are whole bytes, so a few more are allowed."""
+    """Checks that no assignment of blocks is faster, for state in memory. Loads are rounded to bytes, so a few more are allowed."""
     sizes = (plan.blocks["end"] - plan.blocks["begin"]).tolist()
     found = max(max(plan.loads["nic_in"] / plan.nic), max(plan.loads["nic_out"] / plan.nic))
     slack = 16 / plan.nic.min()
@@ -337,7 +338,7 @@ def check_time(plan):
 
 
 def check_groups(plan):
-    """Compares all placements of whole groups, if they are few."""
+    """Compares all placements of whole groups if there are at most 5000; returns whether it did."""
     groups = plan.hosts["gpus"] // plan.size
     ranks = len(plan.ranks["new_device"]) // plan.size
     may = [h for h in hosts_that_may(plan)[0] if groups[h]]
@@ -355,7 +356,7 @@ def check_groups(plan):
 
 
 def check_placement(plan, options):
-    """Also gives whether NICs differ, so that time breaks ties."""
+    """Checks the claim `placement`; returns counters of what could be checked."""
     if plan.pinned == 4:
         return Counter(groups=1, **{"all groups": check_groups(plan)})
     if "time" in options and plan.state == "memory":
@@ -365,7 +366,7 @@ def check_placement(plan, options):
     elif plan.pinned == 3:
         return Counter()
     if "time" in options:
-        return Counter(time=plan.state == "memory")  # of as few bytes, NICs that send count, too
+        return Counter(time=plan.state == "memory")  # ties depend on sending NICs, too, so check_blocks() does not apply
     return Counter(ties=check_blocks(plan))
 
 
@@ -390,7 +391,7 @@ def check_blocks(plan):
 
 
 def check(tpx, seed):
-    """Counters of what was checked in the instance of a seed."""
+    """Counters of what was checked in the instance of a seed and its excess in bytes, or a text if a claim is wrong."""
     choose = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
@@ -430,9 +431,9 @@ def main():
     text = [
         f"`bench/plan_laws.py`, seeds {options.seed} to {seed - 1}: {counts['plans']:,} plans of random changes "
         f"({counts['impossible']:,} more requests are impossible and were refused).", "",
-        "| claim | instances that can tell | wrong |", "|---|---|---|",
-        f"| no host sends bytes before it has them; each byte comes into a host once | {counts['plans']:,}, {counts['forwards']:,} transfers forward bytes | 0 |",
-        f"| staging ≤ window, and as large as the plan says | {counts['plans']:,}, {counts['full']:,} fill more than half of the window | 0 |",
+        "| claim | instances that test it | wrong |", "|---|---|---|",
+        f"| no host sends bytes before it has them; each host receives a byte once | {counts['plans']:,}, {counts['forwards']:,} transfers forward bytes | 0 |",
+        f"| staging ≤ window, and equal to the number in the plan | {counts['plans']:,}, {counts['full']:,} fill more than half of the window | 0 |",
         f"| NIC and disk loads are the optimum of a linear program (HiGHS) | {sum(sends.values()):,} send bytes: {', '.join(f'{n:,} with state in {state}' for state, n in sends.items())} | 0 |",
         f"| placement: least bytes, ties by the rate of NICs | {counts['ties']:,} with different NICs | 0 |",
         f"| `--objective time`: no placement of blocks is faster | {counts['time']:,}, {counts['faster']:,} with more than the fewest bytes | 0 |",

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""reconfiguration.py TPX DATA: what it is worth to a cluster that changes of jobs move only what must be moved, against
+"""reconfiguration.py TPX DATA: the effect on a cluster if resizes of jobs move only the bytes that must move, compared with
 writing all state to shared storage and reading it again. DATA has traces/philly.csv; testdata/ has the rest. Prints a
-table for RESULTS.md. Small changes of a trace move means by more than what is measured here, so that Rubick's traces
-are played in many samples of nine tenths of their jobs, and compared pair by pair."""
+table for RESULTS.md. Small changes of a trace change means by more than the measured effect, so Rubick's traces are
+simulated in many samples of nine tenths of their jobs, and compared sample by sample."""
 import json
 import statistics
 import subprocess
@@ -49,8 +49,8 @@ def main():
     tpx, data = sys.argv[1], Path(sys.argv[2])
     wanted = sys.argv[3:] or ["rubick", "philly"]
     philly = [data / "traces/philly.csv", "--cluster", "64x8", "--elastic", "0..1", "--skip-bad", "--quiet"]
-    print("| trace | policy | restart, storage a host | changes | TB moved | hours that moving stops jobs | "
-          "GPU-hours lost | mean JCT, h | gain, % |")
+    print("| trace | policy | restart, storage per host | changes | TB moved | job-hours stopped for transfers | "
+          "idle GPU-hours | mean JCT, h | gain, % |")
     print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for storage, rates in RATES.items():

@@ -3,13 +3,13 @@
 """reshard.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--ranks N] [--formats F,F] [--cold]
            [--reflinks | --pieces] [--write]
 
-Times `mpirun tpx reshard` in turn with `cp -r` of the same checkpoint, each file of both synced, and with two `dd
-oflag=direct` that write as many zeros together, and prints both ratios: 1 is as fast as the other. The source lies in
-the page cache, with --cold it does not. Then the peak memory of a rank beside what --memory allows. --write puts both
-tables in RESULTS.md; --cold puts its own there.
+Times, in turn, `mpirun tpx reshard`, `cp -r` of the same checkpoint (both sync each file), and two `dd oflag=direct`
+that together write as many zeros, and prints both ratios: 1 means equally fast. The source is in the page cache, except with
+--cold. Then prints the peak memory of a rank for several values of --memory. --write stores both tables in RESULTS.md;
+with --cold, in a separate section.
 
---reflinks measures XFS and btrfs in files of --scratch that are mounted, which requires root: the part of the output that
-shares its blocks with the source, the space that it takes, and the time beside `cp -r --reflink=never`.
+--reflinks measures XFS and btrfs on mounted image files in --scratch, which requires root: the part of the output that
+shares its blocks with the source, the space that it takes, and the time compared with `cp -r --reflink=never`.
 
 --pieces reads and writes a million pieces of 2,000 tensors, 0.5 GB: seconds, and the peak memory of a rank.
 """
@@ -31,7 +31,7 @@ CHANGES = {
     "torch_dist": [("tp=1", "tp=4"), ("tp=4", "tp=2"), ("tp=1", "pp=4")],
     "dcp": [("tp=1", "tp=4"), ("tp=4", "tp=2"), ("tp=1", "fsdp=4"), ("fsdp=1", "fsdp=512"), ("fsdp=512", "fsdp=1")],
 }
-# Changes one after the other, each chain of the weights.
+# Changes one after the other; each chain starts from the weights.
 CHAINS = [
     [("safetensors", "tp=1")],
     [("dcp", "tp=1"), ("dcp", "fsdp=4"), ("dcp", "fsdp=2"), ("safetensors", "tp=1")],
@@ -47,7 +47,7 @@ def reshard(arguments, source, out, to, kind, *more):
 
 
 def peak(options, command_of, scratch):
-    """Largest resident size of a rank in MiB, over the arguments that `command_of` makes of a launcher."""
+    """Peak resident memory of a rank in MiB; `command_of` returns the command for a given launcher."""
     log = scratch / "peak"
     log.unlink(missing_ok=True)
     run(command_of(["mpirun", "-n", str(options.ranks), sys.executable, str(HERE / "peak.py"), str(log), options.tpx]))
@@ -55,14 +55,14 @@ def peak(options, command_of, scratch):
 
 
 def two_writers(out, total):
-    """Two processes that write `total` bytes together, past the page cache."""
+    """A command that writes `total` bytes with two processes, past the page cache."""
     blocks = -(-total // 2 // 2**24)
     write = f'dd if=/dev/zero of="{out}/$k" bs=16M count={blocks} oflag=direct conv=fsync 2>/dev/null'
     return ["sh", "-c", f'mkdir "{out}" && for k in 1 2; do {write} & done; wait']
 
 
 def times(options, kind, weights, scratch):
-    """A row for each change of layout of this format, and the last source."""
+    """Yields a row for each change of layout of this format."""
     launch = ["mpirun", "-n", str(options.ranks), options.tpx]
     source, out, have = scratch / "source", scratch / "out", None
     for before, after in CHANGES[kind]:
@@ -91,13 +91,13 @@ def memories(options, kind, weights, scratch):
 
 def used(folder):
     subprocess.run(["sync", "-f", folder], check=True)
-    time.sleep(1)  # XFS frees the room of removed files a little later
+    time.sleep(1)  # XFS frees the space of removed files with a delay
     state = os.statvfs(folder)
     return (state.f_blocks - state.f_bfree) * state.f_frsize
 
 
 def sharing(options, kind, at):
-    """A row for each change of CHAINS on the file system that is mounted at `at`."""
+    """Yields a row for each change of CHAINS on the file system that is mounted at `at`."""
     launch = ["mpirun", "-n", str(options.ranks), options.tpx]
     weights, source, out = at / "weights", at / "source", at / "out"
     llama.write(weights, options.layers)
@@ -123,7 +123,7 @@ def sharing(options, kind, at):
 
 
 def mounted(kind, scratch, total):
-    """Makes a file system of this kind; gives its folder."""
+    """Makes and mounts a file system of this kind; returns its folder."""
     disk, at = scratch / "disk", scratch / "at"
     at.mkdir(exist_ok=True)
     with open(disk, "wb") as file:
@@ -136,9 +136,9 @@ def mounted(kind, scratch, total):
 def reflinks(options, scratch, say):
     total = 2 * sum(shape[0] * (shape[1] if len(shape) == 2 else 1) for _, shape in llama.shapes(options.layers))
     say(f"`bench/reshard.py --reflinks` on {machine(scratch)}, in a file: {total / 2**30:.2f} GiB, {options.ranks} ranks, "
-        f"{'cold' if options.cold else 'warm'}, seconds as median (least–most) of {options.repeats}, mpirun's start "
-        "included.\n")  # fmt: skip
-    say("| file system | change | shared blocks | room taken | `cp -r` + sync | tpx reshard | cp / tpx |")
+        f"{'cold' if options.cold else 'warm'}, seconds as median (least–most) of {options.repeats}, including the start "
+        "of mpirun.\n")  # fmt: skip
+    say("| file system | change | shared blocks | space taken | `cp -r` + sync | tpx reshard | cp / tpx |")
     say("|---|---|---|---|---|---|---|")
     for kind in ["xfs", "btrfs"]:
         at = mounted(kind, scratch, total)
@@ -164,7 +164,7 @@ def write_tensors(folder):
 
 def many_pieces(options, scratch, say):
     say(f"`bench/reshard.py --pieces` on {machine(scratch)}: {TENSORS} tensors of [512, 256] bf16, of which each of 512 "
-        f"ranks has a piece, DCP, {options.ranks} ranks, load {os.getloadavg()[0]:.0f} at the beginning.\n")  # fmt: skip
+        f"ranks has a piece, DCP, {options.ranks} ranks, load {os.getloadavg()[0]:.0f} at the start.\n")  # fmt: skip
     say("| change | `--memory` | pieces read and written | seconds | peak of a rank |")
     say("|---|---|---|---|---|")
     launch = ["mpirun", "-n", str(options.ranks), options.tpx]
@@ -186,7 +186,7 @@ def beside_cp(options, scratch, say):
     total = llama.write(scratch / "weights", options.layers)
     cache = "cold" if options.cold else "warm"
     say(f"`bench/reshard.py` on {machine(scratch)}: {total / 2**30:.2f} GiB, {options.ranks} ranks, {cache}, seconds as "
-        f"median (least–most) of {options.repeats}, mpirun's start included.\n")  # fmt: skip
+        f"median (least–most) of {options.repeats}, including the start of mpirun.\n")  # fmt: skip
     say("| format | change | `cp -r` + sync | two `dd` | tpx reshard | GB/s | cp / tpx | dd / tpx |")
     say("|---|---|---|---|---|---|---|---|")
     for kind in options.formats.split(","):
@@ -201,7 +201,7 @@ def beside_cp(options, scratch, say):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tpx", default=str(HERE.parent / "build/release/cmd/tpx"))
-    parser.add_argument("--scratch", help="folder on the file system to measure; 8 GiB are needed")
+    parser.add_argument("--scratch", help="folder on the file system to measure; needs 8 GiB")
     parser.add_argument("--layers", type=int, default=4, help="a multiple of 4")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--ranks", type=int, default=2)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps RESULTS.md: one section for each bench, replaced by its next run."""
+"""Updates RESULTS.md: it has one section for each bench, which the next run replaces."""
 from pathlib import Path
 
 FILE = Path(__file__).resolve().parent / "RESULTS.md"
-HEAD = "# Results\n\nWhat the programs of this folder last measured with `--write`; each section names its machine.\n"
+HEAD = "# Results\n\nThe last measurements of the programs in this folder with `--write`; each section names its machine.\n"
 
 
 def put(title, text):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""rubick.py TPX: Rubick's traces under Rubick, its variants and others. First with the paper's rules (78 s for each start
-and change, decisions at events), as means of many samples of nine tenths of the jobs, because single runs differ by more
-than policies do: with the step times that were measured, and with those of all plans that models fitted to them predict.
-Then with the rules of the published simulator (rounds of 60 s, 260 s), and with what that simulator does with guarantees.
-Prints tables for RESULTS.md: mean JCT / P99 / makespan in hours."""
+"""rubick.py TPX: simulates Rubick's traces under Rubick, its variants and other policies. First with the paper's rules (78 s for
+each start and change, decisions at events), as means of many samples of nine tenths of the jobs, because single runs differ by
+more than policies do: with measured step times, and with the step times of all plans as predicted by models that are fitted to
+the measured ones. Then with the rules of the published simulator (rounds of 60 s, 260 s for each start and change), and with its
+handling of guarantees. Prints tables for RESULTS.md: mean JCT / P99 / makespan in hours."""
 import csv
 import json
 import statistics
@@ -26,7 +26,7 @@ def play(tpx, trace, words, speeds=TESTDATA / "profile/rubick"):
 
 
 def rewritten(folder, name, guaranteed):
-    """The trace `name` where guaranteed(row) says which jobs are."""
+    """Writes the trace `name` with the guaranteed jobs that guaranteed(row, number) selects; returns its path."""
     with open(TESTDATA / f"simulate/rubick-{name}.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     path = Path(folder) / f"{name}-{guaranteed.__name__}.csv"
@@ -39,7 +39,7 @@ def rewritten(folder, name, guaranteed):
 
 
 def nobody(row, number):
-    return number == 0  # one must be: a column that is false for all jobs means nothing
+    return number == 0  # one job must be guaranteed: if the column is false for all jobs, all are
 
 
 def small(row, number):
@@ -51,7 +51,7 @@ def small_tenant(row, number):
 
 
 def fitted(tpx, folder):
-    """A folder of throughput models that are fitted to all that was measured."""
+    """Fits a throughput model to all measurements of each model; returns their folder."""
     models = Path(folder) / "fitted"
     models.mkdir()
     for model in (TESTDATA / "profile/rubick").glob("*.toml"):
@@ -85,8 +85,8 @@ ARTIFACT = ["--policy", "rubick", "--reconfig", "260", "--quantum", "60"]
 
 
 def apart(tpx, folder, name):
-    """Mean JCT, P99 and makespan in hours of all jobs where LLaMA jobs of 32 GPUs and more, and all others, have a cluster
-    each: a job that was stopped and trains on all the same is in nobody's way."""
+    """Mean JCT, P99 and makespan in hours of all jobs if LLaMA jobs of 32 GPUs and more have one cluster, and all other jobs
+    another one: in the published simulator, stopped jobs continue to train without using the GPUs of others."""
     with open(TESTDATA / f"simulate/rubick-{name}.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     jobs = []
@@ -105,12 +105,12 @@ def apart(tpx, folder, name):
 
 
 def artifact_rules(tpx, folder):
-    cases = [("base", "as the paper says", TESTDATA / "simulate/rubick-base.csv", "1.01 / 8.10 / 16.30"),
+    cases = [("base", "as in the paper", TESTDATA / "simulate/rubick-base.csv", "1.01 / 8.10 / 16.30"),
              ("base", "nobody is guaranteed", rewritten(folder, "base", nobody), ""),
              ("base", "LLaMA jobs of 32 GPUs and more may be stopped, the others not", rewritten(folder, "base", small), ""),
-             ("mt", "as the trace says", TESTDATA / "simulate/rubick-mt.csv", "1.12 / 7.93 / 16.88"),
+             ("mt", "as in the trace", TESTDATA / "simulate/rubick-mt.csv", "1.12 / 7.93 / 16.88"),
              ("mt", "LLaMA jobs of 32 GPUs and more may be stopped, too", rewritten(folder, "mt", small_tenant), ""),
-             ("mt", "these alone may be stopped", rewritten(folder, "mt", small), "")]
+             ("mt", "only LLaMA jobs of 32 GPUs and more may be stopped", rewritten(folder, "mt", small), "")]
     print("| trace | guarantees | rubick | fifo-backfill | published simulator |\n|---|---|---|---|---|")
     for name, what, trace, published in cases:
         result = play(tpx, trace, ARTIFACT)
@@ -118,7 +118,7 @@ def artifact_rules(tpx, folder):
         print(f"| {name} | {what} | {texts[0]} | {texts[1]} | {published} |")
     for name in ("base", "mt"):
         text = " / ".join(f"{value:.2f}" for value in apart(tpx, folder, name))
-        print(f"| {name} | LLaMA jobs of 32 GPUs and more have another cluster | {text} |  |  |")
+        print(f"| {name} | LLaMA jobs of 32 GPUs and more have their own cluster | {text} |  |  |")
 
 
 def main():

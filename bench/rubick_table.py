@@ -8,7 +8,7 @@ def add_rows(tpx):
              "rubick-r": (1.6, 9.9, 19.8), "rubick-n": (3.1, 12.8, 22)}
     multi = {"rubick": (1.1, 11.4, 17.9), "antman": (1.75, 13.4, 19.6)}
     artifact = {"base": "1.01 / 8.10 / 16.30", "mt": "1.12 / 7.93 / 16.88"}
-    notes = {"rubick": "the published simulator lets stopped jobs train on, see \"Against Rubick's paper\"",
+    notes = {"rubick": "in the published simulator, stopped jobs continue to train, see \"Against Rubick's paper\"",
              "sia": "the objective is solved exactly; the paper's runs of Sia are not published",
              "fifo-backfill": "not in the paper"}
     classes, tails = {}, {}

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """scale.py [--tpx TPX] [--repeats N] [--most RANKS] [--write]
 
-Seconds of CPU and memory of `tpx plan` for a model of a trillion parameters with its optimizer, from 64 ranks to 65,536,
-on one core; each change takes away a quarter of the ranks. Also the seconds of CPU to check the plan, and whether the
-largest plans keep to what the project promises: 16,384 ranks in a second, 65,536 in three, with a gibibyte.
+CPU seconds and memory of `tpx plan` for a model of a trillion parameters with its optimizer, from 64 to 65,536 ranks, on one
+core; each change removes a quarter of the ranks. Also the CPU seconds to check the plan, and whether the largest plans meet
+the goals of the project: 16,384 ranks in one second, 65,536 in three seconds, with at most 1 GiB.
 """
 import argparse
 import os
@@ -20,7 +20,7 @@ MOST_MEMORY = 1024  # MiB
 
 
 def layouts(ranks):
-    """A plausible layout for `ranks`, and for three quarters of them, as text; 8 devices a host."""
+    """A plausible layout for `ranks`, and for three quarters of them, as text; 8 devices per host."""
     pp = min(16, max(2, ranks // 64))
     each = -(-61 // pp)
     last = 61 - each * (pp - 1)
@@ -36,7 +36,7 @@ def layouts(ranks):
 
 
 def measure(command):
-    """Seconds of CPU, and the peak of resident memory in MiB, of a command on one core."""
+    """CPU seconds and peak resident memory in MiB of a command on one core."""
     core = min(os.sched_getaffinity(0))
     pid = os.posix_spawnp(
         "taskset", ["taskset", "-c", str(core), *map(str, command)], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
@@ -78,16 +78,16 @@ def main():
             ranks *= 2
     longest = max(row[3] for row in rows)
     load = f"load {os.getloadavg()[0]:.0f} at the end"
-    text = [f"`bench/scale.py` on {machine(HERE)}, {load}", "", "moe-1t, train (14 bytes a parameter), one core; every row loses a quarter of its ranks.", ""]
-    text += ["| ranks | from | to | plan, s of CPU | µs a rank | memory, MiB | check, s of CPU | file, MB | |", "|---|---|---|---|---|---|---|---|---|"]
+    text = [f"`bench/scale.py` on {machine(HERE)}, {load}", "", "moe-1t, train (14 bytes per parameter), one core; every row loses a quarter of its ranks.", ""]
+    text += ["| ranks | from | to | plan, CPU s | µs per rank | memory, MiB | check, CPU s | file, MB | |", "|---|---|---|---|---|---|---|---|---|"]
     for ranks, old, new, seconds, memory, check, size in rows:
         cells = [f"{ranks:,}", old, new, f"{seconds:.3f}", f"{seconds / ranks * 1e6:.0f}", f"{memory:.0f}", f"{check:.2f}", f"{size / 1e6:.1f}", bar(seconds, longest)]
         text.append("| " + " | ".join(cells) + " |")
     text.append("")
     for ranks, _, _, seconds, memory, _, _ in rows:
         if ranks in PROMISED:
-            kept = "kept" if seconds <= PROMISED[ranks] and memory <= MOST_MEMORY else "missed"
-            text.append(f"Promise for {ranks:,} ranks, {PROMISED[ranks]} s and {MOST_MEMORY} MiB: {kept} ({seconds:.2f} s, {memory:.0f} MiB).")
+            kept = "met" if seconds <= PROMISED[ranks] and memory <= MOST_MEMORY else "missed"
+            text.append(f"Goal for {ranks:,} ranks, {PROMISED[ranks]} s and {MOST_MEMORY} MiB: {kept} ({seconds:.2f} s, {memory:.0f} MiB).")
     print("\n".join(text))
     if options.write:
         import results

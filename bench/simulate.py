@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""simulate.py TPX DATA: how long traces take under policies. DATA has traces/philly.csv; testdata/ has the rest. Prints
-a table for RESULTS.md: seconds of a core and peak memory of the whole command, the best of three."""
+"""simulate.py TPX DATA: CPU seconds (the best of three runs) and peak memory of `tpx simulate` for several traces and policies.
+DATA has traces/philly.csv; testdata/ has the rest. Prints a table for RESULTS.md."""
 import os
 import subprocess
 import sys
@@ -28,8 +28,8 @@ def main():
     tpx, data = sys.argv[1], Path(sys.argv[2])
     rubick, philly = ROOT / "testdata/simulate/rubick-base.csv", data / "traces/philly.csv"
     speeds = ROOT / "testdata/profile/rubick"
-    elastic = ["--elastic", "0..1"]  # from one GPU to what a job asks for
-    print("| trace | GPUs | policy | seconds | jobs a second | MiB |")
+    elastic = ["--elastic", "0..1"]  # from one GPU to the number that a job requests
+    print("| trace | GPUs | policy | seconds | jobs per second | MiB |")
     print("|---|---|---|---|---|---|")
 
     def row(name, jobs, gpus, policy, options):

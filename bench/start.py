@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """start.py [--tpx TPX] [--repeats N] [--write]
 
-CPU time of commands that do next to nothing, so that of the start of tpx: the median of N runs, in turn."""
+CPU time of commands that do almost nothing, which is the CPU time to start tpx: the median of N runs, in turn."""
 import argparse
 import os
 import statistics
@@ -23,7 +23,7 @@ COMMANDS = {
 
 
 def cpu_seconds(command):
-    """CPU time, user and system, of a command that must succeed."""
+    """CPU time (user and system) of a command, which must succeed."""
     child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

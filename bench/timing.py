@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benches share: commands that are timed side by side, and the words about the machine."""
+"""Functions that benches share: timing commands in turn, and describing the machine."""
 import os
 import platform
 import shutil
@@ -16,7 +16,7 @@ MPI = {
 
 
 def output(command):
-    """Runs a command to its end; gives what it wrote to stdout."""
+    """Runs a command to its end; returns its standard output."""
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **MPI})
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stderr}")
@@ -24,7 +24,7 @@ def output(command):
 
 
 def run(command):
-    """Runs a command to its end; gives seconds."""
+    """Runs a command to its end; returns the seconds."""
     started = time.perf_counter()
     output(command)
     return time.perf_counter() - started
@@ -35,7 +35,7 @@ def remove(path):
 
 
 def warm(path):
-    """Reads every file, so that the page cache holds them all."""
+    """Reads every file below `path`, so that all are in the page cache."""
     for file in Path(path).rglob("*"):
         if file.is_file():
             with open(file, "rb", buffering=0) as stream:
@@ -48,7 +48,7 @@ def size(path):
 
 
 def cool(path):
-    """Drops every file from the page cache."""
+    """Drops every file below `path` from the page cache."""
     for file in Path(path).rglob("*"):
         if file.is_file():
             with open(file, "rb", buffering=0) as stream:
@@ -56,9 +56,9 @@ def cool(path):
 
 
 def in_turn(functions, source, out, repeats, before=warm):
-    """Calls functions that read `source`, make `out` and give the seconds it took, in turn, each after before(source).
-    The first turn of each is not counted, because it takes memory from the kernel for the first time. Gives a list of
-    seconds for each function."""
+    """Calls functions that read `source`, make `out` and return the seconds that this took, in turn, each after
+    before(source). The first turn is not counted, because it takes memory from the kernel for the first time. Returns a
+    list of seconds for each function."""
     seconds = [[] for _ in functions]
     for turn in range(repeats + 1):
         for function, list_ in zip(functions, seconds):
@@ -78,7 +78,7 @@ def side_by_side(ours, theirs, source, out, repeats):
 
 
 def spread(list_):
-    """Median, and smallest to largest."""
+    """The text "median (least–most)"."""
     return f"{statistics.median(list_):.2f} ({min(list_):.2f}–{max(list_):.2f})"
 
 

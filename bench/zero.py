@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """zero.py [--tpx TPX] [--scratch DIR] [--layers N] [--repeats N] [--any] [--write]
 
-What DeepSpeed's own converters do, done by tpx: a ZeRO 2 checkpoint of four ranks made universal (ds_to_universal), and
-consolidated to fp32 weights (zero_to_fp32); seconds and peak memory. With --any, seconds and peak memory of that
-checkpoint's way, with its optimizer, from each format into each, beside the frameworks' own tools. Run with a Python that
-has torch, DeepSpeed and Megatron-core (scripts/interop-venv.sh).
+Seconds and peak memory of tpx and of DeepSpeed's own converters: a ZeRO 2 checkpoint of four ranks is converted to a universal
+checkpoint (ds_to_universal), and consolidated to fp32 weights (zero_to_fp32). With --any, seconds and peak memory of tpx for
+converting this checkpoint, with its optimizer, from each format to each other, compared with the frameworks' own tools. Run with
+a Python that has torch, DeepSpeed and Megatron-core (scripts/interop-venv.sh).
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ from timing import machine, remove, run, side_by_side, size, spread, warm
 
 HERE = Path(__file__).resolve().parent
 RANKS, WIDTH, FFN, VOCABULARY = 4, 1024, 2816, 16000
-# The layout in which each format is read, and the one in which it is written.
+# The layout of each format as a source, and as a target.
 FORMS = {
     "deepspeed": ("dp=4,zero=2", "dp=2,zero=1"),
     "universal": ("tp=1", "tp=1"),
@@ -30,7 +30,7 @@ FORMS = {
 
 
 def shapes(layers):
-    """Those of a Llama with 8 heads."""
+    """Yields (name, shape) for each tensor of a Llama with 8 heads."""
     yield "model.embed_tokens.weight", (VOCABULARY, WIDTH)
     for i in range(layers):
         for name in "qkvo":
@@ -45,7 +45,7 @@ def shapes(layers):
 
 
 def write(root, layers):
-    """A checkpoint as DeepSpeed 0.19.8 writes it, of random numbers."""
+    """Writes a checkpoint of random numbers as DeepSpeed 0.19.8 does."""
     from collections import OrderedDict
 
     import torch
@@ -99,7 +99,7 @@ def write(root, layers):
 
 
 def peak(command, scratch):
-    """MiB of the largest process, and of its children, that a command is, and its seconds."""
+    """Peak memory in MiB of the largest process of a command (itself or a child), and its seconds."""
     record = scratch / "peak"
     record.unlink(missing_ok=True)
     seconds = run([sys.executable, str(HERE / "peak.py"), str(record), *command])
@@ -107,7 +107,7 @@ def peak(command, scratch):
 
 
 def megatron(source, out):
-    """What Megatron-core itself can do without the model: loads all tensors of a torch_dist checkpoint, and saves them."""
+    """Loads all tensors of a torch_dist checkpoint with Megatron-core, and saves them, which needs no model."""
     sys.path.insert(0, str(HERE.parent / "tests/interop"))
     import torch
     from load_megatron import ShardedTensor, dist, dist_checkpointing
@@ -126,7 +126,7 @@ def megatron(source, out):
 
 
 def any_to_any(options, scratch):
-    """A table of MiB and seconds of each way, and one of the frameworks' own tools beside it."""
+    """A table of MiB and seconds of each conversion, and a table of the frameworks' own tools."""
     made = {"deepspeed": scratch / "source"}
     out = scratch / "out"
     more = ["--quiet", "--memory", "256MiB", "--config", str(made["deepspeed"] / "config.json")]
@@ -166,10 +166,10 @@ def any_to_any(options, scratch):
     gib = size(made["deepspeed"]) / 2**30
     return (
         f"`bench/zero.py --any` on {machine(scratch)}, load {os.getloadavg()[0]:.0f} at the end: {gib:.2f} GiB of weights, masters\n"
-        "and moments, warm; tpx on one rank with `--memory 256MiB`: largest resident size and seconds of one run, files synced.\n\n"
+        "and moments, warm; tpx on one rank with `--memory 256MiB`: peak resident memory and seconds of one run, files synced.\n\n"
         f"| from, into | {' | '.join(FORMS)} |\n|{'---|' * (len(FORMS) + 1)}\n" + "\n".join(rows) + "\n\n"
-        "The frameworks' own tools, their largest process and seconds (start of Python included), and ratios to tpx.\n\n"
-        "| change | tool | takes | memory | time |\n|---|---|---|---|---|\n" + "\n".join(beside)
+        "The frameworks' own tools: memory of the largest process, seconds (including the start of Python), and ratios to tpx.\n\n"
+        "| change | tool | memory and time | memory ratio | time ratio |\n|---|---|---|---|---|\n" + "\n".join(beside)
     )
 
 
@@ -220,10 +220,10 @@ def main():
         load = os.getloadavg()[0]
         text = (
             f"`bench/zero.py` on {machine(scratch)}, load {load:.0f} at the end: {size(source) / 2**30:.2f} GiB, ZeRO 2 of {RANKS} ranks, warm;\n"
-            f"seconds as median (least–most) of {options.repeats}, start of Python included, files synced by tpx only.\n\n"
-            "| made | DeepSpeed | tpx reshard | ratio |\n|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
-            "Largest process of each; tpx with `--memory 64MiB`.\n\n"
-            "| made | DeepSpeed | tpx | ratio |\n|---|---|---|---|\n" + "\n".join(peaks)
+            f"seconds as median (least–most) of {options.repeats}, including the start of Python; only tpx syncs its files.\n\n"
+            "| output | DeepSpeed | tpx reshard | ratio |\n|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
+            "Peak memory of the largest process; tpx with `--memory 64MiB`.\n\n"
+            "| output | DeepSpeed | tpx | ratio |\n|---|---|---|---|\n" + "\n".join(peaks)
         )
     print(text)
     if options.write:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Returns the samples that a rank trains on. Reads tpx.data.json, which `tpx migrate --data` writes and tpx-data(5) describes.
+"""Computes the samples that a rank trains on from tpx.data.json, which `tpx migrate --data` writes and tpx-data(5) describes.
 
     position = DataPosition.read(os.environ["TPX_STATE"] + "/tpx.data.json")
     for node, indices in position.batch(step, int(os.environ["RANK"])):  # one forward and backward pass for each
@@ -26,7 +26,7 @@ def splitmix64(state):
 
 
 def check(document):
-    """Raises ValueError unless `document` has what DataPosition reads."""
+    """Raises ValueError unless `document` contains the keys that DataPosition reads."""
     if not isinstance(document, dict):
         raise ValueError("is not a JSON object")
     least = {"samples": 1, "seed": 0, "global_batch": 1, "consumed": 0}

@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executes a plan for a checkpoint: execute_plan.py PLAN OUT
 
-Simulates all hosts: gives them what old ranks hold, sends the transfers of the plan in order, and writes what each new
-rank then holds to OUT/rank-N.safetensors. tpx-plan(5) describes plan files. Requires numpy and h5py."""
+Simulates all hosts: gives each host the bytes that its old ranks hold, sends the transfers of the plan in order, and
+writes the tensors that each new rank then holds to OUT/rank-N.safetensors. tpx-plan(5) describes plan files. Requires
+numpy and h5py."""
 import json
 import sys
 from pathlib import Path
 import h5py
 import numpy as np
 
-STORAGE = 0xFFFFFFFF  # the sender of what no host holds
+STORAGE = 0xFFFFFFFF  # the sender of bytes that no host holds
 
 
 class Table(dict):
-    """The columns of one group of the plan; "box": a (begin, end) for each axis of the tensor."""
+    """The columns of one group of the plan; in the column "box", a list of (begin, end), one for each axis of the tensor."""
     def __init__(self, plan, group):
         for name, column in plan[group].items():
             self[name] = column.asstr()[:] if column.dtype.kind == "S" else column[:].astype(int)
@@ -39,12 +40,12 @@ def is_within(box, outer):
 
 
 def part(box, outer):
-    """What selects `box` in an array of the elements of `outer`."""
+    """The slices that select `box` in an array of the elements of `outer`."""
     return tuple(slice(b - o[0], e - o[0]) for (b, e), o in zip(box, outer))
 
 
 def read_tensors(plan, everything, dtypes):
-    """The whole tensors, whose boxes are `everything`, from the places in the files that the plan names."""
+    """The whole tensors, whose boxes are `everything`, read from the places in the files that the plan names."""
     tensors = [np.empty([n for _, n in box], dtype) for box, dtype in zip(everything, dtypes)]
     folder = Path(plan.attrs["checkpoint"].decode())
     files = [np.memmap(folder / path, np.uint8, "r") for path in Table(plan, "source_files").path]
@@ -67,12 +68,12 @@ def execute(plan, out):
     out.mkdir()
     assert (tensors.source_dtype == tensors.target_dtype).all(), "values would have to be cast"
     cells_of = [np.flatnonzero(cells.tensor == t) for t in range(len(tensors.name))]
-    # Elements, whatever they mean; a tensor without elements has no cells.
+    # Elements as opaque bytes; a tensor without elements has no cells.
     dtypes = [np.dtype(f"V{parcels.element[cells.parcel[own[0]]] if own.size else 1}") for own in cells_of]
     everything = [[(0, n) for n in shape[:axes]] for shape, axes in tensors.rows("shape", "axes")]
     whole = read_tensors(plan, everything, dtypes)
     numbers = [*range(len(plan["hosts/name"])), STORAGE]
-    # What each host has of the bytes of each parcel; those that have not arrived are masked.
+    # The bytes of each parcel on each host; bytes that have not arrived are masked.
     hosts = {h: [np.ma.masked_all(n, np.uint8) for n in parcels.bytes] for h in numbers}
     holders = np.split(plan["holders/ranks"][:].astype(int), plan["holders/begin"][1:-1].astype(int))
     for p, t, box, begin in cells.rows("parcel", "tensor", "box", "begin"):

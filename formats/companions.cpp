@@ -69,7 +69,7 @@ std::string obstacle(const fs::path& path, PathKind kind, const fs::path& direct
     if (!stays_inside(path, directory)) return "a link that leads out of the checkpoint";
     const std::uint64_t size = length_of(path);
     if (size <= largest_companion) return {};
-    return fmt::format("{} bytes, at most {} are carried over", size, largest_companion);
+    return fmt::format("{} bytes, more than {}", size, largest_companion);
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ struct Opening {
         const ReadRecord record;
         const Recognised found = recognise(path);
         if (found.description.empty()) throw failure("it is not a checkpoint");
-        if (!found.format) throw failure("it is {}, which tpx does not read", found.description);
+        if (!found.format) throw failure("it is {}, which tpx cannot read", found.description);
         try {
             checkpoint = open(path);
         } catch (const Error& error) {

@@ -1,14 +1,14 @@
 #!/bin/sh
-# bare.sh make FOLDER [RELEASE]: makes a bare Debian system (bookworm unless RELEASE is given, such as trixie or Ubuntu's
-# noble) with debootstrap, or from ~/.cache/tpx-fresh, where it keeps what it downloaded.
-# bare.sh enter FOLDER COMMAND...: runs the command in such a system; at its end, nothing of it is left mounted or running.
+# bare.sh make FOLDER [RELEASE]: makes a bare Debian system of RELEASE (such as bookworm, the default, trixie, or Ubuntu's
+# noble) with debootstrap, or from ~/.cache/tpx-fresh, where it keeps its downloads.
+# bare.sh enter FOLDER COMMAND...: runs the command in such a system; when it ends, all its processes and mounts end.
 # Both need root.
 set -eu
 export cache="${XDG_CACHE_HOME:-$HOME/.cache}/tpx-fresh"
 
 make_system() {
     system=$1 release=${2-bookworm} as=
-    # The mirror that this machine uses, whether its list has the old form or the new.
+    # The mirror that this machine uses; its list of sources can have the old or the new format.
     mirror=$(sed -n 's/^\(deb [^#]*\|URIs:.*\)\(https\{0,1\}:[^ ]*\).*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
         grep '/debian/\{0,1\}$' | head -n 1)
     mirror=${mirror:-http://deb.debian.org/debian}
@@ -20,10 +20,10 @@ make_system() {
     mkdir -p "$cache/archives/$release/partial"
     if [ -z "$(find "$cache/$release.tar" -mtime -30 2>/dev/null)" ]; then
         echo "bare: making a system of $release from $mirror"
-        # Ubuntu's keys are not in Debian; what is tried there is not trusted.
+        # Debian does not have Ubuntu's keys, so packages are not verified; the system is used only for trials.
         debootstrap --variant=minbase ${as:+--no-check-gpg --components=main,universe} "$release" "$system" "$mirror" $as \
             >"$cache/debootstrap.log" || { tail "$cache/debootstrap.log"; exit 1; }
-        tar -C "$system" -cf "$cache/$release.tar.$$" . # no other run sees half an archive
+        tar -C "$system" -cf "$cache/$release.tar.$$" . # other runs must not see half an archive
         mv "$cache/$release.tar.$$" "$cache/$release.tar"
     else
         tar -C "$system" -xf "$cache/$release.tar"
@@ -37,7 +37,7 @@ make_system() {
     echo "$release" >"$system/etc/tpx-bare"
 }
 
-# The half that runs in its own mount and process namespaces.
+# The part of `enter` that runs in its own mount and process namespaces.
 enter_system() {
     system=$1
     shift

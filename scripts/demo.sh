@@ -1,6 +1,6 @@
 #!/bin/sh
-# demo.sh [FOLDER]: has four MPI ranks reshard a real checkpoint; the result is verified. tpx is the one in FOLDER; without it
-# what is missing is installed, and tpx is built.
+# demo.sh [FOLDER]: reshards a real checkpoint with four MPI ranks, and verifies the result. Uses the tpx in FOLDER; without
+# FOLDER, installs missing packages and builds tpx.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/mpi-env.sh
@@ -19,12 +19,12 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 trap 'exit 130' INT TERM
 
-# show COMMAND...: prints the command, and runs it on the checkpoints of testdata/, writing into $out.
+# show COMMAND...: prints the command, and runs it in $out, which links to checkpoints of testdata/.
 show() {
     printf '\n$ %s\n' "$*"
     (cd "$out" && "$@")
 }
-# What Megatron-core saved, and the same model as transformers saved it.
+# A checkpoint that Megatron-core saved, and the same model as saved by transformers.
 ln -s "$PWD/testdata/llama-small/megatron-tp2pp2" "$out/megatron"
 ln -s "$PWD/testdata/llama-small/hf" "$out/transformers"
 

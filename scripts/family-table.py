@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""family-table.py [--check]: writes formats/rules/README.md, a table of the model families and of what is tested for each. It
-is read off the rules, the lists in tests/interop and the files of testdata; no framework is needed. With --check nothing is
-written, and the exit status is 1 if the table or the list of families in man/tpx-rules.5.in is not up to date."""
+"""family-table.py [--check]: writes formats/rules/README.md, a table of the model families and of what is tested for each. The
+table is derived from the rules, the lists in tests/interop and the files of testdata; no framework is needed. With --check,
+nothing is written, and the exit status is 1 if the table or the list of families in man/tpx-rules.5.in is not up to date."""
 import ast
 import json
 import re
@@ -15,43 +15,44 @@ INTEROP = ROOT / "tests/interop"
 TABLE = ROOT / "formats/rules/README.md"
 HEAD = """# Model families
 
-Each file describes a family of models; tpx-rules(5) explains the notation. This table is made by `scripts/family-table.py` from
-the files, from the lists of models in `tests/interop`, and from `testdata`. "yes" means that a test covers it, "rules" that only
-the file says it, and an empty field that neither does.
+Each file describes a family of models; tpx-rules(5) explains the notation. `scripts/family-table.py` writes this table from the
+files, the lists of models in `tests/interop`, and `testdata`. "yes" means that a test covers the column, "rules" that the file
+has rules for it but no test covers it, and an empty field that there are no rules or tests.
 
-- HF: models of transformers, random and tiny, come back from another layout with the same bytes, and `from_pretrained` loads them.
-- Megatron: the same by way of Megatron's names in `torch_dist`; "Bridge" where the model is one that Megatron Bridge
-  builds, with layers of its own or with settings that Megatron's args do not have.
-- titan: the same by way of torchtitan's names, or names, shapes and values are those that torchtitan's code makes.
-- tp, ep, pp: in these trips the tensors are split by tensor, expert and pipeline parallelism of 2 or more.
-- optimizer: state of Megatron's optimizer is converted, and compared with what Megatron writes.
-- FP8: there are quantized weights in `testdata/quantized`, FP8 or another type.
-- logits: Megatron-core computes the logits of transformers with the converted weights.
-- Bridge: names, shapes and values of each rank are those that Megatron Bridge's code makes.
+- HF: tiny random models of transformers are converted to another layout and back with the same bytes, and `from_pretrained` loads
+  them.
+- Megatron: the same through Megatron's names in `torch_dist`; "Bridge" means that Megatron Bridge builds the model, with its own
+  layers or with settings that Megatron's args do not have.
+- titan: the same through torchtitan's names; or names, shapes and values are those that torchtitan's code produces.
+- tp, ep, pp: in these round trips, tensors are split by tensor, expert and pipeline parallelism of 2 or more.
+- optimizer: state of Megatron's optimizer is converted, and compared with the state that Megatron writes.
+- FP8: `testdata/quantized` contains quantized weights, in FP8 or another type.
+- logits: with the converted weights, Megatron-core computes the same logits as transformers.
+- Bridge: names, shapes and values of each rank are those that Megatron Bridge's code produces.
 
 """
 OUTER_HEAD = """
 tpx reads and writes these models under the names of Megatron Bridge (`torch_dist`) or torchtitan: the language model is
 sharded; other parts, such as a vision tower, are on the first pipeline stage, and split by tensor parallelism where Megatron
-Bridge splits them. Other vision-language and audio models keep the names of Hugging Face; their language models are split under
+Bridge splits them. Other vision-language and audio models keep their Hugging Face names; their language models are split under
 these names.
 
 """
 COLUMNS = ["HF", "Megatron", "titan", "tp", "ep", "pp", "optimizer", "FP8", "logits", "Bridge"]
 
-# Classes of transformers that are not called as their model_type, without underscores.
+# Classes of transformers whose names differ from their model_type without underscores.
 TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe", "flexolmo": "flex_olmo", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "gemma3n": "gemma3n_text", "minimaxm3sparse": "minimax_m3_vl",
          "step3p7": "step3p5", "glm4v": "glm4v_text", "glm5next": "glm5_next_text", "museglimmer": "muse_glimmer_text", "qwen4exp": "qwen4_exp_text", "llama4": "llama4_text", "qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text",
          "gemma4unified": "gemma4_unified_text", "minicpmv46": "qwen3_5_text", "ovis2": "qwen2", "mllama": "mllama_text_model", "mistrallarge4": "mistral_large4_text",
          "dots3note": "dots3_note_text", "inkling": "inkling_text", "minimaxm3vl": "minimax_m3_vl_text",
          "fuyu": "persimmon", "openaigpt": "openai-gpt", "modernbertdecoder": "modernbert-decoder", "aria": "aria_text", "inkling2": "inkling2_text", "coherecompass": "cohere_compass_text",
          "unlimitedocr": "unlimited_ocr_text", "musespark": "muse_spark_text"}  # fmt: skip
-# Families that the fixtures of Megatron's optimizer state are of.
+# The family of each fixture of Megatron's optimizer state.
 FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}
 
 
 def families():
-    """The families by name, without fragments: the names of their dialects and their model types."""
+    """The families by name, without fragments: (names of their dialects, model types)."""
     files = {file.stem: tomllib.loads(file.read_text()) for file in sorted((ROOT / "formats/rules").glob("*.toml"))}
 
     def dialects(name):
@@ -62,7 +63,7 @@ def families():
 
 
 def literal(file, name):
-    """What `name` is set to at the top of a Python file, as a syntax tree."""
+    """The value of the top-level variable `name` in a Python file, as a syntax tree."""
     for node in ast.parse((INTEROP / file).read_text()).body:
         if isinstance(node, ast.Assign) and node.targets[0].id == name:
             return node.value
@@ -103,21 +104,20 @@ def titan_configs():
 
 
 def outer_types():
-    """The types of models around language models, with the name of the file that describes them and the dialects that it names
-    besides that of Hugging Face."""
+    """For each type of a model around a language model: (file that describes it, dialects that the file names other than hf)."""
     files = sorted((ROOT / "formats/rules").glob("*.toml"))
     outer = [(file.stem, model) for file in files for model in tomllib.loads(file.read_text()).get("outer", [])]
     return {word: (file, dialects) for file, model in outer if (dialects := set(model["nest"]) - {"hf"}) for word in model["types"]}
 
 
 def language_config(config):
-    """The configuration of the language model in that of a model around it, or the configuration itself."""
+    """The configuration of the language model within `config`, or `config` itself if it describes no other model."""
     inner = config.get("thinker_config", config)
     return inner.get("text_config", inner)
 
 
 def outer_table():
-    """The models around language models, by model type: the file that describes them, and what is tested."""
+    """The table of models around language models: for each model type, the file that describes it, and what is tested."""
     compared = {config["model_type"] for config in bridge_configs() if language_config(config) is not config}
     known = outer_types()
     tried = {model_type(kind, known): layout for _, kind, layout in models("OUTER")}
@@ -131,7 +131,7 @@ def outer_table():
 
 
 def covered():
-    """For each family the columns that are tested, with their words."""
+    """The families, and for each family its columns with their words ("yes", "Bridge" or "rules")."""
     rules = families()
     of_type = {word: name for name, (_, words) in rules.items() for word in words}
     found = {name: {} for name in rules}
@@ -191,7 +191,7 @@ def table():
 
 
 def man_page_faults():
-    """Families that the lists of the man page lack or have too many."""
+    """Families that are missing in the lists of the man page, or listed there but unknown."""
     text = (ROOT / "man/tpx-rules.5.in").read_text()
     rules = families()
     start = text.index("The built-in families are")

@@ -1,8 +1,8 @@
 #!/bin/sh
-# fresh.sh [--test] [--package]: shows on a bare Debian 12 that scripts/demo.sh, and with --test scripts/test.sh too, need
-# nothing but a clone: makes the system with debootstrap, clones HEAD into it, runs the script there as root. With --package,
-# builds the rest of tpx, makes Debian packages, and tries them in another bare system.
-# Needs root (or sudo). What was downloaded is kept in ~/.cache/tpx-fresh, so that the next run is quick.
+# fresh.sh [--test] [--package]: checks that scripts/demo.sh, and with --test also scripts/test.sh, need only a clone on a bare
+# Debian 12: makes the system with debootstrap, clones HEAD into it, and runs the scripts there as root. With --package, it
+# also builds the rest of tpx and Debian packages, and tries these in another bare system.
+# Needs root (or sudo). Downloads are kept in ~/.cache/tpx-fresh, so that the next run is quick.
 set -eu
 
 scripts=demo package=

@@ -1,8 +1,8 @@
 #!/bin/sh
-# fuzz.sh SECONDS [ENTRY...]: feeds readers with what libFuzzer makes of good files, under the address and
-# undefined-behaviour sanitizers, each for so many seconds. Without entries: every reader of checkpoints. What is found
-# stays in build/fuzz/ENTRY-*; the corpus in build/fuzz/corpus grows from run to run. One line an entry is printed; the
-# exit status is 1 when one had a finding. With TPX_FIXTURES, checkpoints below that folder are seeds, too.
+# fuzz.sh SECONDS [ENTRY...]: fuzzes readers with libFuzzer, starting from valid files, under the address and
+# undefined-behavior sanitizers, each reader for SECONDS. Without entries, it fuzzes every reader of checkpoints. Findings
+# are in build/fuzz/ENTRY-*; the corpus in build/fuzz/corpus grows from run to run. Prints one line per entry; the exit
+# status is 1 if there is a finding. With TPX_FIXTURES, checkpoints below that folder are seeds, too.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 if [ $# -eq 0 ]; then
@@ -23,7 +23,7 @@ readers='torch torch-checkpoint pickle state safetensors safetensors-index dcp-m
     deepspeed-universal hdf5 gguf'
 status=0
 
-# seeds ENTRY: the files it starts from, a line each.
+# seeds ENTRY: prints the seed files of the entry, one per line.
 seeds() {
     awk -v entry="$1" '$1 == entry { for (k = 2; k <= NF; ++k) print $k }' build/fuzz/fuzz_seeds.txt
     [ -n "${TPX_FIXTURES:-}" ] || return
@@ -36,7 +36,7 @@ seeds() {
     esac
 }
 
-# longest ENTRY: the seconds that one input may take. libhdf5 is stopped after 20 s of computing, which an input may need.
+# longest ENTRY: prints the seconds that one input may take. tpx stops libhdf5 after 20 s of CPU time, which some inputs reach.
 longest() {
     case $1 in
         hdf5) echo 120 ;;
@@ -44,7 +44,7 @@ longest() {
     esac
 }
 
-# fuzz ENTRY: runs libFuzzer on it.
+# fuzz ENTRY: runs libFuzzer on the entry.
 fuzz() {
     corpus=build/fuzz/corpus/$1
     mkdir -p "$corpus"

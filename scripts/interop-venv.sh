@@ -1,12 +1,12 @@
 #!/bin/sh
-# interop-venv.sh: makes the Python environment that the interop tests load checkpoints with, if it is not there yet: in
-# $TPX_INTEROP_VENV, else in ~/.cache/tpx-interop. Needs Python 3.10 or later with venv, and PyPI. With a CUDA 13 toolkit
-# on the machine 2 GB are downloaded, without one more, since torch then brings its own.
+# interop-venv.sh: creates the Python environment in which the interop tests load checkpoints, if it does not exist, in
+# $TPX_INTEROP_VENV, by default ~/.cache/tpx-interop. Needs Python 3.10 or later with venv, and PyPI. Downloads 2 GB if the
+# machine has a CUDA 13 toolkit, and more if not, because torch then comes with its own CUDA libraries.
 set -eu
 venv=${TPX_INTEROP_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/tpx-interop}
 cuda=${CUDA_HOME:-/usr/local/cuda}
 torch=2.15.0
-former=$venv/megatron-core-0.15  # the last release with the zarr backend, beside the current one
+former=$venv/megatron-core-0.15  # the last release with the zarr backend, in addition to the current one
 
 if [ -e "$venv/complete-5" ] && [ -e "$former/complete-1" ]; then
     exit 0
@@ -16,8 +16,8 @@ python3 -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' || {
     exit 1
 }
 
-# What pip says of packages that --no-deps leaves out is shown only when it fails. Without --no-compile it would compile
-# thousands of modules that no test imports.
+# fetch PIP-OPTION...: runs pip install. Its messages about packages that --no-deps omits are shown only if it fails. Without
+# --no-compile, pip would compile thousands of modules that no test imports.
 fetch() {
     "$venv/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check "$@" >"$venv/log" 2>&1 || {
         cat "$venv/log"

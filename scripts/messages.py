@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""messages.py [--check]: lists every message of tpx for reading, one per line: errors and notes that the transcripts of
-tests/cli show, then those that are written in the sources, with {} where values are inserted. --check: prints what looks
-wrong in the transcripts instead, such as a wrong plural, and exits with 1 if there is any."""
+"""messages.py [--check]: lists all messages of tpx for review, one per line: errors and notes in the transcripts of
+tests/cli, then those in the sources, with {} where values are inserted. With --check, it instead prints messages in the
+transcripts that look wrong, for example because of a wrong plural, and exits with 1 if there are any."""
 import re
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CALLS = r"\b(?:failure|usage_error|mistake|refusal|note|notes\.push_back|bad|Error\s*\{\s*Exit::\w+\s*,|fail)\s*\(?"
 LITERALS = re.compile(CALLS + r'[^;"]*?((?:"(?:[^"\\]|\\.)*"\s*)+)')
-# Words that end in s and follow a 1 without being a plural.
+# Words that end in s but can follow a 1 because they are not plurals.
 SINGULAR = {"as", "bias", "bytes/s", "class", "does", "has", "is", "less", "pass", "process", "this", "us", "was", "zeros", "s"}
 
 
@@ -24,7 +24,7 @@ def of_transcripts():
 
 
 def of_sources():
-    """(file, text) of each literal of an error or a note."""
+    """Yields (file, text) for each string literal of an error or a note."""
     for folder in ("cmd", "formats", "lib"):
         for path in sorted((ROOT / folder).rglob("*.cpp")):
             for match in LITERALS.finditer(path.read_text()):
@@ -34,8 +34,8 @@ def of_sources():
 
 
 def faults_of(message):
-    """What looks wrong in a message."""
-    message = re.sub(r"'[^']*'", "'...'", message)  # names are as they are
+    """Yields a description of each thing that looks wrong in a message."""
+    message = re.sub(r"'[^']*'", "'...'", message)  # quoted names are not checked
     for number, word in re.findall(r"(?<![\w.,=:/\[-])(1|0) ([a-z]+(?:/s)?)\b", message):
         if number == "1" and word.endswith("s") and word not in SINGULAR:
             yield f"wrong plural '1 {word}'"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# nvcc-venv.sh: installs NVIDIA's compiler and cuobjdump for the test gpu.compile, if they are not there yet, in
-# $TPX_NVCC_VENV, else in ~/.cache/tpx-nvcc: 150 MB of wheels from PyPI, without a driver and without a GPU.
+# nvcc-venv.sh: installs NVIDIA's compiler and cuobjdump for the test gpu.compile, if they are missing, into
+# $TPX_NVCC_VENV, by default ~/.cache/tpx-nvcc. Downloads 150 MB of wheels from PyPI; needs no driver and no GPU.
 set -eu
 venv=${TPX_NVCC_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/tpx-nvcc}
 

@@ -1,11 +1,11 @@
 #!/bin/sh
-# setup.sh [SCRIPT...]: installs the packages of packages.txt that are missing, those of the named scripts among them.
+# setup.sh [SCRIPT...]: installs the missing packages of packages.txt, including those that the named scripts need.
 set -eu
 cd "$(dirname "$0")"
 
 wanted=$(awk -v scripts=" $* " '!/^#/ && NF && (NF == 1 || index(scripts, " " $2 " ")) { print $1 }' packages.txt)
 
-# shellcheck disable=SC2086 # one word a package
+# shellcheck disable=SC2086 # one word per package
 missing=$(
     {
         dpkg-query --show --showformat='${db:Status-Abbrev} ${Package}\n' $wanted 2>/dev/null || :
@@ -26,5 +26,5 @@ fi
 echo "setup: installing $missing"
 export DEBIAN_FRONTEND=noninteractive
 $as_root apt-get update -qq
-# shellcheck disable=SC2086 # one word a package
+# shellcheck disable=SC2086 # one word per package
 $as_root apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends $missing >/dev/null

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test.sh [build|check]: installs what is missing, builds tpx in empty folders, and runs every test, the readers' under
-# sanitizers too. "build" stops before the tests; "check" runs those of an earlier "build". The last line counts the tests.
+# test.sh [build|check]: installs missing packages, builds tpx in empty folders, and runs every test; tests of readers also run
+# under sanitizers. "build" stops before the tests; "check" runs the tests of an earlier "build". The last line counts the tests.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 case ${1-} in
@@ -10,7 +10,7 @@ esac
 . scripts/mpi-env.sh
 status=0
 
-# build PRESET TARGET...: configures and builds the preset afresh in build/test-PRESET.
+# build PRESET TARGET...: configures and builds the preset in an empty folder build/test-PRESET.
 build() {
     preset=$1
     shift

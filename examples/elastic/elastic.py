@@ -3,14 +3,14 @@
 """elastic.py MODE FOLDER [--tpx TPX] [--python PYTHON] [--steps N] [--hand-over]
 
 Trains a small model twice, N steps for each phase: in a job that shrinks, grows, loses a host and moves between its phases, and in
-one that never changes. MODE is ddp, sharded or pipelined, see train.py. Each job has six emulated hosts with one device and a store each,
-folders on this machine; no host reads the folder of another one. `tpx migrate` takes the state from what the ranks saved, changes
-its layout, and says where the new ranks run. Writes the losses of both jobs, and a picture, losses.svg, to FOLDER.
+a job that never changes. MODE is ddp, sharded or pipelined, see train.py. Each job has six emulated hosts, each with one device and
+a store, which is a folder on this machine; no host reads the folder of another host. `tpx migrate` imports the state that the ranks
+saved, changes its layout, and prints where the new ranks run. Writes the losses of both jobs, and a plot, losses.svg, to FOLDER.
 
 With --hand-over, tpx migrate --hold leaves the state in the memory of each host, and the ranks take it from there instead of the
 stores.
 
-Exit status 0 if the losses agree: bit for bit with MODE ddp, up to rounding otherwise. PYTHON has PyTorch."""
+Exit status 0 if the losses agree: bit for bit with MODE ddp, up to rounding otherwise. PYTHON must have PyTorch."""
 import argparse
 import json
 import os
@@ -23,7 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 HOSTS, NODES = 6, 8  # virtual nodes
 
-# What happens before each phase, and the layout in which the phase trains.
+# The event before each phase, and the layout of the phase.
 PHASES = {
     "ddp": [("starts", "dp=4"), ("shrinks", "dp=2"), ("grows", "dp=3"), ("loses a host", "dp=4"), ("moves", "dp=2")],
     "sharded": [("starts", "fsdp=4"), ("changes to TP", "tp=2,fsdp=2"), ("shrinks", "fsdp=2"), ("loses a host", "tp=2,fsdp=2"), ("moves", "fsdp=2")],
@@ -59,7 +59,7 @@ class Job:
         self.migrate("--import", "init", "--iteration", 0, "--data", "data.toml", "--to", layout, "--replicas", 2)
 
     def hold(self):
-        """Leaves the current state in the memory of the hosts, under a name for each host, in place of what is still held."""
+        """Holds the current state in the memory of the hosts, under one name for each host, and releases what was held before."""
         for host in self.hosts():
             subprocess.run([self.options.tpx, "hold", "--release", self.held_on(host)], capture_output=True)
         self.migrate("--hold", 300, "--hold-name", self.held_on("{host}"))
@@ -68,7 +68,7 @@ class Job:
         return f"elastic-{os.getpid()}-{host}"
 
     def take_over(self, *words):
-        """Puts what the ranks saved into the stores, each file also on a second host."""
+        """Imports the state that the ranks saved into the stores, each file on at least two hosts."""
         self.migrate("--import", "saved/{host}", "--iteration", self.steps, "--replicas", 2, *words)
 
     def change(self, event, layout):
@@ -106,7 +106,7 @@ class Job:
         self.steps += steps
 
     def check_state(self):
-        """The state in the stores is the one that the ranks saved."""
+        """Checks that the stores contain the state that the ranks saved."""
         for name in ("whole", "exported"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         for part in sorted((self.folder / "saved").iterdir()):
@@ -122,7 +122,7 @@ class Job:
 
 
 def picture(path, losses, reference, phases, steps):
-    """An SVG of both curves; the phases are written above the steps where they begin."""
+    """Writes an SVG of both curves, with the name of each phase above its first step."""
     width, height = 760, 300
     most = max(losses + reference)
     points = lambda curve: " ".join(f"{40 + k * (width - 60) / len(curve):.1f},{height - 30 - loss / most * (height - 70):.1f}" for k, loss in enumerate(curve))
@@ -159,7 +159,7 @@ def main():
             job.start(layout)
         else:
             job.change(event, layout)
-            if event != "loses a host":  # whose part of what was saved is gone
+            if event != "loses a host":  # the saved files of a lost host are gone
                 job.check_state()
         print(f"step {job.steps:4}: the job {event}: {layout} on {', '.join(sorted(job.hosts()))}", flush=True)
         job.train(options.steps)

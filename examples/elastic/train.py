@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""train.py MODE STEPS SAVED LOSSES: trains one rank of a small Llama for STEPS steps with PyTorch on the CPU. It loads its state from
-$TPX_STATE, or from hold:$TPX_HELD if that is set, and saves its part of the new state in SAVED, a folder of this host alone.
-`tpx migrate --json` prints the environment of each rank. Rank 0 appends a line to LOSSES for each step.
+"""train.py MODE STEPS SAVED LOSSES: runs one rank that trains a small Llama for STEPS steps with PyTorch on the CPU. It loads its
+state from $TPX_STATE, or from hold:$TPX_HELD if that is set, and saves its part of the new state in SAVED, a local folder of the
+host. `tpx migrate --json` prints the environment of each rank. Rank 0 appends a line to LOSSES for each step.
 
-Each virtual node draws its dropout masks from a stream of random numbers of its own, which is a part of the state: the checkpoint
-has it as virtual_node_state.N.rng, and tpx moves it with its virtual node.
+Each virtual node draws its dropout masks from its own stream of random numbers. The stream is part of the state: the checkpoint
+stores it as virtual_node_state.N.rng, and tpx moves it with its virtual node.
 
-MODE ddp: every rank has the whole model. The gradients of the virtual nodes are added as integers, in which the order does not
-matter, so that the losses have the same bits on any number of ranks. MODE sharded: FSDP2, and tensor parallelism if TPX_TP > 1.
+MODE ddp: every rank has the whole model. The gradients of the virtual nodes are added as integers, whose sum does not depend on
+the order, so the losses have the same bits on any number of ranks. MODE sharded: FSDP2, and tensor parallelism if TPX_TP > 1.
 MODE pipelined: the same, and pipeline parallelism if TPX_PP > 1, without dropout, whose masks would depend on the stages.
 
 `train.py init SAVED NODES` saves the state of a job with NODES virtual nodes before the first step."""
@@ -34,7 +34,7 @@ from elastic_sampler import DataPosition
 from tpx_handover import attach
 
 WORDS, WIDTH, HIDDEN, LAYERS, HEAD, LENGTH, DROPOUT = 64, 64, 128, 2, 16, 32, 0.1
-ONE = 2.0**40  # what gradients are multiplied by to become integers
+ONE = 2.0**40  # the factor by which gradients are multiplied before they are rounded to integers
 BY_NAME = StateDictOptions(flatten_optimizer_state_dict=True)  # a stage lacks parameters of other stages
 
 
@@ -70,7 +70,7 @@ class Layer(nn.Module):
 
 
 class Llama(nn.Module):
-    """The parameters have the names that torchtitan gives them, so that tpx knows how tensor parallelism splits them."""
+    """Parameters have torchtitan's names, so that tpx knows how tensor parallelism splits them."""
 
     def __init__(self):
         super().__init__()
@@ -79,7 +79,7 @@ class Llama(nn.Module):
         self.norm, self.output = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
 
     def keep_stage(self, stage, stages):
-        """Leaves the layers of a pipeline stage, with the embedding on the first one, and norm and output layer on the last one."""
+        """Keeps the layers of a pipeline stage; the first stage also keeps the embedding, the last one norm and output layer."""
         for number in range(LAYERS):
             if number * stages // LAYERS != stage:
                 del self.layers[str(number)]
@@ -89,7 +89,7 @@ class Llama(nn.Module):
             self.norm = self.output = None
 
     def forward(self, x):
-        """Of words, or of what the stage before this one computed."""
+        """x: word indices, or the output of the previous stage."""
         x = x if self.tok_embeddings is None else self.tok_embeddings(x)
         for layer in self.layers.values():
             x = layer(x)
@@ -113,7 +113,7 @@ def parallelize(model, tp, dp, pp=1):
 
 
 def sequence(sample):
-    """A sequence of the data set: each word follows from the one before it by a rule that the model learns."""
+    """A sequence of the data set: a rule that the model learns computes each word from the previous word."""
     words = [sample % WORDS]
     for _ in range(LENGTH):
         words.append((5 * words[-1] + 3 + (sample >> 6) % 3) % WORDS)
@@ -126,7 +126,7 @@ def words_of(samples):
 
 
 def loss_of(model, samples, stream):
-    """The loss of the samples of a virtual node. `stream` is the state of its random numbers, which goes on."""
+    """The loss of the samples of a virtual node. `stream` is the state of its random number generator, which is advanced."""
     torch.set_rng_state(stream)
     words, targets = words_of(samples)
     loss = F.cross_entropy(model(words).flatten(0, 1), targets)
@@ -135,7 +135,7 @@ def loss_of(model, samples, stream):
 
 
 def step_ddp(model, nodes, streams, count):
-    """Gradients and loss of a global batch, of which `nodes` are the virtual nodes of this rank, out of `count`."""
+    """Gradients and loss of a global batch. `nodes` are the virtual nodes of this rank, out of `count` in total."""
     parameters = list(model.parameters())
     sums = [torch.zeros(p.shape, dtype=torch.int64) for p in [*parameters, torch.zeros(())]]
     for node, samples in nodes:
@@ -163,7 +163,7 @@ def step_sharded(model, nodes, streams, count, dp, tp):
 
 
 def step_pipelined(model, nodes, count, dp, tp):
-    """The same over two or more stages: each receives its input from the stage before it, and its gradient from the one after it."""
+    """The same with two or more stages: each receives its input from the previous stage, and its gradient from the next stage."""
     rank, near, mean = dist.get_rank(), dp * tp, torch.zeros(())
     for number, (_, samples) in enumerate(nodes):
         model.set_requires_gradient_sync(number + 1 == len(nodes))
@@ -197,7 +197,7 @@ def state_of(model, optimizer, streams):
 
 
 def save(state, folder, position):
-    """Each rank writes to its own host. What rank 0 alone writes, .metadata, goes to all hosts, as does the data position."""
+    """Each rank writes to its own host. .metadata, which only rank 0 writes, and the data position are copied to all hosts."""
     folder.mkdir(parents=True, exist_ok=True)
     dcp.save(state, checkpoint_id=folder)
     metadata = [(folder / ".metadata").read_bytes() if dist.get_rank() == 0 else None]
@@ -268,6 +268,6 @@ if __name__ == "__main__":
     train(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))
     dist.barrier()
     dist.destroy_process_group()
-    # Threads of PyTorch that outlive the interpreter have ended a rank that was done with "terminate called".
+    # Skip the interpreter's shutdown: threads of PyTorch that outlived it have crashed finished ranks ("terminate called").
     sys.stdout.flush()
     os._exit(0)

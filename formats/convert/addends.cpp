@@ -41,8 +41,8 @@ DType type_of_values(const Tensor& tensor, std::optional<DType> dtype) {
     };
     if (!is_computable(tensor.dtype))
         throw failure(
-            "is {}; a number can be added to values of f32, bf16 and f16 only; write it with --dialect keep and one "
-            "of these as --dtype first",
+            "is {}, but tpx can add a number to f32, bf16 and f16 values only; first convert it with --dialect keep "
+            "and one of these as --dtype",
             name(tensor.dtype));
     return dtype && is_computable(*dtype) && itemsize(*dtype) > itemsize(tensor.dtype) ? *dtype : tensor.dtype;
 }

@@ -8,7 +8,7 @@ namespace {
 Piece piece_in_bytes(const Tensor& tensor, Piece piece) {
     if (itemsize(tensor.dtype) > 0) return piece;
     if (piece.box != whole(tensor.shape))
-        throw failure("tensor '{}': elements of {} bits ({}) cannot be cut", tensor.name, info(tensor.dtype).bits,
+        throw failure("tensor '{}': elements of {} bits ({}) cannot be split", tensor.name, info(tensor.dtype).bits,
                       name(tensor.dtype));
     piece.box = whole(in_bytes(tensor).shape);
     piece.strides = {1};

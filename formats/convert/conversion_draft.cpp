@@ -51,7 +51,8 @@ void note_not_held(const Checkpoint& checkpoint, std::vector<std::string>& notes
     constexpr std::size_t shown = 5;
     const std::size_t more = names.size() - std::min(names.size(), shown);
     if (names.empty()) return;
-    notes.push_back(fmt::format("not held: {}{}", fmt::join(std::span{names}.first(names.size() - more), ", "),
+    notes.push_back(fmt::format("not held in memory: {}{}",
+                                fmt::join(std::span{names}.first(names.size() - more), ", "),
                                 more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 

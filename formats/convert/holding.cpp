@@ -198,10 +198,11 @@ std::optional<ExactPieces> exact_pieces(Format format, const Content& content, c
 /// tensors are split.
 void check_universal(const Reading& reading, const Layout& layout) {
     if (reading.family || (layout.tp == 1 && layout.pp == 1)) return;
-    throw Error{Exit::usage,
-                "layout: {}: no rules say how tensors of this universal checkpoint are split ({}), so bytes cannot be "
-                "counted; plan from or to DeepSpeed's own format (--format deepspeed)",
-                to_string(layout), reading.why_not};
+    throw Error{
+        Exit::usage,
+        "layout: {}: no rules define how tensors of this universal checkpoint are split ({}), so bytes cannot be "
+        "counted; plan from or to DeepSpeed's own format (--format deepspeed)",
+        to_string(layout), reading.why_not};
 }
 
 }  // namespace
@@ -298,7 +299,7 @@ std::string uncounted_tensors(const Source& source, const Conversion& conversion
         bytes += static_cast<std::uint64_t>(volume(tensors[t].shape) * itemsize(tensors[t].dtype));
     }
     if (count == 0) return "";
-    return fmt::format("not counted: {} weights ({}) whose files are copied as they are", count,
+    return fmt::format("not counted: {} weights ({}) whose files are copied unchanged", count,
                        format_bytes(static_cast<double>(bytes)));
 }
 

@@ -113,7 +113,7 @@ std::string missing_text(const Candidate& candidate) {
 void require_settings(const Candidate& candidate, bool must, std::vector<std::string>& notes) {
     if (candidate.missing.empty()) return;
     if (must) throw Error{Exit::usage, "{}", missing_text(candidate)};
-    notes.push_back(fmt::format("config.json names no architectures, so transformers does not take it: {}",
+    notes.push_back(fmt::format("config.json names no architectures, so transformers does not accept it: {}",
                                 missing_text(candidate)));
 }
 

@@ -65,13 +65,13 @@ std::string layers_text(const std::vector<Index>& numbers) {
 
 std::optional<std::string> absent_layers(const std::set<Index>& present, Index count, bool configured) {
     constexpr Index most = 1'000'000;  // layers in any plausible configuration
-    if (count > most) return fmt::format("layers: the configuration has {}, which no model has", count);
+    if (count > most) return fmt::format("layers: the configuration has {}, more than any model", count);
     std::vector<Index> absent;
     for (Index layer = 0; layer < count; ++layer)
         if (!present.contains(layer)) absent.push_back(layer);
     if (absent.empty()) return std::nullopt;
     return fmt::format("{}: no tensor is stored; {} {}", layers_text(absent),
-                       configured ? "the configuration has" : "the tensors are of",
+                       configured ? "the configuration has" : "the tensors belong to",
                        counted(static_cast<std::uint64_t>(count), "layer"));
 }
 

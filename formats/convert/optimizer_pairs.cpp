@@ -4,6 +4,7 @@
 #include "formats/encodings/torch/value.hpp"
 #include "formats/state/common_optimizers.hpp"
 #include "formats/state/roles.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -113,7 +114,7 @@ private:
         for (std::size_t t = 0; t < canonical_.tensors.size(); ++t) {
             const Role role = canonical_.roles[t];
             if (stored(t).find("optimizer.distributed.") != std::string::npos)
-                throw failure("tensor '{}': optimizer state in buckets that args do not explain", stored(t));
+                throw failure("tensor '{}': optimizer state is in buckets that do not match args", stored(t));
             if (role == Role::extra || role == Role::copy) continue;
             const std::string name = keys_(t);
             StateOfParameter& parameter = all_[name];
@@ -141,12 +142,13 @@ private:
             const Tensor& state = canonical_.tensors[t];
             // Other optimizer state has different shapes: Adafactor's rows and columns, NAdam's products.
             if (role != Role::step && role != Role::state && state.shape != weight.shape)
-                fault(t,
-                      fmt::format("has shape {}, its parameter {}", to_string(state.shape), to_string(weight.shape)));
+                fault(t, fmt::format("has shape {}, but its parameter has {}", to_string(state.shape),
+                                     to_string(weight.shape)));
         }
         for (const auto& [role, count] : roles_) {
             if (parameter.states.contains(role) || (role == Role::master && !is_half(weight.dtype))) continue;
-            fault(w, fmt::format("has no {}, as {} others have", role, count));
+            fault(w,
+                  fmt::format("has no {}, but {} {} one", role, counted(count, "other"), count == 1 ? "has" : "have"));
         }
     }
 

@@ -61,7 +61,7 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
         return !splits_like_weight(t) && !reading.dialect->is_whole(tensors[t].name);
     });
     if (single.empty()) return;
-    notes.push_back(fmt::format("tensor '{}'{}: no rule says what it is; it has one element, which all ranks share",
+    notes.push_back(fmt::format("tensor '{}'{}: no rule describes it; it has one element, which all ranks share",
                                 tensors[single[0]].name,
                                 single.size() > 1 ? fmt::format(" (and {} more)", single.size() - 1) : ""));
 }
@@ -81,7 +81,7 @@ void note_unknown(Source& source) {
     }
     if (!whole.empty())
         source.checkpoint.notes.push_back(
-            fmt::format("{} {} outside the language model, such as '{}': every rank has them whole", whole.size(),
+            fmt::format("{} {} outside the language model, such as '{}': every rank stores them whole", whole.size(),
                         whole.size() == 1 ? "tensor" : "tensors", whole[0]->name));
     if (!reading.family || unknown.empty()) return;
     const std::string more = unknown.size() > 1 ? fmt::format(" (and {} more)", unknown.size() - 1) : "";

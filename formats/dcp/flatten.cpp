@@ -129,8 +129,9 @@ private:
 
     void visit(const Path& path, const std::string& name, Value value) {
         if (++visits_ > most_visits_)
-            throw failure("'{}': values share others so often that PyTorch's DCP would need more than {} entries", name,
-                          most_visits_);
+            throw failure(
+                "'{}': shared values are referenced so often that PyTorch's DCP would need more than {} entries", name,
+                most_visits_);
         const bool go_on = path.size() < deepest;
         if (names_.contains(name)) {
             path_entries_.push_back({document_.string(name), document_.tuple(path)});

@@ -39,7 +39,7 @@ public:
         in_context([&] { return path.string(); },
                    [&] {
                        const Document document = parse_document(read_file(path));
-                       if (document.gpu) throw failure("the tensors are in the memory of a GPU");
+                       if (document.gpu) throw failure("the tensors are in GPU memory");
                        check_same_save(document);
                        const std::uint64_t size = size_of_file(segment);
                        if (size < document.size)

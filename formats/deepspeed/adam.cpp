@@ -25,7 +25,7 @@ std::optional<std::int64_t> step_of(const OriginGroup& group) {
         float value = -1;
         if (element.dtype == DType::f32 && element.bytes.size() == sizeof value)
             std::memcpy(&value, element.bytes.data(), sizeof value);
-        if (!(value >= 0 && value < 1e15F)) throw failure("a step of {} {}", name(element.dtype), value);
+        if (!(value >= 0 && value < 1e15F)) throw failure("invalid step: {} {}", name(element.dtype), value);
         return std::llround(value);
     }
     const auto step = group.settings.is(Kind::dict) ? group.settings.find("step") : std::nullopt;
@@ -43,8 +43,7 @@ public:
         for (const torch::Entry& entry : group.settings.entries())
             if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value, nullptr);
         if (const auto step = step_of(group)) {
-            if (steps_ && *steps_ != *step)
-                throw failure("groups of parameters are at steps {} and {}", *steps_, *step);
+            if (steps_ && *steps_ != *step) throw failure("parameter groups are at steps {} and {}", *steps_, *step);
             steps_ = step;
         }
         Group names;

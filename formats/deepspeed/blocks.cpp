@@ -24,7 +24,8 @@ Slicing lay(std::span<const Shape> locals, int dim, const Widths& widths) {
     }
     for (std::size_t rank = 0; rank < locals.size(); ++rank) {
         if (taken[rank] != locals[rank][dim])
-            throw failure("tensor rank {} has {} of axis {}, its parts {}", rank, locals[rank][dim], dim, taken[rank]);
+            throw failure("tensor rank {} has size {} on axis {}, but its parts have {}", rank, locals[rank][dim], dim,
+                          taken[rank]);
     }
     result.whole[dim] = end;
     if (checked_volume(result.whole) < 0) throw failure("shape {} is too large", to_string(result.whole));

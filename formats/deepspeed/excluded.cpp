@@ -36,7 +36,7 @@ void check_excluded(const Source& source, const Target& target, std::vector<std:
     if (note == source_notes.end()) return;
     if (target.dialect != "keep")
         throw failure(
-            "{}: frozen parameters are missing, and which ones is unknown ({}); save the checkpoint with them, or "
+            "{}: frozen parameters are missing, and it is unknown which ({}); save the checkpoint with them, or "
             "convert the others with --dialect keep",
             excludes_frozen, source.reading.why_not);
     notes.push_back(*note);

@@ -152,7 +152,7 @@ private:
             const Index length = flat.tensor.shape[0];
             // Master weights are stored without padding, moments usually with it.
             if (length != held.size() && length != layout.part)
-                throw failure("state '{}' of {} elements; the parameters give {}, or {} with padding", flat.name,
+                throw failure("state '{}' of {} elements; the parameters imply {}, or {} with padding", flat.name,
                               length, held.size(), layout.part);
         }
         check_maps(source, g, layout, k);
@@ -253,7 +253,7 @@ private:
         }
         for (const State& flat : state.flat)
             if (flat.tensor.shape[0] != length)
-                throw failure("state '{}' of {} elements; the parameters give {}", flat.name, flat.tensor.shape[0],
+                throw failure("state '{}' of {} elements; the parameters imply {}", flat.name, flat.tensor.shape[0],
                               length);
         Index at = 0;
         for (const auto& [name, shape] : group) {

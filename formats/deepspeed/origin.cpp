@@ -75,7 +75,7 @@ private:
     }
 
     Value settings(Value groups, std::size_t g) const {
-        if (g >= groups.items().size()) throw failure("param_groups has {} groups only", groups.items().size());
+        if (g >= groups.items().size()) throw failure("param_groups has only {} groups", groups.items().size());
         return groups.items()[g];
     }
 

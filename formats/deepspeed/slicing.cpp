@@ -31,7 +31,7 @@ std::vector<Index> indices(Value list) {
     constexpr Index largest = Index{1} << 40;
     std::vector<Index> all;
     for (const Value item : list.items()) {
-        if (item.as_int() < 0 || item.as_int() > largest) throw failure("a size of {}", item.as_int());
+        if (item.as_int() < 0 || item.as_int() > largest) throw failure("invalid size {}", item.as_int());
         all.push_back(item.as_int());
     }
     return all;
@@ -68,7 +68,7 @@ Widths half_widths(std::span<const Shape> locals) {
 UniversalInfo::UniversalInfo(Value info) : given_{true} {
     if (!info.is(Kind::dict)) throw failure("universal_checkpoint_info is {}", info.describe());
     if (const auto map = info.find("affine_map"); map && !map->is_none())
-        throw failure("universal_checkpoint_info has an affine_map, which tpx does not read");
+        throw failure("universal_checkpoint_info has an affine_map, which tpx does not support");
     replicated_ = patterns(info, "tp_replicated_parameter_patterns");
     averaged_ = patterns(info, "parameter_to_average_patterns");
     halved_ = patterns(info, "parameter_with_2_sub_params_cat_dim_0");
@@ -183,7 +183,7 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
         result.blocks.resize(locals.size());
         result.replicated = true;
     } else if (any_match(averaged_, name)) {
-        if (!single) throw failure("the whole is the average of what {} tensor ranks hold", locals.size());
+        if (!single) throw failure("is averaged over {} tensor ranks, which tpx does not support", locals.size());
         result = unsliced(locals[0]);
     } else if (any_match(halved_, name)) {
         check_alike(locals, 0);

@@ -58,7 +58,7 @@ std::vector<GroupState> partition_states(const torch::Archive& archive, Value op
     const Value base = optimizer.at("base_optimizer_state");
     if (base.is(Kind::list)) {
         if (base.items().size() > groups.size())
-            throw failure("state of {} groups, masters of {}", base.items().size(), groups.size());
+            throw failure("state of {} groups, but master weights of {}", base.items().size(), groups.size());
         for (std::size_t g = 0; g < base.items().size(); ++g) add_states(archive, base.items()[g], groups[g]);
     } else if (!base.is_none()) {
         add_numbered(archive, base, groups);

@@ -64,7 +64,7 @@ private:
         const torch::StoredTensor stored = plain_tensor(archive, value);
         const std::string name = fmt::format("{}/{}", file.parameter, file.state);
         if (file.state == "step") {
-            if (!stored.shape.empty()) throw failure("a step of shape {}", to_string(stored.shape));
+            if (!stored.shape.empty()) throw failure("the step has shape {}", to_string(stored.shape));
             add_scalar(name, Role::step, file.path, stored);
             return true;
         }
@@ -106,7 +106,7 @@ private:
             if (number < 0 || number >= std::ssize(groups)) throw failure("state of sub-group {}", number);
             if (!step || !step->is(Kind::object)) continue;
             const torch::StoredTensor stored = plain_tensor(archive, *step);
-            if (!stored.shape.empty()) throw failure("a step of shape {}", to_string(stored.shape));
+            if (!stored.shape.empty()) throw failure("the step has shape {}", to_string(stored.shape));
             for (const auto& [name, shape] : groups[number]) {
                 const std::string full = name + "/step";
                 if (!builder_.has(full)) add_scalar(full, Role::step, path, stored);

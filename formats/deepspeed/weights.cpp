@@ -64,7 +64,7 @@ private:
             const ModelFile& model = grid_.model(stage, t);
             const auto module = model.root().find("module");
             if (!module || module->is_none()) {
-                if (t > 0) throw failure("{}: has no module, though tensor rank 0 has", model.path.string());
+                if (t > 0) throw failure("{}: has no module, but tensor rank 0 has one", model.path.string());
                 return;
             }
             slices.push_back(read_tensors(model.path, model.archive, *module));

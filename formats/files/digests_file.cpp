@@ -29,19 +29,20 @@ RecordedDigests parse(const Json& json) {
 }
 
 RecordedDigests read(const std::filesystem::path& file) {
-    return in_context([&] { return file.string(); },
-                      [&] {
-                          try {
-                              return parse(Json::parse(read_file(file)));
-                          } catch (const Json::parse_error& mistake) {
-                              throw failure("is damaged: not JSON at byte {}; verify --write records the digests anew",
-                                            mistake.byte);
-                          } catch (const Json::exception&) {
-                              throw failure(
-                                  "is damaged: an entry is missing or has another type; verify --write records the "
-                                  "digests anew");
-                          }
-                      });
+    return in_context(
+        [&] { return file.string(); },
+        [&] {
+            try {
+                return parse(Json::parse(read_file(file)));
+            } catch (const Json::parse_error& mistake) {
+                throw failure("is damaged: not JSON at byte {}; run verify --write to record the digests again",
+                              mistake.byte);
+            } catch (const Json::exception&) {
+                throw failure(
+                    "is damaged: an entry is missing or has another type; run verify --write to record the "
+                    "digests again");
+            }
+        });
 }
 
 /// Whether `name` is that of a record of digests, or of one that is being written.
@@ -59,7 +60,8 @@ std::filesystem::path folder_of(const Catalogue& catalogue) {
     return catalogue.directory.empty() ? "." : catalogue.directory;
 }
 
-/// The files of the catalogue, `file`, and without one all other regular files of the folder but records of digests.
+/// The files of the catalogue and `file`. If `file` is empty, also all other regular files of the folder except records
+/// of digests.
 std::set<std::filesystem::path> all_files(const Catalogue& catalogue, const std::string& file) {
     std::set<std::filesystem::path> paths = files_of(catalogue, file);
     const std::filesystem::path folder = folder_of(catalogue);
@@ -97,7 +99,7 @@ std::optional<RecordedDigests> read_digests(const Catalogue& catalogue, const st
     const auto own = digests_path(catalogue.directory, file);
     if (path_exists(own)) return read(own);
     if (file.empty()) return std::nullopt;
-    // Older versions of tpx kept one record a folder: the tensors in it may be those of another file.
+    // Older versions of tpx wrote one record per folder, whose tensors may belong to another file.
     std::optional<RecordedDigests> digests = read_digests(catalogue.directory);
     if (!digests) return std::nullopt;
     const std::set<std::filesystem::path> paths = files_of(catalogue, file);
@@ -108,7 +110,7 @@ std::optional<RecordedDigests> read_digests(const Catalogue& catalogue, const st
 
 namespace {
 
-/// The permissions that all recorded files give: their digests are no less private than they are.
+/// The permissions that all recorded files grant: digests are as private as the files.
 unsigned common_mode(const std::filesystem::path& folder, const RecordedDigests& digests) {
     unsigned mode = 0666;
     for (const auto& file : digests.files) {

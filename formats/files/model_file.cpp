@@ -40,7 +40,7 @@ Description find_description(const std::string& wanted) {
     return {name.string(), file.string(), read_config_file(file)};
 }
 
-bool says(const Config& config, std::string_view key) { return config.contains(key); }
+bool has_key(const Config& config, std::string_view key) { return config.contains(key); }
 
 const Family& find_family(const Families& families, const Config& config) {
     if (const auto type = config.find("model_type"); type != config.end()) {
@@ -50,7 +50,7 @@ const Family& find_family(const Families& families, const Config& config) {
         throw Error{Exit::usage, "no family of rules has models of model_type '{}'; give one with --rules",
                     name ? *name : "?"};
     }
-    if (!says(config, "num_layers"))
+    if (!has_key(config, "num_layers"))
         throw Error{Exit::usage, "neither model_type, as in a config.json, nor num_layers, as in Megatron's arguments"};
     for (std::size_t number = 0; number < families.size(); ++number) {
         const auto& conditions = families.head(number).detect;
@@ -71,7 +71,7 @@ DType type_of_weights(const Config& config) {
     return DType::bf16;
 }
 
-/// What `virtual_node_state` gives: bytes, or a size such as "64KiB"; 0 without it.
+/// The value of `virtual_node_state` in bytes, which may be a number or a size such as "64KiB"; 0 if it is not set.
 Index virtual_node_bytes(const Config& config) {
     const auto found = config.find("virtual_node_state");
     if (found == config.end()) return 0;
@@ -85,7 +85,7 @@ Index virtual_node_bytes(const Config& config) {
                       });
 }
 
-/// A whole number that `text` begins with; it is taken off.
+/// Removes a whole number from the front of `text` and returns it.
 std::optional<int> take_number(std::string_view& text) {
     int number = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -136,7 +136,7 @@ ModelDescription read_model_description(const std::string& name_or_path, const F
     const std::vector<StateRole> kept = parse_roles(roles, type_of_weights(config));
     return in_context([&] { return description.file; },
                       [&] {
-                          const std::string_view source = says(config, "model_type") ? "hf" : "mcore";
+                          const std::string_view source = has_key(config, "model_type") ? "hf" : "mcore";
                           const Family& family = find_family(families, config);
                           ModelState model = model_of(family, source, config, kept);
                           model.name = description.name;

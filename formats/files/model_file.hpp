@@ -22,25 +22,24 @@ struct BuiltinModel {
 std::span<const BuiltinModel> builtin_models();
 
 /// The model that a file describes: a config.json (or the directory that it is in), TOML with the same keys, or with
-/// those of Megatron's arguments; or a built-in one, by name. `settings` count before what the file says. For `roles`
-/// see parse_roles(). Throws Error (usage) "FILE: ..." when no family has such models, or when a size is missing or
-/// cannot be.
+/// those of Megatron's arguments; or a built-in one, by name. `settings` override those of the file. For `roles`, see
+/// parse_roles(). Throws Error (usage) "FILE: ..." if no family has such models, or if a size is missing or invalid.
 ModelState read_model(const std::string& name_or_path, const Families& families, const Config& settings,
                       std::string_view roles);
 
 /// A model, and the configuration and rules that describe it.
 struct ModelDescription {
     ModelState model;
-    const Family* family = nullptr;  ///< one of those that were given
-    std::string_view source;         ///< whose words `config` uses: "hf" or "mcore"
+    const Family* family = nullptr;  ///< one of `families`
+    std::string_view source;         ///< whose keys `config` uses: "hf" or "mcore"
     Config config;
 };
 
-/// What read_model() reads, with what it follows from.
+/// The same as read_model(), with the configuration and rules that describe the model.
 ModelDescription read_model_description(const std::string& name_or_path, const Families& families,
                                         const Config& settings, std::string_view roles);
 
-/// Writes out a list as Megatron's arguments have it: "([0]*2+[1]*3)" is "0,0,1,1,1". Other text stays as it is.
+/// Expands a list as Megatron's arguments write it: "([0]*2+[1]*3)" becomes "0,0,1,1,1". Other text stays as it is.
 std::string expand_list(std::string_view text);
 
 }  // namespace tpx::formats

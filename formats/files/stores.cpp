@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a file in which a framework names its latest iteration contains; nothing for other files.
+// The content of a file in which a framework names its latest iteration; unset for other files.
 std::optional<std::string> latest_iteration(const fs::path& inside, const fs::path& file) {
     constexpr std::uint64_t longest = 4096;
     if (inside != "latest_checkpointed_iteration.txt" && inside != "latest") return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<std::string> latest_iteration(const fs::path& inside, const fs::pa
     return text;
 }
 
-// Links each regular file below `store` into `folder`, at the same place; how many.
+// Links each regular file below `store` into `folder`, at the same relative path. Returns the number of files.
 std::size_t link_files(const fs::path& store, const fs::path& folder) {
     std::size_t count = 0;
     for (const fs::path& inside : list_files_below(store)) {
@@ -84,7 +84,7 @@ MergedStores::MergedStores(const std::string& pattern, std::span<const Host> hos
 }
 
 MergedStores::~MergedStores() {
-    std::error_code ignored;  // a folder of links that stays behind harms nobody
+    std::error_code ignored;  // a folder of links that is left behind does no harm
     fs::remove_all(folder_, ignored);
 }
 

@@ -13,12 +13,13 @@
 
 namespace tpx::formats {
 
-/// The folder of `host`'s store: `pattern` with the host's name in place of each "{host}". Throws Error (usage) when
-/// the pattern has none.
+/// The folder of `host`'s store: `pattern` with the host's name in place of each "{host}". Throws Error (usage) if the
+/// pattern contains no "{host}".
 std::filesystem::path store_of(const std::string& pattern, const Host& host);
 
-/// The stores of all hosts that are not lost as one checkpoint: a folder of links to every file of every store, removed
-/// with this object. Throws Error when a file differs in size between stores, or no store has any.
+/// Presents the stores of all hosts that are not lost as one checkpoint: a folder of links to every file of every
+/// store, removed with this object. Throws Error if a file differs in size between stores, if stores name different
+/// latest iterations, or if no store has any file.
 class MergedStores {
 public:
     MergedStores(const std::string& pattern, std::span<const Host> hosts);
@@ -28,11 +29,11 @@ public:
 
     const std::filesystem::path& folder() const { return folder_; }
 
-    /// `text` with the pattern wherever it names the folder.
+    /// `text` with the pattern in place of the folder.
     std::string named(std::string text) const;
 
-    /// Runs `read`, which reads the folder; an Error that leaves it names the pattern in place of the folder, and the
-    /// stores that have no files.
+    /// Runs `read`, which reads the folder. Errors that it throws name the pattern in place of the folder, and the
+    /// stores that have no files or are not read.
     template <class Read>
     void in_stores(Read&& read) const {
         try {
@@ -51,13 +52,13 @@ private:
     std::vector<std::string> empty_;  // stores without files
 };
 
-/// The hosts, ascending, whose store has each file of `catalogue`, with the size it has there; `root` is the folder
-/// that stores are copies of. Throws Error when a store has it in another size.
+/// For each file of `catalogue`, the hosts, ascending, whose stores contain it; `root` is the folder of which the
+/// stores are copies. Throws Error if a file has another size in a store.
 std::vector<std::vector<std::uint32_t>> hosts_of_files(const std::string& pattern, std::span<const Host> hosts,
                                                        const std::filesystem::path& root, const Catalogue& catalogue);
 
-/// By file of `catalogue`: the holders of each. `holders` are those of the files that are stored; files behind them
-/// have computed values (see Coding) of a stored file with the same path.
+/// The holders of each file of `catalogue`. `holders` are those of the stored files, which come first; the files after
+/// them contain values computed (see Coding) from a stored file with the same path.
 std::vector<std::vector<std::uint32_t>> with_computed_files(std::vector<std::vector<std::uint32_t>> holders,
                                                             const Catalogue& catalogue);
 

@@ -102,7 +102,7 @@ private:
         for (const fs::path& file : store.files) {
             const auto [first, is_first] = first_.emplace(file, &store);
             const fs::path other = is_first ? root_ / file : first->second->folder / file;
-            // Where stores are merged, the root consists of links to the first store of each file.
+            // If stores are merged, the root consists of links, each to the first store that has the file.
             if (is_first && (!path_is_file(other) || fs::equivalent(other, store.folder / file))) continue;
             if (!same(store.folder / file, other))
                 throw failure("{}: is not the same as {}; the stores hold different checkpoints or iterations",

@@ -22,7 +22,7 @@ std::string text_of(const toml::node& node, std::string_view file) {
 }
 
 std::string toml_string(std::string_view text) {
-    // JSON's strings are TOML's, but for the one character that JSON leaves as it is.
+    // JSON strings are TOML strings, except for one character that JSON does not escape.
     std::string out = nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     for (std::size_t at = 0; (at = out.find('\x7f', at)) != out.npos;) out.replace(at, 1, "\\u007f");
     return out;

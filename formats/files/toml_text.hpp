@@ -13,10 +13,10 @@
 
 namespace tpx::formats {
 
-/// The table that TOML `text` is. Throws Error (usage) "FILE:LINE: cause" when it is none.
+/// Parses TOML `text`. Throws Error (usage) "FILE:LINE: cause" if it is not TOML.
 toml::table parse_toml_text(std::string_view text, std::string_view file);
 
-/// An Error (usage) "FILE:LINE: cause" that speaks of `node`.
+/// An Error (usage) "FILE:LINE: cause" about `node`.
 template <class... Args>
 Error mistake(const toml::node& node, std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
     Error error{Exit::usage, format, std::forward<Args>(args)...};
@@ -24,13 +24,13 @@ Error mistake(const toml::node& node, std::string_view file, fmt::format_string<
     return error;
 }
 
-/// The text, not empty, that `node` is. Throws a mistake() when it is none.
+/// The text of `node`. Throws a mistake() if `node` is not text, or is empty.
 std::string text_of(const toml::node& node, std::string_view file);
 
-/// A TOML string that reads as `text`; bytes that are not UTF-8 become U+FFFD.
+/// A TOML string that represents `text`; bytes that are not UTF-8 become U+FFFD.
 std::string toml_string(std::string_view text);
 
-/// The whole number from `least` to `most` that `node` is. Throws a mistake() when it is none.
+/// The whole number in `node`. Throws a mistake() unless `node` is a whole number from `least` to `most`.
 int whole_of(const toml::node& node, std::string_view file, std::int64_t least, std::int64_t most);
 
 }  // namespace tpx::formats

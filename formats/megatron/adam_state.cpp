@@ -23,7 +23,8 @@ public:
         return dict({{"optimizer", dict({{"param_groups", document_.list(groups)}})}});
     }
 
-    /// A schedule that counts its steps from here. The job's own schedule is unknown unless the job overrides this one.
+    /// A constant schedule whose steps are counted from here. tpx does not know the job's schedule, so the job has to
+    /// override this one.
     Value schedule() {
         const Value decay = document_.real(adam_.matrices.weight_decay);
         return dict({{"max_lr", document_.real(adam_.matrices.initial_lr)},

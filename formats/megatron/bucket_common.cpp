@@ -34,7 +34,7 @@ std::shared_ptr<const Value> value_of(const Catalogue& catalogue, const Object& 
     return in_context([&] { return fmt::format("object '{}'", object.name); },
                       [&] {
                           if (!archive.root().is(Kind::list) || archive.root().items().size() != 1)
-                              throw failure("holds {}, not a list of one", archive.root().describe());
+                              throw failure("contains {}, not a list of one", archive.root().describe());
                           return kept_copy(archive, archive.root().items()[0], storages);
                       });
 }

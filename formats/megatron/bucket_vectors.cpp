@@ -137,7 +137,7 @@ private:
         const torch::Archive archive = torch::Archive::open(range_of(catalogue_, object, fd));
         const torch::Value root = archive.root();
         if (!root.is(torch::Kind::list) || root.items().size() != 1 || archive.big_endian())
-            throw failure("holds {}, not a list of one dict", root.describe());
+            throw failure("contains {}, not a list of one dict", root.describe());
         for (const auto& [buffer, vectors] : buffers_in(archive, root.items()[0])) {
             for (const BufferVector& vector : vectors) {
                 const Index size = vector.stored.shape[0];

@@ -28,7 +28,7 @@ void note_dropped(const Source& source, const Target& target, bool renames, std:
 /// Adds a note if the source has fewer RNG states than `layout` has ranks.
 void note_new_rng(const Source& source, const Layout& layout, std::vector<std::string>& notes);
 
-/// Throws Error if the state of a model cannot be stored in this layout by Megatron.
+/// Throws Error if Megatron cannot store the state of a model in this layout.
 void check_model_layout(const Layout& layout);
 
 /// Driver::fit_states: converts the states to those of the plain or the distributed optimizer, as `config` requires.

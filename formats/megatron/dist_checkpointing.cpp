@@ -40,7 +40,7 @@ std::shared_ptr<const Value> read_common_object(const Catalogue& catalogue, cons
                       [&] {
                           const Value root = archive.root();
                           if (!root.is(Kind::list) || root.items().size() != 1)
-                              throw failure("holds {}, not a list of one dict", root.describe());
+                              throw failure("contains {}, not a list of one dict", root.describe());
                           return kept_copy(archive, root.items()[0], storages);
                       });
 }

@@ -2,6 +2,7 @@
 #include "formats/megatron/fit_masters.hpp"
 
 #include "formats/state/roles.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
 #include <fmt/format.h>
@@ -73,8 +74,8 @@ void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dt
         expressed.reading.meanings.back().role = Role::master;
     }
     if (!superfluous.empty())
-        notes.push_back(fmt::format("dropped {} master weights, which a plain optimizer of fp32 weights does not use",
-                                    superfluous.size()));
+        notes.push_back(fmt::format("dropped {}, which a plain optimizer of fp32 weights does not use",
+                                    counted(superfluous.size(), "master weight")));
     remove_tensors(expressed, superfluous);
 }
 

@@ -9,7 +9,7 @@ namespace tpx::formats::megatron {
 void drop_chain_prefixes(Checkpoint& checkpoint);
 
 /// Gives optimizer tensors of Megatron-core before 0.15 (fully_sharded_model_space) the shapes of the model's tensors.
-/// Stored, they consist of cells, one per rank's part: there is an axis of cells for each axis of the model's tensor,
+/// Each is stored as cells, one for each rank's part: there is an axis of cells for each axis of the model's tensor,
 /// and the last axis contains the flattened elements of a cell.
 void unpack_cells(Checkpoint& checkpoint);
 

@@ -44,7 +44,7 @@ void keep(const Catalogue& source, const Object& object, ObjectForm form, NewObj
     with_archive(source, object, [&](const torch::Archive& archive) {
         const Value list = archive.root();  // a list even if the source stores the bare value
         if (!list.is(torch::Kind::list) || list.items().size() != 1)
-            throw failure("holds {}, not a list of one value", list.describe());
+            throw failure("contains {}, not a list of one value", list.describe());
         const Value root = form == ObjectForm::bare ? list.items()[0] : list;
         objects.made.push_back({object.name, torch::write_archive(root, &archive)});
     });
@@ -77,7 +77,7 @@ struct Module {
     std::vector<Index> stack;
 };
 
-/// The name of a weight one of whose parts is stored as `name`, as in "in_proj.weight.x"; otherwise `name`.
+/// The name of the weight if `name` is that of one of its parts, such as "in_proj.weight.x"; otherwise `name`.
 std::string without_part(const std::string& name) {
     for (const std::string_view part : {".in_proj.weight.x", ".in_proj.weight.query"})
         if (name.ends_with(part)) return name.substr(0, name.rfind('.'));

@@ -12,7 +12,7 @@ namespace tpx::formats::megatron {
 /// The layout with which a Megatron checkpoint was saved, according to its args.
 Layout source_layout(const Checkpoint& source);
 
-/// Whether each rank has the same role in both layouts, so that a rank's own state can be copied unchanged.
+/// Whether each rank has the same place in both layouts, so that a rank's own state can be copied unchanged.
 bool same_ranks(const Layout& a, const Layout& b);
 
 /// Whether a module called `name` is a linear layer that has an extra state, or a norm and a linear layer as one

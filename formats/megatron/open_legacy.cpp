@@ -103,7 +103,7 @@ private:
         in_context([&] { return model_file(root / find_rank_directories(root)[0]).string(); },
                    [&] {
                        if (!archive.root().is(torch::Kind::dict))
-                           throw failure("holds {}, not a dict", archive.root().describe());
+                           throw failure("contains {}, not a dict", archive.root().describe());
                        checkpoint_.config = args_of(archive.root());
                        checkpoint_.iteration = iteration_in(archive.root());
                        if (!checkpoint_.iteration) checkpoint_.iteration = iteration_of(root);
@@ -123,8 +123,8 @@ private:
         if (absent.count() > 0)
             throw failure("{} (layout {})", absent.are_missing("folder"), to_string(files_->layout));
         if (found.size() != files_->directories.size())
-            throw failure("{} directories mp_rank_*, where layout {} has {}", found.size(), to_string(files_->layout),
-                          files_->directories.size());
+            throw failure("found {} directories mp_rank_*, but layout {} has {}", found.size(),
+                          to_string(files_->layout), files_->directories.size());
     }
 
     std::uint32_t add_file(const fs::path& path) {

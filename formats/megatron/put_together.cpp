@@ -21,7 +21,7 @@ using namespace megatron;
 struct Placed {
     const RankDirectory* directory = nullptr;
     const RankTensor* tensor = nullptr;
-    RankName name;          ///< with layer and expert of the whole model; the first of grouped experts
+    RankName name;          ///< layer and expert count over the whole model; of grouped experts, the first
     Shape shape;            ///< of one expert, as [out, in]
     Strides strides;        ///< of one expert, too
     Index expert_step = 0;  ///< elements from one grouped expert to the next

@@ -43,7 +43,7 @@ struct RankDirectory {
     int rank = 0;                           ///< the lowest rank with these coordinates
     std::vector<RankTensor> tensors;        ///< weights in the file's order, then optimizer state
     std::vector<int> layers;                ///< the number of layers of each model chunk
-    std::vector<std::string> extra_states;  ///< TransformerEngine's, if not empty: FP8 scales
+    std::vector<std::string> extra_states;  ///< of TransformerEngine, with content (FP8 scales)
     bool old_names = false;  ///< the files use names of Megatron-LM before Megatron-core; `tensors` do not
 };
 

@@ -14,8 +14,8 @@ namespace tpx::formats::megatron {
 Layout layout_of(const Config& args, const std::vector<std::filesystem::path>& directories);
 
 /// Every distinct part of the model that ranks of `layout` have, with the lowest rank that has it. Several parts may
-/// belong to one directory if experts are split more finely than other tensors (etp > tp). Throws Error (exit 2) if
-/// etp * ep does not divide the number of ranks of a stage.
+/// belong to one directory if experts are split more finely than other tensors (etp > tp). Throws Error (exit 2) if etp
+/// * ep does not divide the number of ranks of a stage.
 std::vector<RankDirectory> model_parts(const Layout& layout);
 
 /// The directories that Megatron writes for `layout`, in the order of their lowest ranks, with path, coordinates and

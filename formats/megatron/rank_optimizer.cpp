@@ -35,7 +35,7 @@ std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool spli
 std::vector<Value> optimizers(Value value, bool split) {
     if (!split) return {value};
     if (!value.is(Kind::list) || value.items().size() != 2)
-        throw failure("the optimizer is {}, where dense parameters and experts have one each", value.describe());
+        throw failure("the optimizer is {}, not a list of two, for dense parameters and for experts", value.describe());
     return {value.items().begin(), value.items().end()};
 }
 

@@ -169,7 +169,7 @@ private:
         // dp_zero_gather_scatter stores one vector instead of buckets.
         const std::vector<Index> joined{places.size};
         if (vector.buckets != places.buckets && vector.buckets != joined)
-            throw failure("{} has buckets of {} elements, where these parameters make {}", vector.role,
+            throw failure("{} has buckets of {} elements, but these parameters need {}", vector.role,
                           fmt::join(vector.buckets, ", "), fmt::join(places.buckets, ", "));
         for (std::size_t k = 0; k < buffer.size(); ++k) {
             for (const RankPart& part : buffer[k]->parts.at(Role::weight)) add_part(vector, part, places.begin[k]);

@@ -71,7 +71,7 @@ private:
         if (info(dtype).safetensors.empty() && dtype != DType::f4_x2)
             throw failure("safetensors has no dtype {}", name(dtype));
         bytes(piece);
-        if (dtype == DType::f4_x2 && piece.box.empty()) throw failure("a scalar of two values an element");
+        if (dtype == DType::f4_x2 && piece.box.empty()) throw failure("a scalar cannot store two values per element");
         if (itemsize(dtype) == 0 && piece.box != whole(whole_one.shape))
             throw failure("{} elements are smaller than a byte and cannot be split", name(dtype));
         if (content_.ranks > 1 && (piece.rank < 0 || piece.rank >= content_.ranks))

@@ -58,7 +58,7 @@ Box saved_box(const File& file, const Entry& entry) {
     for (int k = 0; k < begin.size(); ++k) {
         Index end = 0;
         if (__builtin_add_overflow(begin[k], entry.shape[k], &end))
-            throw failure("saved_offsets {} are absurd", to_string(begin));
+            throw failure("saved_offsets {} are too large", to_string(begin));
         box.push_back({begin[k], end});
     }
     return box;

@@ -29,8 +29,8 @@ Config parse_config_toml(std::string_view toml);
 /// Reads a model's configuration file: a config.json, or TOML with the same keys. Throws Error "FILE: ...".
 Config read_config_file(const std::filesystem::path& file);
 
-/// Adds the setting "KEY=VALUE" to `config`; VALUE is true, false, a whole number, a real number, or else text.
-/// Throws Error (usage) if there is no '=' or no key.
+/// Adds the setting "KEY=VALUE" to `config`; VALUE is true, false, a whole number, a real number, or else text. Throws
+/// Error (usage) if there is no '=' or no key.
 void add_setting(Config& config, std::string_view setting);
 
 }  // namespace tpx::formats

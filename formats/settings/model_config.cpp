@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* pipeline_words = "pipeline_model_parallel_layout";
 
-/// Megatron's pipeline layout text for layers that are assigned chunk by chunk: the source's if it assigns them alike.
+/// Megatron's pipeline layout text for layers that are assigned chunk by chunk: the source's if it has the same stages.
 ConfigValue words_of_stages(const Layout& layout, const Config& config, const Config& args) {
     if (layout.stages.empty()) return nullptr;
     const auto known = config.find(pipeline_words);
@@ -138,8 +138,8 @@ std::string with_dtype(const std::string& config_json, DType dtype) {
 
 std::string with_settings(const std::string& config_json, const Config& settings) {
     auto json = nlohmann::ordered_json::parse(config_json);
-    // A key may exist both in the outer configuration and in the nested one of the language model: it is skipped if
-    // the nested one already has the value.
+    // A key may exist both in the outer configuration and in the nested one of the language model: it is skipped if the
+    // nested one already has the value.
     const Config own = parse_config_json(config_json);
     bool changed = false;
     for (auto& [key, value] : json.items()) {

@@ -20,7 +20,7 @@ std::optional<std::vector<std::int64_t>> whole_numbers(const ConfigValue& value)
 /// for it. Omits architectures if settings that the family requires are unknown.
 std::string make_config_json(const Expressed& expressed, const Config& config);
 
-/// The dtype of most elements of the weights; unset if there are no real weights.
+/// The dtype of most elements of the weights; unset if no weight contains real numbers.
 std::optional<DType> usual_dtype(const Reading& reading, std::span<const Tensor> tensors);
 
 /// `config_json` with `dtype` in place of the dtype that it names, if any.

@@ -54,8 +54,8 @@ int own_axes(const Reading& reading, std::span<const Tensor> tensors, std::size_
 /// The element of a tensor of one f32 or f64. Throws Error for others.
 double scalar(const torch::Archive& archive, const torch::StoredTensor& tensor);
 
-/// Sets the setting that entry `key` of param_groups contains; ignores other entries. If `archive` is not null, the
-/// value may be a tensor of one element in it. Throws Error for a malformed value.
+/// Sets the field of `settings` that belongs to entry `key` of param_groups; ignores other entries. If `archive` is not
+/// null, the value may be a tensor of one element in it. Throws Error for a malformed value.
 void set(AdamSettings& settings, std::string_view key, torch::Value value, const torch::Archive* archive);
 
 /// The optimizer of `source`, from Megatron's common state or from the source's driver; unset if neither knows one.

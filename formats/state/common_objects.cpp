@@ -27,7 +27,7 @@ using torch::Value;
 constexpr std::string_view group_prefix = "optimizer.param_groups.";
 constexpr std::string_view optimizer_prefix = "optimizer.";
 
-/// "0.lr" as 0 and "lr".
+/// Splits a key such as "0.lr" into 0 and "lr"; unset for other keys.
 std::optional<std::pair<int, std::string_view>> group_key(std::string_view text) {
     int number = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -73,7 +73,7 @@ private:
                                                      [&](Value value) { return carried.carry(&archive, value); });
     }
 
-    /// Whether groups are numbered, as Megatron's are, and of one optimizer: those of two were joined.
+    /// Whether all param_groups are numbered, as Megatron's are. Groups of two optimizers were joined.
     static bool are_megatrons(const std::vector<Object>& objects) {
         const auto is_group = [](const Object& object) { return object.name.starts_with(group_prefix); };
         const auto is_numbered = [](const Object& object) {
@@ -85,10 +85,10 @@ private:
                });
     }
 
-    /// Takes an object into the state; false when it stays one.
+    /// Moves an object into the common state. Returns false if it must stay an object.
     bool take(const Object& object, Value settings, bool has_groups) {
         const std::string_view name = object.name;
-        // Each rank's own, in one layout.
+        // State of single ranks, which is valid only for one layout.
         if (name.find('/') != name.npos || name == "rerun_state_machine") return false;
         if (name.starts_with(group_prefix)) {
             if (!has_groups) return false;
@@ -122,7 +122,7 @@ private:
     Document document_;
     torch::Contents contents_;
     std::vector<Entry> entries_;
-    std::vector<Entry> optimizer_;              // beside its groups
+    std::vector<Entry> optimizer_;              // except its groups
     std::map<int, std::vector<Entry>> groups_;  // by number
 };
 
@@ -135,7 +135,7 @@ void read_args(Checkpoint& checkpoint) {
         return std::ranges::any_of(starts, [&](std::string_view start) { return tensor.name.starts_with(start); });
     };
     if (std::ranges::none_of(checkpoint.catalogue.tensors, is_megatrons)) return;
-    Restorer restorer{checkpoint};  // whose document the args are in
+    Restorer restorer{checkpoint};  // owns the document that contains the args
     if (const auto args = restorer.settings()) checkpoint.config = scalars_of(*args);
 }
 

@@ -18,7 +18,7 @@ std::vector<OptimizerState> optimizers_of(Value common) {
     if (!optimizer || !optimizer->is(Kind::dict)) return {};
     const auto state_of = [](Value outer) {
         OptimizerState state{.outer = outer, .groups = {}};
-        const Value inner = outer.find("optimizer").value_or(outer);  // without masters there is no other dict around
+        const Value inner = outer.find("optimizer").value_or(outer);  // without masters there is no outer dict
         const auto groups = inner.is(Kind::dict) ? inner.find("param_groups") : std::nullopt;
         if (!groups) throw failure("the common state has an optimizer without param_groups");
         state.groups.assign(groups->items().begin(), groups->items().end());

@@ -17,11 +17,11 @@ struct OptimizerState {
     std::vector<torch::Value> groups;  ///< dicts without "params"
 };
 
-/// The optimizers of a common state, dense before experts, with masters or without; empty when it has none. Throws
-/// Error when they are not of the form that Megatron writes.
+/// The optimizers of a common state, dense before experts, with masters or without; empty if there are none. Throws
+/// Error unless they have the form that Megatron writes.
 std::vector<OptimizerState> optimizers_of(torch::Value common);
 
-/// One of Megatron's groups of parameters, which do not name them.
+/// One of Megatron's groups of parameters. Such a group does not name its parameters.
 struct MegatronGroup {
     AdamSettings settings;
     double wd_mult = 1;
@@ -31,7 +31,7 @@ struct MegatronGroup {
     void read(std::string_view key, torch::Value value);
 };
 
-/// The settings of all parameters: groups with weight decay speak for matrices, those without for vectors.
+/// The settings of all parameters: groups with weight decay apply to matrices, those without to vectors.
 Adam adam_of_groups(std::span<const MegatronGroup> groups);
 
 }  // namespace tpx::formats

@@ -40,7 +40,7 @@ std::optional<ConfigValue> scalar(Value value) {
         case Kind::list:
         case Kind::tuple:
             return list_text(value);
-        case Kind::object: {  // a PipelineParallelLayerLayout keeps the text it was made of
+        case Kind::object: {  // a PipelineParallelLayerLayout keeps the text from which it was made
             const auto text = value.attribute("input_data");
             return text && text->is(Kind::string) ? std::optional<ConfigValue>{std::string{text->as_string()}}
                                                   : std::nullopt;
@@ -50,7 +50,7 @@ std::optional<ConfigValue> scalar(Value value) {
     }
 }
 
-/// "[0,1]" is a list of whole numbers, "(0,1)" a tuple.
+/// The value that `text` represents: "[0,1]" is a list of whole numbers, "(0,1)" a tuple, all other text a string.
 Value text_value(Document& document, const std::string& text) {
     const bool tuple = text.starts_with('(') && text.ends_with(')');
     if (text.size() < 2 || !(tuple || (text.starts_with('[') && text.ends_with(']')))) return document.string(text);

@@ -12,13 +12,13 @@ namespace tpx::formats {
 /// The scalars among the entries of a dict.
 Config scalars_of(torch::Value dict);
 
-/// The scalars among the attributes of `state`'s entry "args", or its values when it is a dict; empty without one.
+/// The scalars among the attributes of `state`'s entry "args", or among its values if it is a dict; empty without args.
 Config args_of(torch::Value state);
 
-/// `state`'s entry "iteration"; nothing when it has none.
+/// `state`'s entry "iteration"; unset if it has none.
 std::optional<std::int64_t> iteration_in(torch::Value state);
 
-/// `state`, a dict, with `args` set in its entry "args", which is made when there is none, and with `iteration`.
+/// `state`, a dict, with `args` set in its entry "args", which is created if missing, and with `iteration`.
 torch::Value with_args(torch::Document& document, torch::Value state, const Config& args, std::int64_t iteration);
 
 }  // namespace tpx::formats

@@ -7,8 +7,8 @@
 
 namespace tpx::formats {
 
-/// What of `node` is not in `first`: mappings are gone through key by key, all else is told whole. Nothing when they
-/// are equal.
+/// The part of `node` that differs from `first`; unset if they are equal. Mappings are compared key by key; other nodes
+/// that differ are returned whole.
 std::optional<StateNode> differences(const StateNode& node, const StateNode& first);
 
 }  // namespace tpx::formats

@@ -17,7 +17,7 @@
 namespace tpx::formats {
 namespace {
 
-/// optim.state.PARAMETER.STATE in parts.
+/// The parts of optim.state.PARAMETER.STATE.
 struct StateName {
     std::string parameter;
     Role role = Role::state;
@@ -32,7 +32,8 @@ std::optional<StateName> state_name(std::string_view name) {
     return std::nullopt;
 }
 
-/// The key, with its dot, below which weights of the names of `states` lie; nothing where none lacks one.
+/// The key, including its dot, below which weights have the names of `states`; empty if they are at the top. Unset if
+/// no state has a weight.
 std::optional<std::string> key_of_weights(const std::vector<Tensor>& tensors, const std::vector<StateName>& states) {
     std::unordered_set<std::string_view> names;
     for (const Tensor& tensor : tensors) names.insert(tensor.name);

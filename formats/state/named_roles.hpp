@@ -5,9 +5,9 @@
 
 namespace tpx::formats {
 
-/// Tells the roles and parameters of a checkpoint by the names alone, as DCP has them: optim.state.PARAMETER.STATE, or
-/// optimizer.state..., beside the weights, which may lie below a key such as "model". For models that no family's rules
-/// know. Says false, and tells nothing, where roles are told already or no such state belongs to a weight.
+/// Sets the roles and parameters of a checkpoint from the names alone, for models that no family's rules describe. DCP
+/// names state optim.state.PARAMETER.STATE or optimizer.state.PARAMETER.STATE; weights may be below a key such as
+/// "model". Returns false and sets nothing if roles are already known or no such state belongs to a weight.
 bool tell_named_roles(Checkpoint& checkpoint);
 
 }  // namespace tpx::formats

@@ -52,7 +52,7 @@ public:
     }
 
 private:
-    /// What needs no children; "deep" for all else.
+    /// The node of a value without children; a node of kind `deep` for other values.
     static Node scalar(Value value) {
         switch (value.kind()) {
             case Kind::none:
@@ -78,7 +78,8 @@ private:
         }
     }
 
-    /// Small runs of scalars are told wherever they stand; larger ones once, lest a small pickle make a large tree.
+    /// Whether a value is described only where it appears first, so that a small pickle cannot make a large tree. Short
+    /// runs of scalars are repeated.
     static bool is_large(Value value) {
         constexpr std::size_t small = 16;
         const auto is_short = [](Value item) {
@@ -143,7 +144,7 @@ private:
         return gathered(instance(value, path, depth));
     }
 
-    /// getattr(CLASS, 'NAME'), as some Pythons pickle the members of enums.
+    /// The member in getattr(CLASS, 'NAME'), which is how some versions of Python pickle members of enums.
     static std::optional<std::string> enum_member(Value value) {
         const auto args = value.as_object().args.items();
         const bool is_getattr =
@@ -152,7 +153,7 @@ private:
         return fmt::format("{}.{}", global_text(args[0]), args[1].as_string());
     }
 
-    /// Tensors that cannot be read are told as the objects that they are.
+    /// `value` as a tensor. Unset if it cannot be read: it is then described as an object.
     std::optional<torch::StoredTensor> tensor_of(Value value) const {
         if (archive_ == nullptr) return std::nullopt;
         try {
@@ -187,7 +188,7 @@ private:
         return node;
     }
 
-    /// An object of some class: what it was called with, what it holds, its attributes.
+    /// An instance of a class: its arguments, its items and entries, and its attributes.
     Node instance(Value value, const std::string& path, int depth) {
         const torch::Object& object = value.as_object();
         Value callable = object.callable;
@@ -200,7 +201,7 @@ private:
         Node node{.kind = Node::Kind::mapping, .type = callable.is(Kind::global) ? global_text(callable) : "object"};
         Value state = object.state;
         const bool is_dict = node.type == "collections.OrderedDict" || node.type == "collections.defaultdict";
-        // A model's state dict has the versions of its modules as an attribute, and they are no state.
+        // A model's state dict has the versions of its modules as an attribute, which is not state.
         if (is_dict && state.is(Kind::dict) && state.entries().size() == 1 && state.find("_metadata")) state = Value{};
         if (is_dict) args = {};
         if (node.type == "collections.OrderedDict") node.type.clear();
@@ -233,7 +234,8 @@ private:
         node.children.push_back({key, make(value, path + "." + key, depth + 1)});
     }
 
-    /// Tensors of the catalogue that stand together become their number.
+    /// Replaces the catalogue's tensors among the children of `node` by their number if there are many of them, or no
+    /// other children.
     Node gathered(Node node) const {
         constexpr std::uint64_t most_listed = 3;
         if (tensors_ != TensorsIn::catalogue || node.children.empty()) return node;

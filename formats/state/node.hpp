@@ -12,23 +12,23 @@ namespace tpx::formats {
 
 struct StateChild;
 
-/// A value that a checkpoint keeps beside its tensors, for people and programs: classes are names, nothing is shared,
-/// nothing contains itself, and it is at most `deepest` levels deep.
+/// A value that a checkpoint contains in addition to its tensors, in a form for people and programs: classes are names,
+/// nothing is shared, nothing contains itself, and it is at most `deepest` levels deep.
 struct StateNode {
     enum class Kind : std::uint8_t {
         none,
         boolean,   ///< text "True" or "False"
         integer,   ///< text: decimal digits, of any length
-        real,      ///< text: as short as it can be read back, or "nan", "inf", "-inf"
+        real,      ///< text: the shortest that reads back as the same number, or "nan", "inf", "-inf"
         string,    ///< text
-        bytes,     ///< text: the bytes themselves when they are few; count, digest
+        bytes,     ///< text: the bytes themselves if they are few; count, digest
         symbol,    ///< text: the name of a class, function or dtype
-        array,     ///< a tensor or a NumPy array: dtype, shape; text, count and digest as of bytes, where it was read
-        tensors,   ///< `count` tensors that are listed elsewhere, `bytes` in all
+        array,     ///< a tensor or a NumPy array: dtype, shape; text, count and digest as for bytes, if it was read
+        tensors,   ///< `count` tensors that are listed elsewhere, `bytes` bytes in total
         sequence,  ///< children without keys
         mapping,   ///< children with keys
-        same,      ///< text: the path of an equal one, told before
-        deep,      ///< text: what it is; too deep to be told
+        same,      ///< text: the path where the same value was described first
+        deep,      ///< text: what it is; too deep to be described
     };
     static constexpr int deepest = 64;
     static constexpr std::uint64_t few_bytes = 1 << 16;
@@ -40,8 +40,8 @@ struct StateNode {
     std::uint64_t bytes = 0;
     std::string dtype;
     Shape shape;
-    std::string digest;      ///< as tpx verify tells it; empty: not read
-    bool plain_keys = true;  ///< of a mapping: its keys are text or ints, and no two are spelt alike
+    std::string digest;      ///< as tpx verify prints it; empty: not read
+    bool plain_keys = true;  ///< of a mapping: its keys are text or ints, and no two are spelled alike
     std::vector<StateChild> children;
 
     bool is_leaf() const { return kind != Kind::sequence && kind != Kind::mapping; }
@@ -52,13 +52,13 @@ struct StateChild {
     StateNode node;
 };
 
-/// What becomes of tensors in a tree.
+/// How tensors in a tree are treated.
 enum class TensorsIn : std::uint8_t {
-    state,      ///< they are state like all else, and are read
-    catalogue,  ///< they are the checkpoint's tensors: told in numbers where they stand together
+    state,      ///< they are state like other values, and are read
+    catalogue,  ///< they are the checkpoint's tensors: neighboring ones are only counted
 };
 
-/// `value` of `archive` as a tree; null archive: it holds no tensors that can be read. `path` is what it is called.
+/// `value` of `archive` as a tree; without an archive (null), tensors are not read. `path` is the name of `value`.
 StateNode make_state_node(torch::Value value, const torch::Archive* archive, TensorsIn tensors,
                           const std::string& path);
 

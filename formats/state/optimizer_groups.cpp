@@ -16,7 +16,7 @@ namespace {
 using torch::Kind;
 using torch::Value;
 
-/// The root and number of the group whose parameters an object names; nothing for other objects.
+/// The root and number of the group whose parameters the object `name` lists; unset for other objects.
 std::optional<std::pair<std::string, int>> group_of(std::string_view name) {
     constexpr std::string_view groups = ".param_groups.";
     constexpr std::string_view params = ".params";

@@ -19,40 +19,40 @@ bool fits(const Order& order, std::size_t count, const std::map<std::int64_t, Sh
            });
 }
 
-/// Deals parameters to several groups by their shapes: those of state say which group has which shape.
-class Dealer {
+/// Assigns parameters to several groups by their shapes; the shapes of state determine which group has which shapes.
+class GroupAssigner {
 public:
-    Dealer(std::span<const std::vector<std::int64_t>> groups, const std::map<std::int64_t, Shape>& shapes)
-        : groups_{groups}, dealt_(groups.size()) {
+    GroupAssigner(std::span<const std::vector<std::int64_t>> groups, const std::map<std::int64_t, Shape>& shapes)
+        : groups_{groups}, assigned_(groups.size()) {
         for (std::size_t g = 0; g < groups.size(); ++g) {
             for (const std::int64_t number : groups[g])
                 if (const auto known = shapes.find(number); known != shapes.end()) note(known->second, g);
         }
     }
 
-    /// All of `order`, group after group; empty when a shape stands in two groups, or nothing tells a parameter's.
-    Order deal(const Order& order) {
+    /// All of `order`, group after group; empty if a shape is in two groups, or if a parameter's group is unknown.
+    Order assign(const Order& order) {
         for (const StateDictEntry* entry : order) {
             const auto known = group_of_.find(entry->shape);
             const std::optional<std::size_t> group = known != group_of_.end() ? known->second : by_axes(entry->shape);
-            if (torn_ || !group) return {};
-            dealt_[*group].push_back(entry);
+            if (ambiguous_ || !group) return {};
+            assigned_[*group].push_back(entry);
         }
         Order all;
-        for (std::size_t g = 0; g < dealt_.size(); ++g) {
-            if (dealt_[g].size() != groups_[g].size()) return {};
-            all.insert(all.end(), dealt_[g].begin(), dealt_[g].end());
+        for (std::size_t g = 0; g < assigned_.size(); ++g) {
+            if (assigned_[g].size() != groups_[g].size()) return {};
+            all.insert(all.end(), assigned_[g].begin(), assigned_[g].end());
         }
         return all;
     }
 
 private:
     void note(const Shape& shape, std::size_t group) {
-        torn_ |= group_of_.emplace(shape, group).first->second != group;
+        ambiguous_ |= group_of_.emplace(shape, group).first->second != group;
         of_axes_[is_matrix(shape)].insert(group);
     }
 
-    /// For a shape without state: matrices may be in one group, and vectors in another one.
+    /// The group of a shape without state, if all known matrices are in one group and all known vectors in another.
     std::optional<std::size_t> by_axes(const Shape& shape) const {
         const auto found = of_axes_.find(is_matrix(shape));
         const auto other = of_axes_.find(!is_matrix(shape));
@@ -64,8 +64,8 @@ private:
     std::span<const std::vector<std::int64_t>> groups_;
     std::map<Shape, std::size_t> group_of_;
     std::map<bool, std::set<std::size_t>> of_axes_;  // the groups that have matrices, and those that have vectors
-    bool torn_ = false;                              // a shape stands in two groups
-    std::vector<Order> dealt_;
+    bool ambiguous_ = false;                         // a shape is in two groups
+    std::vector<Order> assigned_;
 };
 
 }  // namespace
@@ -86,12 +86,12 @@ std::vector<std::string> parameters_by_number(std::span<const StateDictEntry> mo
     for (const StateDictEntry& entry : model)
         if (entry.parameter) order.push_back(&entry);
     const auto settle = [&](const Order& all) {
-        Order dealt = groups.size() > 1 ? Dealer{groups, shapes}.deal(all) : all;
-        return !shapes.empty() && fits(dealt, static_cast<std::size_t>(count), shapes) ? dealt : Order{};
+        Order assigned = groups.size() > 1 ? GroupAssigner{groups, shapes}.assign(all) : all;
+        return !shapes.empty() && fits(assigned, static_cast<std::size_t>(count), shapes) ? assigned : Order{};
     };
     Order settled = settle(order);
     if (settled.empty() && shapes.size() == static_cast<std::size_t>(count)) {
-        // Frozen parameters have no number. Where all numbers have state, none of another shape can be one of them.
+        // Frozen parameters have no number. If all numbers have state, parameters of other shapes are frozen.
         std::erase_if(order, [&](const StateDictEntry* entry) {
             return std::ranges::none_of(shapes, [&](const auto& known) { return known.second == entry->shape; });
         });

@@ -15,17 +15,17 @@ namespace tpx::formats {
 struct StateDictEntry {
     std::string name;
     Shape shape;
-    bool parameter = true;  ///< false: surely a buffer, or tied to an entry before it
+    bool parameter = true;  ///< false: certainly a buffer, or tied to an earlier entry
 };
 
-/// Notes the shape of a tensor of state of the parameter `number`: the largest is the parameter's own.
+/// Records the shape of a state tensor of parameter `number`. The largest shape of its state is the parameter's own.
 void note_shape(std::map<std::int64_t, Shape>& shapes, std::int64_t number, const Shape& shape);
 
-/// The names of parameters 0, 1, ... of an optimizer's state_dict(), which only counts them, group after group: in each
-/// group they stand in the model's order. `shapes` are those of the state that numbers have. Of several groups each
-/// must have shapes of its own, as groups of matrices and of vectors do: equal shapes in two groups could be either's.
-/// Frozen parameters, which have no number, are passed over where all numbers have state and none of their shape.
-/// Empty when that, the number of parameters or a shape leaves it open.
+/// The names of parameters 0, 1, ... of an optimizer's state_dict(), which only numbers them, group after group and in
+/// each group in the model's order. `shapes` are those of parameters with state. Several groups must not share a shape
+/// (groups of matrices and of vectors do not), because a parameter of that shape could belong to either. Frozen
+/// parameters have no number; they are skipped if all numbers have state and none has their shape. Returns an empty
+/// list if shapes or the number of parameters do not determine the names.
 std::vector<std::string> parameters_by_number(std::span<const StateDictEntry> model,
                                               std::span<const std::vector<std::int64_t>> groups,
                                               const std::map<std::int64_t, Shape>& shapes);

@@ -10,19 +10,19 @@ namespace {
 using torch::Kind;
 using torch::Value;
 
-// Pickles may refer to themselves.
+// Limits recursion: values in pickles may contain themselves.
 constexpr int deepest = 8;
 
 constexpr const char* mixture = "the files are of different iterations or runs";
 
-/// The part of a dict's name for one of its keys; nothing for keys of other kinds.
+/// The name of the entry with `key` in the dict `name`; unset unless the key is a string or an int.
 std::optional<std::string> entry_name(const std::string& name, Value key) {
     if (key.is(Kind::string)) return fmt::format("{}.{}", name, key.as_string());
     if (key.is(Kind::integer)) return fmt::format("{}.{}", name, key.as_int());
     return std::nullopt;
 }
 
-/// Calls `visit(name, text)` for each scalar in `value`, with an empty text for each object that is none.
+/// Calls `visit(name, text)` for each scalar in `value`, and with an empty text for each other object.
 template <class Visit>
 void for_each_value(const std::string& name, Value value, int depth, Visit&& visit) {
     if (const auto text = scalar_text(value)) return visit(name, *text);

@@ -28,7 +28,7 @@ using torch::Value;
 
 constexpr std::string_view object_prefix = "rng_state/shard_";
 
-/// "0.1_2.4" as the numbers before and behind the line; nothing when it is of another form.
+/// The numbers before and after the underscore of text such as "0.1_2.4"; unset if the text has another form.
 std::optional<std::pair<std::vector<int>, std::vector<int>>> numbers_of(std::string_view text) {
     std::pair<std::vector<int>, std::vector<int>> numbers;
     std::vector<int>* list = &numbers.first;
@@ -48,7 +48,7 @@ std::optional<std::pair<std::vector<int>, std::vector<int>>> numbers_of(std::str
     return numbers.first.size() == numbers.second.size() ? std::optional{numbers} : std::nullopt;
 }
 
-/// The seed that a state of CUDA's generator shows: it is the seed and the offset, 8 bytes each.
+/// The seed in a state of CUDA's generator, which consists of the seed and the offset, 8 bytes each.
 std::optional<std::uint64_t> seed_of(const Archive& archive, Value value) {
     const auto tensor = archive.tensor(value);
     if (!tensor || tensor->dtype != DType::u8 || tensor->shape != Shape{16}) return std::nullopt;
@@ -59,9 +59,9 @@ std::optional<std::uint64_t> seed_of(const Archive& archive, Value value) {
 
 using Seeds = std::unordered_map<Value, std::uint64_t, torch::ValueHash>;
 
-/// The seeds of the CUDA generators of a dict of states when `from`'s becomes `to`'s. Megatron seeds them
-/// seed + 100 pp [+ 10 dp], and those of its tracker with + tp and + 100 ep; CUDA's own one has the seed of one of
-/// them.
+/// The seeds of the CUDA generators in a dict of states if the state of `from` becomes that of `to`. Megatron seeds
+/// them with seed + 100 pp [+ 10 dp], and adds tp and 100 ep for those of its tracker; CUDA's own generator has the
+/// seed of one of these.
 Seeds new_seeds(const Archive& archive, Value state, const RngPlace& from, const RngPlace& to, int dp) {
     Seeds seeds;
     if (!state.is(Kind::dict)) return seeds;
@@ -146,7 +146,7 @@ void RngStates::add_files(const Checkpoint& checkpoint) {
 
 void RngStates::add_objects(const Checkpoint& checkpoint) {
     const Catalogue& catalogue = checkpoint.catalogue;
-    // DCP has the args of Megatron, from which it was made, beside a model's configuration.
+    // A DCP checkpoint that was converted from Megatron's has Megatron's args in addition to a model's configuration.
     const bool has_args = !checkpoint.format->has_args && checkpoint.common;
     const Layout layout = layout_of_args(has_args ? args_of(*checkpoint.common) : checkpoint.config, {});
     std::map<std::tuple<int, int, int>, int> experts;  // by (pp, tp, replica)
@@ -167,12 +167,12 @@ void RngStates::add_objects(const Checkpoint& checkpoint) {
     }
 }
 
-/// The place of the source whose state stands for `place`: itself where the source has it.
+/// The source's place whose state is used for `place`: `place` itself if the source has it.
 RngPlace RngStates::wrapped(const RngPlace& place) const {
     RngPlace other{place.pp % extent_.pp, place.tp % extent_.tp, place.ep % extent_.ep,
                    place.replica % extent_.replica};
     if (extent_.replica == 1) return other;
-    // torch_dist tells experts' states by replica: one of the same expert rank, if there is.
+    // torch_dist distinguishes experts' states by replica, not by expert rank.
     const auto same = [&](const auto& entry) {
         return entry.first.pp == other.pp && entry.first.tp == other.tp && entry.first.replica == other.replica;
     };

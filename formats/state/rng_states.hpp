@@ -16,8 +16,8 @@
 
 namespace tpx::formats::megatron {
 
-/// Whose random numbers a state makes. Megatron keeps one for each (pp, tp), and of experts over several ranks for each
-/// expert-parallel rank (rank files) or each data-parallel one (torch_dist) too.
+/// The ranks to which an RNG state belongs. Megatron stores one state per (pp, tp) and, with expert parallelism, also
+/// per expert-parallel rank (rank files) or data-parallel rank (torch_dist).
 struct RngPlace {
     int pp = 0;
     int tp = 0;
@@ -30,37 +30,37 @@ struct RngPlace {
 /// The places of a layout's ranks, by rank.
 std::vector<RngPlace> rng_places(const Layout& layout);
 
-/// How many replicas each (pp, tp) of a layout has.
+/// The number of replicas of each (pp, tp) of a layout.
 inline int rng_replicas(const Layout& layout) { return layout.dp * layout.cp; }
 
-/// The states of random number generators that a Megatron checkpoint has.
+/// The RNG states of a Megatron checkpoint.
 class RngStates {
 public:
-    /// Those of rank files, or of the objects "rng_state/..." of torch_dist, which DCP made of Megatron's formats has,
-    /// too; none of other formats and where Megatron was told to save none.
+    /// Reads the states of rank files, or of the objects "rng_state/..." of torch_dist, which DCP checkpoints converted
+    /// from Megatron's formats have, too. Other formats have none, and neither do checkpoints saved with --no-save-rng.
     explicit RngStates(const Checkpoint& checkpoint);
     RngStates() = default;
 
     bool empty() const { return states_.empty(); }
 
-    /// Calls `visit` for each state, by place: the list as it is stored, and the archive that holds its tensors.
+    /// Calls `visit` for each state, by place: the list as it is stored, and the archive that contains its tensors.
     void for_each(const std::function<void(const RngPlace& place, const torch::Archive& archive, torch::Value list)>&
                       visit) const;
 
-    /// Whether the source has a state of each rank of `layout`, so that none is made up.
+    /// Whether the source has a state for each rank of `layout`, so that no rank reuses another's.
     bool has_all(const Layout& layout) const;
 
-    /// The list of states (one, or one a data-parallel rank) for a rank at `place` of `layout`, its tensors in
-    /// `contents`. A rank that the source has not continues that of the nearest lower one, and where a state of CUDA's
-    /// generator shows its seed, it gets the one that Megatron would give it, so that no two ranks draw the same
-    /// numbers. Precondition: not empty().
+    /// The list of states (one, or one per data-parallel rank) for a rank at `place` of `layout`, with its tensors in
+    /// `contents`. A rank that the source lacks reuses another rank's state: its coordinates are taken modulo the
+    /// source's degrees. If a state of CUDA's generator contains the seed, the seed becomes the one that Megatron would
+    /// use, so that no two ranks draw the same numbers. Precondition: not empty().
     torch::Value state(torch::Document& document, torch::Contents& contents, const RngPlace& place,
                        const Layout& layout) const;
 
 private:
     struct State {
         RngPlace place;
-        std::shared_ptr<const Fd> file;  // of an archive inside a file
+        std::shared_ptr<const Fd> file;  // the open file that contains the archive
         std::shared_ptr<const torch::Archive> archive;
         torch::Value list;
     };
@@ -75,13 +75,13 @@ private:
     RngPlace extent_;  // one more than the largest of each coordinate
 };
 
-/// An object as torch_dist has it.
+/// An object as torch_dist stores it.
 struct RngObject {
     std::string name;
     std::string archive;
 };
 
-/// The states of a Megatron checkpoint, all as they are, as objects; none where it has none.
+/// The RNG states of a Megatron checkpoint, unchanged, as objects; empty if it has none.
 std::vector<RngObject> rng_objects_of(const Checkpoint& source);
 
 /// The name of the object of `place` in torch_dist.

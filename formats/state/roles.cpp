@@ -24,13 +24,13 @@ std::string_view parameter_of(const Checkpoint& checkpoint, std::size_t t) {
 
 namespace {
 
-/// The tensors that are weights, or state of one, but for its step.
+/// The tensors that are weights, or state of a weight other than its step.
 std::vector<std::uint32_t> readable(const Checkpoint& checkpoint) {
     const std::vector<Role>& roles = checkpoint.roles;
     std::unordered_set<std::string_view> weights;
     for (std::uint32_t t = 0; t < roles.size(); ++t)
         if (roles[t] == Role::weight) weights.insert(parameter_of(checkpoint, t));
-    // Without parameters' names of another form a master may stand for a weight that is not there.
+    // Unless parameters' names are recorded, a master may take the place of a missing weight.
     const bool all = checkpoint.parameters.empty();
     std::vector<std::uint32_t> numbers;
     for (std::uint32_t t = 0; t < roles.size(); ++t) {
@@ -40,8 +40,8 @@ std::vector<std::uint32_t> readable(const Checkpoint& checkpoint) {
     return numbers;
 }
 
-/// Meanings of the tensors `numbers` of a checkpoint become those of all its tensors: a step is what its parameter is,
-/// extras are no parameters, and all else is unknown.
+/// Extends the meanings of the tensors `numbers` to all tensors of a checkpoint: a step has the meaning of its
+/// parameter, extras are not parameters, and all others are unknown.
 void spread(const Checkpoint& checkpoint, std::span<const std::uint32_t> numbers, Reading& reading) {
     const std::vector<Role>& roles = checkpoint.roles;
     std::vector<Meaning> meanings(roles.size());
@@ -66,7 +66,7 @@ void spread(const Checkpoint& checkpoint, std::span<const std::uint32_t> numbers
     reading.meanings = std::move(meanings);
 }
 
-/// "model." of "model.layers.0.weight" when the names of all weights begin so; empty when they do not.
+/// A prefix such as "model." (of "model.layers.0.weight") if the names of all weights begin with it; otherwise empty.
 std::string common_attribute(const Checkpoint& checkpoint) {
     std::optional<std::string_view> common;
     for (std::uint32_t t = 0; t < checkpoint.roles.size(); ++t) {
@@ -103,7 +103,7 @@ Reading read_by_roles(const Checkpoint& checkpoint, const Families& families, co
 
 namespace {
 
-/// A parameter's name without what torch.compile, FSDP and activation checkpointing put into it at any depth.
+/// A parameter's name without what torch.compile, FSDP and activation checkpointing insert at any depth.
 std::string without_wrappers(std::string name) {
     for (const std::string_view wrapper : {"_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."})
         for (std::size_t at = name.find(wrapper); at != name.npos; at = name.find(wrapper, at)) {
@@ -116,7 +116,8 @@ std::string without_wrappers(std::string name) {
     return name;
 }
 
-/// Removes wrappers from the parameters' names unless two weights would have one name; returns whether any had one.
+/// Removes wrappers from the parameters' names unless two weights would have the same name; returns whether names
+/// changed.
 bool remove_wrappers(Checkpoint& checkpoint) {
     std::vector<std::string> names;
     std::unordered_set<std::string_view> weights;
@@ -128,9 +129,9 @@ bool remove_wrappers(Checkpoint& checkpoint) {
     return true;
 }
 
-/// See read_by_names; nothing where no attribute lies above the names that rules know.
+/// Tries the names without wrappers and attributes, see read_by_names(); unset if rules do not match every weight then.
 std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, const Families& families, const Config& config) {
-    // Each try reads all names anew, which no wrapped model has so many of that it takes a second.
+    // Each attempt reads all names again. No wrapped model has so many tensors that this takes a second.
     constexpr std::size_t most_tensors = 100'000;
     if (!checkpoint.format->may_wrap_names || checkpoint.catalogue.tensors.size() > most_tensors) return std::nullopt;
     constexpr int most = 3;  // a model in a LightningModule under DDP, compiled
@@ -162,7 +163,7 @@ std::optional<Reading> read_below_attributes(Checkpoint& checkpoint, const Famil
 }  // namespace
 
 Reading read_by_names(Checkpoint& checkpoint, const Families& families, const Config& config) {
-    // bitsandbytes packs weights of 4 bits under their own names, with shapes that no configuration explains.
+    // bitsandbytes stores packed 4-bit weights under their usual names, with shapes that no configuration explains.
     const auto packed = std::ranges::find_if(checkpoint.catalogue.tensors, [](const Tensor& tensor) {
         return tensor.name.find(".weight.quant_state.") != tensor.name.npos;
     });

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using torch::Kind;
 using torch::Value;
 
-/// Keys of rank files and DeepSpeed's files under which the tensors of the catalogue are.
+/// Whether rank files and DeepSpeed's files contain tensors of the catalogue under this key.
 bool has_catalogued(std::string_view key) {
     constexpr std::array<std::string_view, 7> own{"module",
                                                   "optimizer",
@@ -74,7 +74,7 @@ public:
     }
 
 private:
-    /// Each entry of a file's dict as an item.
+    /// Adds each entry of a file's dict as an item.
     template <class Catalogued>
     void add_file(const fs::path& file, Catalogued&& catalogued) {
         const torch::Archive archive = torch::Archive::open(checkpoint_.catalogue.directory / file);
@@ -92,7 +92,7 @@ private:
         }
     }
 
-    /// The same, told by how it differs from the first file of this `kind`.
+    /// The same, but adds only the differences from the first file of this `kind`.
     void add_rank_file(const fs::path& file, const std::string& kind) {
         const std::size_t begin = items_.size();
         add_file(file, has_catalogued);
@@ -165,7 +165,7 @@ private:
         }
     }
 
-    /// Byte entries hold torch.save archives, but need not.
+    /// Objects are usually torch.save archives, but may be any bytes.
     static StateNode read_object(const torch::FileRange& range, const std::string& name) {
         std::string start(std::min<std::uint64_t>(range.length, 2), '\0');
         read_at(*range.fd, range.offset, std::as_writable_bytes(std::span{start}), range.path);
@@ -178,7 +178,7 @@ private:
         return make_bytes_node(std::move(bytes));
     }
 
-    /// What a header's __metadata__ says, but for the format's own words.
+    /// Adds the entries of headers' __metadata__, except the format's own keys.
     void add_headers() {
         for (const FileEntry& file : checkpoint_.catalogue.files) {
             const fs::path path = checkpoint_.catalogue.directory / file.path;
@@ -192,7 +192,7 @@ private:
     const Checkpoint& checkpoint_;
     std::vector<StateItem> items_;
     std::map<std::string, std::size_t> firsts_;  // by kind of file: the first item of the first one
-    std::map<std::string, std::size_t> ends_;    // and the end of its items
+    std::map<std::string, std::size_t> ends_;    // by kind of file: the end of the first one's items
 };
 
 }  // namespace

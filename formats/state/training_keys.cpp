@@ -14,7 +14,7 @@ std::string unwrapped(std::string_view name) {
 Role role_of_state(std::string_view state) {
     static constexpr std::array known{Role::exp_avg,         Role::exp_avg_sq, Role::step,          Role::master,
                                       Role::momentum_buffer, Role::sum,        Role::max_exp_avg_sq};
-    // As DeepSpeed's checkpoints and Megatron's two kinds of optimizers call it.
+    // The names of masters in DeepSpeed's checkpoints and in those of Megatron's two kinds of optimizers.
     if (state == "fp32" || state == "fp32_param" || state == "param") return Role::master;
     const auto role = role_by_name(state);
     return role && std::ranges::find(known, *role) != known.end() ? *role : Role::state;

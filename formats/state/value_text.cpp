@@ -44,7 +44,6 @@ std::optional<std::string> scalar_text(Value value) {
     }
 }
 
-/// Little-endian two's complement in decimal, or in hexadecimal when it is long.
 std::string big_integer_text(std::string_view bytes) {
     constexpr std::size_t longest = 512;
     const bool negative = !bytes.empty() && (bytes.back() & 0x80) != 0;

@@ -10,19 +10,19 @@
 
 namespace tpx::formats {
 
-/// A float as short as it can be read back, with a point or an exponent; or "nan", "inf", "-inf".
+/// The shortest text that reads back as `value`, with a point or an exponent; or "nan", "inf", "-inf".
 std::string real_text(double value);
 
 /// `text` in quotes, as JSON spells it.
 std::string quoted_text(std::string_view text);
 
-/// None, a flag, an int, a float or a string as Python prints it, strings as quoted_text(); nothing for other values.
+/// None, a bool, an int, a float or a string as Python prints it, strings as quoted_text(); unset for other values.
 std::optional<std::string> scalar_text(torch::Value value);
 
-/// Little-endian two's complement in decimal; of an int of more than 512 bytes, its size.
+/// An int in little-endian two's complement as decimal text; only its size if it has more than 512 bytes.
 std::string big_integer_text(std::string_view bytes);
 
-/// What a key of a dict is called: text as it is, ints in decimal, all else by what it is.
+/// The text of a dict's key: strings as they are, ints in decimal, tuples of these, descriptions of all other values.
 std::string key_text(torch::Value key);
 
 /// "N bytes DIGEST" of `bytes`.

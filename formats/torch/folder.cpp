@@ -53,7 +53,7 @@ void check_index(const Catalogue& catalogue, const safetensors::WeightMap& map) 
         const std::string& name = catalogue.tensors[piece.tensor].name;
         const auto listed = files.find(name);
         if (listed == files.end())
-            throw failure("tensor '{}': {} has it, the index does not", name,
+            throw failure("tensor '{}': {} has it, but the index does not", name,
                           catalogue.files[piece.file].path.string());
         if (map.files[listed->second] != catalogue.files[piece.file].path)
             throw failure("tensor '{}': {} has it instead of {}", name, catalogue.files[piece.file].path.string(),

@@ -64,10 +64,11 @@ private:
     /// The filters that decode the elements of `tensor`; empty if they are stored plainly.
     std::vector<Filter> filters_of(const torch::StoredTensor& tensor) const {
         std::vector<Filter> filters;
-        if (tensor.conjugated && !is_complex(tensor.dtype)) throw failure("{}, and conjugated", name(tensor.dtype));
+        if (tensor.conjugated && !is_complex(tensor.dtype))
+            throw failure("{} elements cannot be conjugated", name(tensor.dtype));
         if (tensor.conjugated) filters.push_back(Filter::conjugate);
         if (tensor.negated && !is_complex(tensor.dtype) && !is_real(tensor.dtype))
-            throw failure("{}, and stored with the other sign", name(tensor.dtype));
+            throw failure("{} elements cannot be negated", name(tensor.dtype));
         if (tensor.negated) filters.push_back(Filter::negate);
         if (archive_.big_endian() && part_of(tensor.dtype) > 1) filters.push_back(Filter::swap);
         if (tensor.compressed) filters.push_back(Filter::raw_deflate);
@@ -124,7 +125,7 @@ std::string note_of_classes(const torch::Archive& archive) {
         const std::string own = torch::subclass_of(named.value);
         if (!own.empty() && count++ == 0) note = fmt::format("tensor '{}' is a {}", named.name, own);
     }
-    if (count > 1) note += fmt::format(", and {} more are of subclasses", count - 1);
+    if (count > 1) note += fmt::format(", and {} more are subclasses", count - 1);
     if (count > 0) note += ": torch.save files keep tensor subclasses, other formats only the elements";
     return note;
 }

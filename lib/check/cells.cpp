@@ -37,7 +37,7 @@ void check_cells(const HeldTables& held, const HostTables& hosts) {
             end += bytes_of(held, next, hosts);
         }
         if (end != hosts.parcels.bytes[parcel])
-            throw failure("cells: those of parcel {} have {} bytes, it has {}", parcel, end,
+            throw failure("cells: the cells of parcel {} have {} bytes, but the parcel has {}", parcel, end,
                           hosts.parcels.bytes[parcel]);
     }
     if (next != cells.parcel.size()) throw failure("cells: cell {} does not follow the one before", next);

@@ -20,7 +20,7 @@
 namespace tpx {
 namespace {
 
-/// `wanted` of `count` ranks, the first and the last among them, always the same ones; or all.
+/// `wanted` of `count` ranks, including the first and the last, the same in every run; or all ranks.
 std::vector<std::int32_t> choose_ranks(std::size_t count, std::optional<std::size_t> wanted) {
     std::vector<std::int32_t> ranks(count);
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -58,7 +58,7 @@ void check_needs(const PlanTables& tables, std::optional<std::size_t> sample, Pl
     result.compared = book.compared();
 }
 
-/// The sources hold state, and that of one iteration.
+/// Throws unless all sources hold state and agree on the iteration.
 void check_iterations(const Facts& facts) {
     const auto& sources = facts.t.sources;
     const std::set<std::int32_t> holding{facts.old_host.begin(), facts.old_host.end()};
@@ -75,7 +75,7 @@ void check_iterations(const Facts& facts) {
 void check_hosts(const PlanTables& tables, std::optional<std::size_t> sample, PlanCheck& result) {
     const HostTables& hosts = *tables.hosts;
     if (hosts.group != 1 && static_cast<std::int64_t>(hosts.group) != tp_span(read_degrees(tables.to)))
-        throw failure("group: {} ranks are no TP groups of '{}'", hosts.group, tables.to);
+        throw failure("group: {} ranks are not whole TP groups of '{}'", hosts.group, tables.to);
     result.group = hosts.group;
     result.of_ranks = hosts.new_devices.size();
     result.parcels = hosts.parcels.bytes.size();

@@ -57,7 +57,7 @@ public:
     }
 
 private:
-    /// What a host does; what is taken off memory again was added before.
+    /// What a host does. `memory` never becomes negative: only bytes that were added before are subtracted.
     struct HostWork {
         std::uint64_t disk_read = 0, disk_write = 0, nic_in = 0, nic_out = 0, memory = 0;
     };
@@ -93,13 +93,14 @@ void Counting::count(std::uint32_t parcel) {
         if (!there || recut) loads_[facts_.new_host[rank]].memory += bytes;
     }
     count_hosts(parcel);
-    // Into each host that lacks it, one of its ranks brings it for all.
+    // In each host that lacks the parcel, one rank brings it in for all.
     const std::uint64_t missing = facts_.missing(parcel).size() * bytes;
     role.same_host -= missing;
     (holding.empty() ? role.storage : role.other_host) += missing;
 }
 
-// What hosts read and write for themselves. One rank of a host that lacks a parcel gets it without a copy inside.
+// What hosts read and write for themselves. In a host that lacks a parcel, one rank gets it without a copy inside the
+// host.
 void Counting::count_hosts(std::uint32_t parcel) {
     const std::uint64_t bytes = t_.parcels.bytes[parcel];
     const auto holding = facts_.holding(parcel);
@@ -121,7 +122,7 @@ void Counting::count_transfer(std::size_t transfer) {
     from.memory += bytes;
     loads_[t.to[transfer]].nic_in += bytes;
     loads_[t.to[transfer]].memory += bytes;
-    // What the host needs itself it reads in any case.
+    // The host reads what it needs itself in any case; see count_hosts().
     const auto needing = facts_.needing(t.parcel[transfer]);
     if (t_.state == "stores" && !t.forwards[transfer] &&
         !std::ranges::binary_search(needing, static_cast<std::int32_t>(t.from[transfer])))

@@ -5,8 +5,8 @@
 
 namespace tpx {
 
-/// Throws Error unless the bytes of each role and of all, those that must cross, and the loads of each host are what
-/// the parcels and transfers make them.
+/// Throws Error unless the bytes of each role and of all roles, the bytes that must cross, and the loads of each host
+/// match the parcels and transfers.
 void check_counts(const Facts& facts);
 
 }  // namespace tpx

@@ -52,7 +52,7 @@ std::vector<std::uint64_t> expected_blocks(std::span<const std::uint32_t> device
     for (std::uint32_t count : used) {
         behind -= count;
         const std::uint64_t all = std::min(placed + count, ranks);
-        // The last place where a group ends, if the hosts behind can take what is left from there.
+        // The last boundary between groups, if the following hosts can take all ranks after it.
         const std::uint64_t whole = fits ? all / group * group : all;
         const bool is_enough = whole >= placed && ranks - whole <= behind;
         sizes.push_back((is_enough ? whole : all) - placed);

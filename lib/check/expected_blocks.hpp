@@ -8,8 +8,8 @@
 
 namespace tpx {
 
-/// The hosts with devices, in the order of tpx-plan(5): those that are not spare, then spare ones, those with the most
-/// devices first; hosts that are equal in this are in the order of their numbers.
+/// The hosts with devices, in the order of tpx-plan(5): first those that are not spare, in the order of their numbers,
+/// then spare hosts, those with the most devices first and equal ones in the order of their numbers.
 std::vector<std::uint32_t> hosts_in_order(std::span<const std::uint32_t> devices, std::span<const std::uint32_t> spare);
 
 /// How many of `ranks` ranks each host gets by the rule of tpx-plan(5); `devices` is how many ranks each host can take.

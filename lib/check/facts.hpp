@@ -9,7 +9,7 @@
 
 namespace tpx {
 
-/// What follows at once from the tables: who is where. The tables must have a proper shape.
+/// What follows directly from the tables: which ranks and parcels are where. Precondition: check_shape() has passed.
 struct Facts {
     explicit Facts(const HostTables& tables);
 
@@ -19,7 +19,7 @@ struct Facts {
     std::span<const std::int32_t> needers(std::uint32_t parcel) const {
         return list(t.needers, t.parcels.needers[parcel]);
     }
-    /// The hosts that have a holder of a parcel, or a needer; ascending.
+    /// The hosts of the holders, or of the needers, of a parcel; ascending.
     std::span<const std::int32_t> holding(std::uint32_t parcel) const {
         return list(holding_hosts, t.parcels.holders[parcel]);
     }
@@ -28,7 +28,7 @@ struct Facts {
     }
     /// The hosts that need a parcel and do not hold it.
     std::vector<std::int32_t> missing(std::uint32_t parcel) const;
-    /// The number of the switch group of each host: its own where none is stored.
+    /// The switch group of each host: the number of the group's first host, or its own number if no group is stored.
     std::vector<std::uint32_t> switch_groups() const;
 
     std::uint32_t parcels() const { return static_cast<std::uint32_t>(t.parcels.bytes.size()); }
@@ -39,13 +39,13 @@ struct Facts {
     }
 
     const HostTables& t;
-    std::vector<std::int64_t> first_device;  ///< of each host, and one more
-    std::vector<bool> is_lost;               ///< of devices, those of lost hosts among them
-    std::vector<std::uint32_t> devices;      ///< that are not lost, of each host
-    std::vector<std::int32_t> old_host;      ///< of old ranks; -1: nowhere any more
-    std::vector<std::int32_t> new_host;      ///< of new ranks
-    ListColumn holding_hosts;                ///< of each set of holders
-    ListColumn needing_hosts;                ///< of each set of needers
+    std::vector<std::int64_t> first_device;  ///< by host, and the number of all devices
+    std::vector<bool> is_lost;               ///< by device, including devices of lost hosts
+    std::vector<std::uint32_t> devices;      ///< by host: how many devices are not lost
+    std::vector<std::int32_t> old_host;      ///< by old rank; -1: lost
+    std::vector<std::int32_t> new_host;      ///< by new rank
+    ListColumn holding_hosts;                ///< by set of holders
+    ListColumn needing_hosts;                ///< by set of needers
 };
 
 }  // namespace tpx

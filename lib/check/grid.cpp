@@ -24,7 +24,8 @@ RankGrid::RankGrid(const Degrees& d, bool experts) {
         step *= digit.size;
     }
     if (d.fsdp > 1) {
-        if (dp_.size % d.hsdp != 0) throw failure("layout: {} replicas are no multiple of hsdp={}", dp_.size, d.hsdp);
+        if (dp_.size % d.hsdp != 0)
+            throw failure("layout: {} replicas are not a multiple of hsdp={}", dp_.size, d.hsdp);
         fsdp_ = dp_.size / d.hsdp;
     }
 }

@@ -8,13 +8,13 @@
 
 namespace tpx {
 
-/// Which ranks hold something: all that agree in these digits; -1 stands for any.
+/// The ranks that hold something: all ranks with these digits; -1 matches any digit.
 struct RankGroup {
-    bool experts = false;     ///< by the grid of experts
-    bool shared_all = false;  ///< shards are those of all replicas, not those of fsdp
-    bool by_dp = false;       ///< shards are the digits of dp
+    bool experts = false;     ///< digits are those of the grid of experts
+    bool shared_all = false;  ///< sharded over all replicas, not by fsdp
+    bool by_dp = false;       ///< the shard is the dp digit
     std::int32_t stage = 0;
-    std::int32_t other = 0;  ///< a second stage, or the same again
+    std::int32_t other = 0;  ///< a second stage, or `stage` again
     std::int32_t block = 0;  ///< of experts
     std::int32_t part = -1;  ///< of tensor parallelism
     std::int32_t shard = -1;
@@ -22,7 +22,7 @@ struct RankGroup {
     friend bool operator==(const RankGroup&, const RankGroup&) = default;
 };
 
-/// The numbering of ranks, as products of digits.
+/// Converts between rank numbers and their digits.
 class RankGrid {
 public:
     RankGrid(const Degrees& degrees, bool experts);
@@ -32,7 +32,7 @@ public:
     std::int64_t stages() const { return pp_.size; }
     std::int64_t stage_step() const { return pp_.step; }
     std::int64_t dp_ranks() const { return dp_.size; }
-    /// How many shards a tensor has that is shared over all replicas, or by fsdp.
+    /// The number of shards of a tensor that is sharded over all replicas, or else by fsdp.
     std::int64_t shards(bool shared_all) const { return shared_all ? dp_.size * cp_.size : fsdp_; }
 
     std::int64_t part(std::int64_t rank) const { return tp_.digit(rank); }

@@ -39,12 +39,12 @@ private:
     const Facts& facts_;
     const HostTables& t_;
     std::vector<std::uint32_t> takers_;                     // hosts that may get groups
-    std::uint64_t most_ = 0;                                // groups that fit on one of them
+    std::uint64_t most_ = 0;                                // the most groups that fit on one of them
     std::map<std::pair<Ids, Ids>, std::uint64_t> amounts_;  // bytes that these takers hold and these groups need
     std::vector<std::vector<decltype(amounts_)::const_iterator>> needs_;  // of each group
 };
 
-// Hosts with room for a group; spare ones only if blocks would need some.
+// Hosts with room for a group; spare hosts only if blocks would need some.
 void GroupPlacing::find_takers() {
     const std::vector<std::uint32_t> all = hosts_in_order(facts_.devices, t_.hosts.spare);
     std::vector<std::uint32_t> devices;
@@ -105,7 +105,7 @@ void GroupPlacing::add_amounts() {
     }
 }
 
-// A group pays, of bytes that its host does not hold, the part that is left if as many groups as can share them.
+// A group pays for bytes that its host does not hold: its share if as many groups as possible share them on that host.
 void GroupPlacing::check_prices(std::size_t group) const {
     std::int64_t needed = 0;
     std::map<std::int32_t, std::int64_t> held;

@@ -61,7 +61,7 @@ void set(Degrees& degrees, std::string_view key, std::string_view value) {
         degrees.stages = numbers(value);
     else if (key == "order")
         degrees.order = value;
-    else if (key != "efsdp")  // which only cuts checkpoints
+    else if (key != "efsdp")  // which only affects how checkpoints are sharded
         throw failure("layout: '{}' is not a key", key);
 }
 
@@ -121,12 +121,13 @@ Stages::Stages(const Degrees& d, std::int64_t layers) : pp_{d.pp}, chunks_{d.sta
         const std::int64_t others = d.pp - d.first.has_value() - d.last.has_value();
         const std::int64_t rest = layers - d.first.value_or(0) - d.last.value_or(0);
         if (others < 0 || rest < 0 || (others == 0 ? rest != 0 : rest % others != 0))
-            throw failure("layout: {} layers cannot be dealt to {} stages", layers, d.pp);
+            throw failure("layout: {} layers cannot be split across {} stages", layers, d.pp);
         chunks_.assign(static_cast<std::size_t>(d.pp), others > 0 ? rest / others : 0);
         if (d.first) chunks_.front() = *d.first;
         if (d.last) chunks_.back() = *d.last;
         for (std::int64_t& chunk : chunks_) {
-            if (chunk % d.vpp != 0) throw failure("layout: {} layers are no {} equal chunks", chunk, d.vpp);
+            if (chunk % d.vpp != 0)
+                throw failure("layout: {} layers cannot be split into {} equal chunks", chunk, d.vpp);
             chunk /= d.vpp;
         }
     } else if (static_cast<std::int64_t>(chunks_.size()) != d.pp * d.vpp) {

@@ -26,8 +26,8 @@ std::int64_t tp_span(const Degrees& degrees);
 /// Reads "tp=4,pp=2,fsdp=2" as tpx writes it. Throws Error for anything else, and for degrees that do not fit together.
 Degrees read_degrees(std::string_view text);
 
-/// Which of `layers` layers are on which stage: layers beyond are on the last one. Throws Error when they cannot be
-/// dealt so.
+/// Maps each of `layers` layers to its stage; layers beyond these are on the last stage. Throws Error if the layers
+/// cannot be split this way.
 class Stages {
 public:
     Stages(const Degrees& degrees, std::int64_t layers);
@@ -35,8 +35,8 @@ public:
 
 private:
     std::int64_t pp_ = 1;
-    std::vector<std::int64_t> chunks_;  // layers of the chunks of one turn around the stages, or of all
-    std::int64_t turn_ = 0;             // layers of all of them
+    std::vector<std::int64_t> chunks_;  // layers per chunk: of one turn around the stages or, if listed, of all turns
+    std::int64_t turn_ = 0;             // layers of all these chunks
     std::int64_t layers_ = 0;
 };
 

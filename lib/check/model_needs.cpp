@@ -22,7 +22,7 @@ ModelNeeds::End ModelNeeds::make_end(const std::string& text, const ModelTables&
     if (degrees.ranks() != static_cast<std::int64_t>(ranks))
         throw failure("layout {} has {} ranks, {} are listed", text, degrees.ranks(), ranks);
     const bool has_experts = std::ranges::any_of(model.classes.experts, [](std::uint64_t n) { return n > 0; });
-    // Experts have ranks of their own only where ep or etp says so.
+    // Experts have a grid of their own only if ep or etp requires one.
     const bool own = has_experts && (degrees.ep > 1 || degrees.etp != degrees.tp);
     End end{degrees, RankGrid{degrees, false}, RankGrid{degrees, own},
             Stages{degrees, static_cast<std::int64_t>(model.layers)}};
@@ -41,7 +41,7 @@ ModelNeeds::ModelNeeds(const PlanTables& tables, ParcelBook& book)
       crossings_(classes_.name.size()) {
     for (std::size_t r = 0; r < hosts_.roles.name.size(); ++r) {
         const int size = itemsize(dtype_by_name(hosts_.roles.dtype[r]).value());
-        if (size == 0) throw failure("roles/dtype: elements of {} are no whole bytes", hosts_.roles.dtype[r]);
+        if (size == 0) throw failure("roles/dtype: elements of {} are not whole bytes", hosts_.roles.dtype[r]);
         itemsizes_.push_back(static_cast<std::uint64_t>(size));
         optimizer_.push_back(hosts_.roles.name[r] != "weight");
         virtual_role_.push_back(hosts_.roles.name[r] == "virtual_node");
@@ -50,7 +50,7 @@ ModelNeeds::ModelNeeds(const PlanTables& tables, ParcelBook& book)
     for (std::uint32_t kind : model_.virtual_nodes) virtual_class_[kind] = true;
     check_size();
     check_virtual_nodes();
-    if (hosts_.tensors != classes_.name) throw failure("parcels/names: they are not the names of the classes");
+    if (hosts_.tensors != classes_.name) throw failure("parcels/names: differ from the names of the classes");
     for (std::size_t kind = 0; kind < classes_.name.size(); ++kind) {
         for (const End* end : {&new_, &old_}) {
             for (bool optimizer : {false, true}) cuttings_.push_back(cutting(*end, kind, optimizer));
@@ -191,7 +191,7 @@ std::uint32_t ModelNeeds::set(const SetNumbers& sets, Groups& known, const End& 
     const std::vector<std::int32_t> ranks = end.grid(group.experts).ranks(group);
     const std::optional<std::uint32_t> number = sets.find(ranks);
     if (!number)
-        throw failure("{} ranks from {} to {} have something that only they have, but are no set of the file",
+        throw failure("{} ranks from {} to {} have the same bytes, but the file has no set of these ranks",
                       ranks.size(), ranks.front(), ranks.back());
     known.emplace(group, *number);
     return *number;

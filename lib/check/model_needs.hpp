@@ -10,13 +10,13 @@
 
 namespace tpx {
 
-/// What the ranks of two layouts hold of a model, in closed form: no list of what other ranks have is made.
+/// Computes what the ranks of two layouts hold of a model, in closed form: without a list of what other ranks hold.
 class ModelNeeds {
 public:
-    /// Throws Error when a layout cannot cut the model, or has not as many ranks as the tables.
+    /// Throws Error when a layout cannot shard the model, or has a different number of ranks from the tables.
     ModelNeeds(const PlanTables& tables, ParcelBook& book);
 
-    /// Adds to the book all that new rank `rank` needs, by who holds it.
+    /// Adds everything that new rank `rank` needs to the book, with its holders.
     void add(std::int32_t rank);
 
 private:
@@ -30,7 +30,7 @@ private:
         std::size_t operator()(const RankGroup& group) const;
     };
     using Groups = std::unordered_map<RankGroup, std::uint32_t, Hash>;
-    /// How one class is cut on one side.
+    /// How one layout shards one class.
     struct Cutting {
         bool shared_all;
         bool by_expert;  ///< shards are of whole experts
@@ -39,12 +39,13 @@ private:
         int shard_axis;
         std::int64_t part_size;
     };
-    /// Layers that go from one stage to another, or a tensor without layer; `other` is a second stage or the same.
+    /// Layers that move from one stage to another, or a tensor outside the layers; `..._other` is a second stage or the
+    /// same.
     struct Crossing {
         std::int32_t old_stage, old_other, new_stage, new_other;
         std::int64_t layers;
     };
-    /// What is asked of the old side, and what is known of the new one.
+    /// What a new rank needs, and where the old ranks that may hold it are.
     struct Wanted {
         std::size_t kind;
         bool optimizer;

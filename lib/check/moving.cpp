@@ -14,8 +14,8 @@ namespace {
 
 using TransferNumbers = std::span<const std::uint32_t>;
 
-/// What each host keeps in each round on behalf of transfers: what it receives, what it holds and sends, and what came
-/// before and is still to be forwarded.
+/// The bytes that each host keeps in memory for transfers in each round: bytes that it receives, bytes that it holds
+/// and sends, and bytes that it received earlier and has yet to forward.
 class Staging {
 public:
     explicit Staging(std::size_t hosts) : changes_(hosts) {}
@@ -31,7 +31,7 @@ public:
         std::vector<StagedBytes>& changes = changes_[host];
         std::ranges::sort(changes, {}, [](const StagedBytes& it) {
             return std::pair{it.round, it.more};
-        });  // less first
+        });  // decreases first
         std::uint64_t now = 0, most = 0;
         for (const StagedBytes& change : changes) {
             change.more ? now += change.bytes : now -= change.bytes;
@@ -70,7 +70,7 @@ public:
             if (t_.begin[transfer] % element != 0 || t_.end[transfer] % element != 0)
                 throw failure("parcel {}: transfer {} ends inside an element of {} bytes", parcel_, transfer, element);
             if ((t_.forwards[transfer] != 0) == holds_source(transfer))
-                throw failure("parcel {}: transfer {} is marked as what it is not (forwards)", parcel_, transfer);
+                throw failure("parcel {}: transfer {} has the wrong value of forwards", parcel_, transfer);
             if (t_.forwards[transfer]) check_forward(transfer, missing);
             if (!t_.to_rank.empty()) check_ranks(transfer);
         }
@@ -82,7 +82,7 @@ public:
 private:
     const std::string& name(std::uint32_t host) const { return facts_.t.hosts.name[host]; }
 
-    /// How many of `transfers` go to `host`; they must be its bytes in order.
+    /// How many of `transfers` go to `host`. Throws unless these bring all bytes once, in order.
     std::size_t check_tiles(std::int32_t host, TransferNumbers transfers) const {
         std::uint64_t next = 0;
         std::size_t count = 0;
@@ -96,7 +96,7 @@ private:
         return count;
     }
 
-    /// Whether a transfer comes from where the bytes were to begin with.
+    /// Whether a transfer comes from where the bytes were originally.
     bool holds_source(std::uint32_t transfer) const {
         const std::uint32_t from = t_.from[transfer];
         const auto holding = facts_.holding(parcel_);
@@ -122,7 +122,8 @@ private:
     TransferNumbers transfers_;
 };
 
-/// Into a switch group with holders nothing comes from outside, into another one each byte once.
+/// Checks that nothing enters a switch group that has holders, and that each byte enters any other receiving group
+/// once.
 void Delivery::check_groups(std::span<const std::int32_t> missing) const {
     const std::vector<std::uint32_t>& group = groups_;
     std::set<std::uint32_t> held;
@@ -158,8 +159,8 @@ TransferNumbers Delivery::into(std::uint32_t host, std::uint64_t begin, std::uin
     return {first, last};
 }
 
-/// All bytes that a host forwards come to it in earlier rounds. So following a byte back leads to lower and lower
-/// rounds, and to a holder in the end, and hosts that go through the rounds in order never wait in a circle.
+/// Checks that a host receives all bytes of a forwarding transfer in earlier rounds. Then following a byte back leads
+/// to lower and lower rounds and finally to a holder, and hosts that process the rounds in order never deadlock.
 void Delivery::check_forward(std::uint32_t transfer, std::span<const std::int32_t> missing) const {
     const std::uint32_t from = t_.from[transfer];
     if (!std::ranges::binary_search(missing, static_cast<std::int32_t>(from)))
@@ -172,7 +173,7 @@ void Delivery::check_forward(std::uint32_t transfer, std::span<const std::int32_
     }
 }
 
-/// All bytes come to one rank of each host, from which others copy them.
+/// Checks that all bytes go to one rank of each host, from which its other ranks copy them.
 void Delivery::check_receivers() const {
     for (std::size_t i = 1; i < transfers_.size(); ++i) {
         const std::uint32_t before = transfers_[i - 1], transfer = transfers_[i];
@@ -182,7 +183,8 @@ void Delivery::check_receivers() const {
     }
 }
 
-/// A transfer goes from a rank of its sender that has all bytes to a rank of its receiver that needs them.
+/// Checks that a transfer goes from a rank of its sender that has all its bytes to a rank of its receiver that needs
+/// them.
 void Delivery::check_ranks(std::uint32_t transfer) const {
     const auto is_on = [&](std::int32_t rank, std::span<const std::int32_t> ranks,
                            const std::vector<std::int32_t>& hosts, std::uint32_t host) {
@@ -213,8 +215,8 @@ void Delivery::check_ranks(std::uint32_t transfer) const {
 }
 
 void Delivery::count_waiting(Staging& staging) const {
-    // The last round in which each host forwards the bytes of each transfer into it; those between two ends of forwards
-    // have one last round.
+    // Finds the last round in which each host forwards the bytes of each transfer into it; all bytes between two
+    // neighboring ends have the same last round.
     std::map<std::uint32_t, std::vector<std::uint32_t>> forwards;  // by sender
     for (std::uint32_t transfer : transfers_) {
         if (t_.forwards[transfer]) forwards[t_.from[transfer]].push_back(transfer);
@@ -243,7 +245,7 @@ void Delivery::count_waiting(Staging& staging) const {
     }
 }
 
-/// Adds what hosts receive, and what they hold and send.
+/// Adds the bytes that hosts receive, and those that they hold and send.
 void count_in_flight(const Facts& facts, Staging& staging) {
     const auto& t = facts.t.transfers;
     for (std::size_t i = 0; i < t.parcel.size(); ++i) {

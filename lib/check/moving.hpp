@@ -5,10 +5,10 @@
 
 namespace tpx {
 
-/// Throws Error unless the transfers bring to every host what it needs and does not hold, each byte once and nothing
-/// else, from hosts that hold it or were sent it in earlier rounds, or from storage what no host holds; into a switch
-/// group a byte comes once, if none of its hosts holds it; ranges end at elements; and what each host keeps in memory
-/// for that is what is stored, and no more than the window.
+/// Throws Error unless the transfers bring every host each byte that it needs and does not hold, once, and nothing
+/// else. A byte must come from a host that holds it or received it in an earlier round, or from storage if no host
+/// holds it; it must enter a switch group once, or never if a host of the group holds it. Ranges must end at elements.
+/// The memory that each host needs for transfers must be what the file says and must not exceed the window.
 void check_transfers(const Facts& facts);
 
 /// Throws Error unless transfers are sorted by rounds that follow each other, and in a round each host sends to at most

@@ -24,7 +24,7 @@ std::uint64_t hash(std::span<const std::int32_t> ranks) {
 
 SetNumbers::SetNumbers(const ListColumn& sets) : sets_{sets} {
     for (std::uint32_t k = 0; k + 1 < sets.begin.size(); ++k) {
-        if (find((*this)[k])) throw failure("sets of ranks: set {} is there twice", k);
+        if (find((*this)[k])) throw failure("sets of ranks: set {} is listed twice", k);
         numbers_.emplace(hash((*this)[k]), k);
     }
 }
@@ -104,7 +104,7 @@ void ParcelBook::close(std::int32_t rank) {
             ++compared_;
         }
     }
-    if (open_ != 0) throw failure("rank {}: it needs state of {} parcels that name other ranks", rank, open_);
+    if (open_ != 0) throw failure("rank {}: needs state of {} parcels that name other ranks", rank, open_);
 }
 
 }  // namespace tpx

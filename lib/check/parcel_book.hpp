@@ -23,22 +23,23 @@ private:
     std::unordered_multimap<std::uint64_t, std::uint32_t> numbers_;
 };
 
-/// Compares, rank by rank, the bytes that were derived anew with those of the file's parcels.
+/// Compares, rank by rank, the derived bytes with those of the file's parcels.
 class ParcelBook {
 public:
-    /// Throws Error when two parcels differ in nothing but their bytes. `tables` must have a proper shape.
+    /// Throws Error if two parcels differ only in their bytes. Precondition: check_shape(tables) has passed.
     explicit ParcelBook(const HostTables& tables);
 
     const SetNumbers& holders() const { return holders_; }
     const SetNumbers& needers() const { return needers_; }
 
-    /// Notes that the current rank needs `elements` more, of `element` bytes each, of `role`, which these sets hold and
-    /// need, of tensor number `tensor`; the parcel that they are in. Throws Error when no parcel is of them.
+    /// Records that the current rank needs `elements` more elements of `element` bytes each, of tensor number `tensor`
+    /// and of `role`, that set `holders` holds and set `needers` needs. Returns their parcel. Throws Error if there is
+    /// none.
     std::uint32_t add(std::uint32_t holders, std::uint32_t needers, std::uint32_t role, bool recut,
                       std::uint32_t tensor, std::uint64_t elements, std::uint32_t element);
 
-    /// Throws Error unless what was added since the last call is what the parcels say of `rank`: the bytes of each, and
-    /// the lowest tensor.
+    /// Throws Error unless what was added since the last call matches the parcels of `rank`: the bytes of each, and its
+    /// lowest tensor.
     void close(std::int32_t rank);
 
     std::uint64_t compared() const { return compared_; }

@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-/// The ends of `boxes` on `axis` that lie in `within`, which is cut at them.
+/// The points at which the ends of `boxes` on `axis` split `within`, and its own ends; ascending.
 std::vector<Index> ends(Interval within, int axis, std::span<const Box* const> boxes) {
     std::set<Index> cuts{within.begin, within.end};
     for (const Box* box : boxes) {
@@ -21,7 +21,7 @@ std::vector<Index> ends(Interval within, int axis, std::span<const Box* const> b
     return {cuts.begin(), cuts.end()};
 }
 
-/// Calls `visit` for the boxes between the ends of each axis.
+/// Calls `visit` for each box between neighboring ends on all axes.
 template <class Visit>
 void for_each_cell(std::span<const std::vector<Index>> axes, const Box& outer, const Visit& visit) {
     if (axes.empty()) return visit(outer);
@@ -44,7 +44,8 @@ PieceNeeds::PieceNeeds(const PlanTables& tables, ParcelBook& book) : held_{*tabl
         cells_[held_.cells.tensor[i]].push_back({held_.cells.box[i], held_.cells.parcel[i]});
     const auto& names = tables.hosts->tensors;
     const auto same = [](const Tensor& tensor, const std::string& name) { return tensor.name == name; };
-    if (!std::ranges::equal(held_.tensors, names, same)) throw failure("parcels/names: they are not those of tensors");
+    if (!std::ranges::equal(held_.tensors, names, same))
+        throw failure("parcels/names: differ from the names of the tensors");
     for (std::size_t t = 0; t < held_.tensors.size(); ++t) {
         const auto& roles = tables.hosts->roles.name;
         const auto role = std::ranges::find(roles, held_.roles[t]);
@@ -67,7 +68,7 @@ void PieceNeeds::check_pieces(const std::vector<Piece>& pieces) const {
             const Interval side = piece.box[axis];
             fits = 0 <= side.begin && side.begin <= side.end && side.end <= tensor.shape[axis];
         }
-        if (!fits) throw failure("tensor '{}': what rank {} has of it is not within it", tensor.name, piece.rank);
+        if (!fits) throw failure("tensor '{}': a piece of rank {} is not within the tensor", tensor.name, piece.rank);
     }
 }
 
@@ -112,7 +113,7 @@ void PieceNeeds::add(std::uint32_t tensor, std::span<const Box> own) {
         std::vector<std::vector<Index>> axes;
         for (int axis = 0; axis < own[i].size(); ++axis) axes.push_back(ends(own[i][axis], axis, cuts));
         for_each_cell(axes, {}, [&](const Box& cell) {
-            // What a rank has twice it needs once.
+            // If two boxes of a rank contain a cell, the rank needs it once.
             const auto has = [&](const Box& box) { return contains(box, cell); };
             if (std::ranges::none_of(own.first(i), has)) add_cell(tensor, cell, near);
         });
@@ -136,8 +137,8 @@ void PieceNeeds::add_cell(std::uint32_t tensor, const Box& cell, const Near& nea
     const std::optional<std::uint32_t> needers = book_.needers().find(owners(near.after, new_boxes));
     const Tensor& of = held_.tensors[tensor];
     if (!holders || !needers)
-        throw failure("tensor '{}': no set of ranks is that of those who {} {}", of.name, holders ? "need" : "hold",
-                      to_string(cell));
+        throw failure("tensor '{}': the file has no set of exactly the ranks that {} {}", of.name,
+                      holders ? "need" : "hold", to_string(cell));
     const bool recut = std::ranges::any_of(
         new_boxes, [&](const Box& box) { return std::ranges::find(old_boxes, box) == old_boxes.end(); });
     const std::uint32_t parcel =

@@ -7,14 +7,16 @@
 
 namespace tpx {
 
-/// What ranks hold of a checkpoint's tensors, as the pieces that are listed.
+/// Derives what new ranks need, and which ranks hold it, from the listed pieces of a checkpoint's tensors.
 class PieceNeeds {
 public:
-    /// Throws Error when a piece or a cell lies outside its tensor, or its tensor is of a role that is not there.
+    /// Throws Error if a piece is outside its tensor, or a tensor has another name or a role that the tables do not
+    /// list.
     PieceNeeds(const PlanTables& tables, ParcelBook& book);
 
-    /// Adds to the book all that new rank `rank` needs, by who holds it. If the file has cells, throws Error unless
-    /// each of these elements is in exactly one cell, and this cell is of the parcel that the element belongs to.
+    /// Adds everything that new rank `rank` needs to the book, with its holders. If the file has cells, throws Error
+    /// unless each of these elements is in exactly one cell, and this cell is of the parcel that the element belongs
+    /// to.
     void add(std::int32_t rank);
 
 private:
@@ -29,7 +31,7 @@ private:
         Box box;
         std::uint32_t parcel = 0;
     };
-    /// What is near a box that a rank needs.
+    /// The boxes and cells that intersect a box that a rank needs.
     struct Near {
         std::vector<const Same*> before, after;
         std::vector<const FileCell*> cells;

@@ -29,7 +29,7 @@ public:
 private:
     /// Bytes that the same hosts hold and the same ranks need.
     struct NeededBytes {
-        std::size_t holders;  // a set of holders that is on these hosts
+        std::size_t holders;  // the first set of holders on these hosts
         std::uint64_t bytes;
     };
 
@@ -43,8 +43,8 @@ private:
     const Facts& facts_;
     const HostTables& t_;
     std::vector<std::uint32_t> takers_;              // the hosts that are compared
-    std::vector<bool> takes_;                        // whether a host is one of them
-    std::vector<bool> must_;                         // whether a host has a block in every assignment compared
+    std::vector<bool> takes_;                        // by host: whether it is one of them
+    std::vector<bool> must_;                         // by host: whether it has a block in every assignment compared
     std::vector<std::vector<NeededBytes>> amounts_;  // by set of needers
     std::vector<std::vector<std::uint32_t>> sets_of_block_;
     std::uint64_t crossing_ = 0;

@@ -7,9 +7,9 @@
 
 namespace tpx {
 
-/// Throws Error unless the blocks are what tpx-plan(5) says they are, each rank has a device of its own on the host of
-/// its block, the bytes that cross are as stored, and the prices prove that no assignment of blocks costs less. Returns
-/// how many pairs of block and host were compared.
+/// Throws Error unless the blocks are as tpx-plan(5) defines them, each rank has a device of its own on the host of its
+/// block, the stored number of crossing bytes is correct, and the prices prove that no assignment of blocks costs less.
+/// Returns how many pairs of block and host were compared.
 std::uint64_t check_placing(const Facts& facts);
 
 }  // namespace tpx

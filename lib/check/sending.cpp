@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-// What tpx-plan(5) assumes where a rate is not given.
+// The rates that tpx-plan(5) assumes if none are given.
 constexpr double default_nic = 25e9;
 constexpr double default_disk_read = 5e9;
 
@@ -63,7 +63,7 @@ private:
         return a;
     }
 
-    /// What disks read for the host itself.
+    /// Adds what a named disk reads for its own host.
     void add_own_reads(std::uint32_t parcel) {
         const auto holding = facts_.holding(parcel);
         for (std::int32_t host : facts_.needing(parcel)) {
@@ -72,14 +72,16 @@ private:
         }
     }
 
-    /// Adds `copies` of the parcel if all who may send them are named: those who read them to send them, and others.
+    /// Adds `copies` copies of the parcel if the bound names all hosts that may send them: `readers`, which read the
+    /// parcel only to send it, and `others`.
     void demand(std::uint32_t parcel, const Hosts& readers, const Hosts& others, std::uint64_t copies) {
         const bool confined = std::ranges::all_of(readers, [&](std::int32_t h) { return nic_[h] || disk_[h]; }) &&
                               std::ranges::all_of(others, [&](std::int32_t h) { return bool{nic_[h]}; });
         if (confined) confined_ += copies * t_.parcels.bytes[parcel];
     }
 
-    /// The hosts of a switch group that have a parcel to begin with, read it only to send it, and lack it.
+    /// Hosts of a switch group: those that have a parcel anyway, those that read it only to send it, and those that
+    /// lack it.
     struct Group {
         Hosts holders, readers, lacking;
         bool is_held() const { return !holders.empty() || !readers.empty(); }
@@ -90,11 +92,11 @@ private:
 
     const Facts& facts_;
     const HostTables& t_;
-    std::vector<bool> nic_, disk_;  // named
+    std::vector<bool> nic_, disk_;  // by host: whether the bound names it
     std::vector<std::uint32_t> group_;
     std::uint64_t confined_ = 0;
-    std::vector<std::uint64_t> transfers_;  // that each host sends
-    std::uint64_t element_ = 1;             // the largest
+    std::vector<std::uint64_t> transfers_;  // how many each host sends
+    std::uint64_t element_ = 1;             // bytes of the largest element
 };
 
 void Sending::add(std::uint32_t parcel, const Hosts& missing) {
@@ -128,10 +130,10 @@ void Sending::check_load(std::uint32_t host) const {
         return static_cast<double>(bytes) > t_.sending_seconds * rate * (1 + 1e-12) + rounding;
     };
     if (too_long(t_.loads.nic_out[host], nic_rate(host)))
-        throw failure("host '{}': sends {} bytes, longer than the {} s that are the least", t_.hosts.name[host],
+        throw failure("host '{}': sends {} bytes, which takes longer than the bound of {} s", t_.hosts.name[host],
                       t_.loads.nic_out[host], t_.sending_seconds);
     if (t_.state == "stores" && too_long(t_.loads.disk_read[host], disk_rate(host)))
-        throw failure("host '{}': reads {} bytes, longer than the {} s that are the least", t_.hosts.name[host],
+        throw failure("host '{}': reads {} bytes, which takes longer than the bound of {} s", t_.hosts.name[host],
                       t_.loads.disk_read[host], t_.sending_seconds);
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t most_devices = 1 << 24;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 62;
 
-/// Whether two such numbers can be added.
+/// Whether two such prices can be added without overflow.
 bool is_price(std::int64_t price) {
     return price <= static_cast<std::int64_t>(most_bytes) && price >= -static_cast<std::int64_t>(most_bytes);
 }
@@ -45,7 +45,7 @@ void check_flags(std::string_view table, const Columns&... columns) {
 void check_names(std::string_view column, std::span<const std::string> names) {
     std::set<std::string_view> seen;
     for (const std::string& name : names) {
-        if (name.empty() || !seen.insert(name).second) throw failure("{}: '{}' is empty or there twice", column, name);
+        if (name.empty() || !seen.insert(name).second) throw failure("{}: '{}' is empty or listed twice", column, name);
     }
 }
 
@@ -124,7 +124,7 @@ void check_parcels(const HostTables& t) {
     check_flags("parcels/recut", p.recut);
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < p.bytes.size(); ++i) {
-        // Every new rank may need all of it, and sums over them must not overflow.
+        // All needers need all bytes of the parcel, and sums over needers must not overflow.
         const std::uint64_t needers = t.needers.begin[p.needers[i] + 1] - t.needers.begin[p.needers[i]];
         if (p.bytes[i] == 0 || p.bytes[i] > (most_bytes - sum) / needers)
             throw failure("parcels/bytes: {} bytes for {} ranks", p.bytes[i], needers);

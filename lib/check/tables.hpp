@@ -10,14 +10,14 @@
 
 namespace tpx {
 
-/// Lists of different lengths, one behind the other: list k is values[begin[k]] up to values[begin[k + 1]].
+/// Lists of different lengths, one after another: list k is values[begin[k]] up to values[begin[k + 1]].
 struct ListColumn {
     std::vector<std::uint64_t> begin;
     std::vector<std::int32_t> values;
 };
 
-/// The tables of a plan file as they stand there, a vector for each column; see tpx-plan(5). Nothing about them is
-/// sure: lengths and indices are the checker's to look at. Flags are 0 or 1.
+/// The tables of a plan file as stored, a vector for each column; see tpx-plan(5). They may have any content: the
+/// checker must check all lengths and indices. Flags are 0 or 1.
 struct ClassTables {
     std::vector<std::string> name;
     std::vector<std::uint32_t> axes;
@@ -72,7 +72,7 @@ struct HostTables {
         std::vector<std::string> name, dtype;
         std::vector<std::uint64_t> needed, kept, local, same_host, other_host, storage;
     } roles;
-    std::vector<std::string> tensors;  ///< that parcels name
+    std::vector<std::string> tensors;  ///< tensors that parcels name
     struct {
         std::vector<std::uint32_t> holders, needers, role, tensor, recut;
         std::vector<std::uint64_t> bytes;
@@ -91,11 +91,11 @@ struct HostTables {
     struct {
         std::vector<std::uint32_t> host;  ///< or storage_host
         std::vector<std::uint64_t> iteration;
-    } sources;  ///< of known iteration; empty: the file has none
+    } sources;  ///< sources of known iteration; empty: the file has none
 };
 
-/// What ranks hold of a checkpoint's tensors before and after, replicas included; of pieces only tensor, rank and box
-/// count.
+/// What ranks hold of a checkpoint's tensors before and after, including replicas; of pieces, only tensor, rank and box
+/// are used.
 struct HeldTables {
     std::vector<Tensor> tensors;
     std::vector<std::string> roles;  ///< of each tensor
@@ -114,7 +114,7 @@ struct PlanTables {
     std::optional<HostTables> hosts;
 };
 
-/// The number from which a transfer comes when it is read from shared storage.
+/// The host number that stands for shared storage, for example as the sender of a transfer.
 inline constexpr std::uint32_t storage_host = 0xffffffff;
 
 }  // namespace tpx

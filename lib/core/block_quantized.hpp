@@ -8,7 +8,7 @@
 namespace tpx {
 
 /// The codes or the scales of a weight that is quantized to FP8 (E4M3) while it is read. Each block of `block` x
-/// `block` elements, or fewer at the ends of rows and columns, has a scale in f32: its largest magnitude / 448. A
+/// `block` elements (fewer at the ends of rows and columns) has an f32 scale: the block's largest magnitude / 448. A
 /// quantized weight is two tensors, each with its own BlockQuantized.
 struct BlockQuantized {
     ScaledCodes::Part base;  ///< rows * columns numbers of f32, bf16 or f16, row by row

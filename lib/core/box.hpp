@@ -10,10 +10,10 @@
 
 namespace tpx {
 
-/// The most axes a tensor, stored or canonical, may have.
+/// The largest number of axes of a tensor, stored or canonical.
 inline constexpr int max_rank = 8;
 
-/// A short list of at most `max_rank` values, kept in place: a million of them cost no allocation.
+/// A list of at most `max_rank` values, stored inline: creating one allocates no memory.
 template <class T>
 class Tuple {
 public:
@@ -60,17 +60,17 @@ using Box = Tuple<Interval>;
 /// The box that covers `shape`.
 Box whole(const Shape& shape);
 
-/// The sizes of `box`.
+/// The size of `box` on each axis.
 Shape sizes(const Box& box);
 
-/// How many elements `box` has; 1 for rank 0. Precondition: the product fits (see checked_volume).
+/// The number of elements of `box`; 1 for rank 0. Precondition: the product fits (see checked_volume).
 Index volume(const Box& box);
 Index volume(const Shape& shape);
 
 /// The number of elements of `shape`, or -1 when a dimension is negative or any partial product exceeds 2^63-1.
 Index checked_volume(const Shape& shape);
 
-/// What `a` and `b`, of equal rank, share on each axis; empty (some axis empty) when they are disjoint.
+/// The intersection of `a` and `b`, which have equal rank; empty (on some axis) when they are disjoint.
 Box intersect(const Box& a, const Box& b);
 
 bool empty(const Box& box);
@@ -79,10 +79,11 @@ bool contains(const Box& outer, const Box& inner);
 /// Element strides of a C-order (row-major) array of `shape`.
 Strides row_major(const Shape& shape);
 
-/// Whether elements with these strides lie in C order without gaps; strides of axes of one element or none are free.
+/// Whether elements with these strides are in C order without gaps; axes of fewer than two elements may have any
+/// stride.
 bool is_row_major(const Shape& shape, const Strides& strides);
 
-/// "[4, 36]" and "[0:2, 4:8]", for messages.
+/// Text for messages: "[4, 36]" for a shape, "[0:2, 4:8]" for a box.
 std::string to_string(const Shape& shape);
 std::string to_string(const Box& box);
 

@@ -14,43 +14,43 @@
 
 namespace tpx {
 
-/// How the bytes that a catalogue speaks of come from those of a file that stores them otherwise: in chunks of equal
-/// size, each of which is decoded for itself. Chunk k holds bytes from k * chunk_size on.
+/// How to decode a file that stores the bytes of a catalogue in encoded form: in chunks of equal decoded size, each
+/// decoded on its own. Chunk k holds the decoded bytes from k * chunk_size on.
 struct Coding {
     enum class Filter : std::uint8_t {
         deflate,      ///< a zlib stream
         raw_deflate,  ///< a deflate stream without header, as in zip
-        shuffle,      ///< first bytes of all items, then all second ones, ...; a rest shorter than an item as it is
-        fletcher32,   ///< followed by its checksum, as HDF5 computes it
-        swap,         ///< items with the other byte order; undone after those above, wherever it stands
-        negate,       ///< items are IEEE numbers with the other sign; undone after a swap
-        conjugate     ///< every second item has the other sign, as imaginary parts have; undone after a swap
+        shuffle,     ///< first bytes of all items, then all second bytes, ...; a rest shorter than an item is unchanged
+        fletcher32,  ///< followed by its checksum, as HDF5 computes it
+        swap,        ///< items have the other byte order; undone after those above, wherever it is in `filters`
+        negate,      ///< items are IEEE numbers with the sign inverted; undone after a swap
+        conjugate    ///< every second item, an imaginary part, has its sign inverted; undone after a swap
     };
     struct Chunk {
-        std::uint64_t offset = 0;   ///< where it is stored, bytes from the start of the file
-        std::uint64_t length = 0;   ///< stored bytes; 0: it is not stored, but consists of copies of `fill`
+        std::uint64_t offset = 0;   ///< where the chunk is stored, bytes from the start of the file
+        std::uint64_t length = 0;   ///< stored bytes; 0: not stored, the chunk consists of copies of `fill`
         std::uint32_t skipped = 0;  ///< bit k is set when filter k was not applied
     };
 
-    /// Bytes that one of a deflate stream makes, at most.
+    /// The most bytes that one byte of a deflate stream can decode to.
     static constexpr std::uint64_t most_inflation = 1032;
 
     std::vector<Filter> filters;  ///< in the order in which they were applied
-    std::uint32_t item = 1;       ///< bytes of an item, for shuffle and those after fletcher32
+    std::uint32_t item = 1;       ///< bytes of an item, for shuffle, swap, negate and conjugate
     std::uint64_t chunk_size = 0;
-    std::uint64_t size = 0;  ///< of all chunks together; the last one may be shorter than the others
+    std::uint64_t size = 0;  ///< decoded bytes of all chunks; the last chunk may be shorter than the others
     std::vector<Chunk> chunks;
     std::string fill;                                     ///< repeated in chunks that are not stored; empty: zeros
-    std::shared_ptr<const ScaledCodes> scaled = nullptr;  ///< set: there are no chunks, the bytes are its values
-    std::shared_ptr<const GgmlTensor> ggml = nullptr;     ///< set: the same, of blocks of ggml
+    std::shared_ptr<const ScaledCodes> scaled = nullptr;  ///< if set, there are no chunks: the bytes are its values
+    std::shared_ptr<const GgmlTensor> ggml = nullptr;     ///< the same for ggml blocks
     std::shared_ptr<const BlockQuantized> quantized =
-        nullptr;        ///< set: the bytes are codes or scales, made of its values
-    std::string owner;  ///< what is stored so, for messages: "dataset 'w'"; may be empty
+        nullptr;        ///< the same, but the bytes are codes or scales computed from its values
+    std::string owner;  ///< what the coding belongs to, for messages: "dataset 'w'"; may be empty
 
-    /// Decoded bytes of chunk `k`.
+    /// The number of decoded bytes of chunk `k`.
     std::uint64_t size_of(std::uint64_t k) const { return std::min(chunk_size, size - k * chunk_size); }
 
-    /// The values of the quantized tensor `owner`, row by row.
+    /// The coding of the values of the quantized tensor `owner`, row by row.
     static Coding of_values(std::shared_ptr<const ScaledCodes> scaled, std::string owner) {
         Coding coding{.size = scaled->size()};
         coding.scaled = std::move(scaled);
@@ -65,7 +65,7 @@ struct Coding {
         return coding;
     }
 
-    /// The codes or scales of the tensor `owner`, row by row.
+    /// The coding of the codes or scales of the tensor `owner`, row by row.
     static Coding of_quantization(std::shared_ptr<const BlockQuantized> quantized, std::string owner) {
         Coding coding{.size = quantized->size()};
         coding.quantized = std::move(quantized);
@@ -76,9 +76,10 @@ struct Coding {
     /// Whether the bytes are computed from those of other tensors.
     bool is_computed() const { return scaled != nullptr || ggml != nullptr || quantized != nullptr; }
 
-    /// Of `bytes` from `offset` of a file on, whose items were changed by `filters` that leave their number as it is.
+    /// The coding of `bytes` bytes of a file from `offset` on, whose items were changed by `filters` that keep their
+    /// size.
     static Coding of_items(std::vector<Filter> filters, std::uint32_t item, std::uint64_t offset, std::uint64_t bytes) {
-        constexpr std::uint64_t chunk = 65536;  // holds every item, and pairs of them, whole
+        constexpr std::uint64_t chunk = 65536;  // chunks never split an item or a pair of items
         Coding coding{.filters = std::move(filters), .item = item, .chunk_size = chunk, .size = bytes};
         for (std::uint64_t at = 0; at < bytes; at += chunk)
             coding.chunks.push_back({offset + at, std::min(chunk, bytes - at), 0});

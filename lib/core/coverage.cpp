@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <span>
 
-// How often each element is held is a sum of indicator functions of boxes. Taking differences along every axis turns
-// the indicator of a box into +1 and -1 at its 2^k corners, and nothing is lost: two such sums are equal exactly when
-// their corners are. So boxes tile a tensor if and only if their corners cancel down to those of the tensor itself,
-// and where they do not, the first corner left over is the first element that is held too often or not at all.
+// The number of boxes that hold each element is a sum of indicator functions of boxes. Taking differences along every
+// axis turns the indicator of a box into +1 and -1 at its 2^k corners, and nothing is lost: two such sums are equal
+// exactly when their corners are. So boxes tile a tensor if and only if their corners cancel down to those of the
+// tensor itself. Otherwise the first corner left over is the first element that is held too often or not at all.
 
 namespace tpx {
 namespace {
@@ -17,11 +17,11 @@ namespace {
 constexpr std::size_t most_holes = 1000;
 
 struct Corner {
-    std::uint64_t at = 0;  ///< position among the lattice points of the tensor's cut axes, row-major
+    std::uint64_t at = 0;  ///< position among the lattice points of the tensor's split axes, row-major
     int sign = 0;
 };
 
-/// Sorts, adds up what lies at one point and drops what cancels.
+/// Sorts the corners, adds up those at one point and drops those that cancel.
 void cancel(std::vector<Corner>& corners) {
     std::sort(corners.begin(), corners.end(), [](const Corner& a, const Corner& b) { return a.at < b.at; });
     std::size_t kept = 0;
@@ -33,7 +33,7 @@ void cancel(std::vector<Corner>& corners) {
     corners.resize(kept);
 }
 
-/// The pieces of one tensor against its shape. Axes that no piece cuts are left out of the lattice.
+/// Compares the pieces of one tensor with its shape. The lattice omits axes that no piece splits.
 class Tiling {
 public:
     Tiling(const Tensor& tensor, std::span<const Piece> pieces, std::vector<Corner>& corners)
@@ -65,7 +65,7 @@ private:
         const Box bounds = whole(tensor_.shape);
         for (const Piece& piece : pieces_)
             if (piece.box.size() != bounds.size() || !contains(bounds, piece.box))
-                throw failure("box {} leaves the shape {}", to_string(piece.box), to_string(tensor_.shape));
+                throw failure("box {} exceeds the shape {}", to_string(piece.box), to_string(tensor_.shape));
     }
 
     void choose_axes() {

@@ -14,12 +14,13 @@ struct Hole {
     Box box;
 };
 
-/// The boxes that no piece holds, disjoint, by tensor; empty for a whole checkpoint. Two pieces may be disjoint, or
-/// equal (replicas). Throws Error "tensor 'NAME': ..." when a piece leaves its tensor, when two pieces overlap, or when
-/// a tensor has more than a thousand holes. Time O(n log n) for n pieces that tile their tensors, however they do it.
+/// The boxes that no piece holds: disjoint, sorted by tensor; empty for a complete checkpoint. Two pieces may be
+/// disjoint, or equal (replicas). Throws Error "tensor 'NAME': ..." when a piece exceeds its tensor, when two pieces
+/// overlap, or when a tensor has more than a thousand holes. Time O(n log n) for n pieces that tile their tensors in
+/// any way.
 ///
-/// Readers call it for its errors when they open a checkpoint and leave the holes to their callers: `inspect` lists
-/// them, everything that needs all the values calls check_whole().
+/// Readers call it for its errors when they open a checkpoint, and leave the holes to their callers: `inspect` lists
+/// them; code that needs all values calls check_whole().
 std::vector<Hole> find_holes(const Catalogue& catalogue);
 
 /// Throws Error "tensor 'NAME': no file contains [box]" for the first hole.

@@ -18,15 +18,15 @@ struct Rows {
     Index count;
 };
 
-// Of two rows at message distance d, the first counts x^d times: its 128-bit pieces, high half H and low half L, are
-// replaced by the congruent H x^(d+64) + L x^d. Bit-reflected, H is the low half and a product comes out times x, which
-// the constants make up for.
+// The first of two rows at message distance d is multiplied by x^d: each of its 128-bit pieces, with high half H and
+// low half L, is replaced by the congruent H x^(d+64) + L x^d. In bit-reflected order, H is the low half and each
+// product has an extra factor x, for which the constants compensate.
 __attribute__((target("pclmul"))) inline __m128i fold(__m128i value, __m128i constants, __m128i piece) {
     const __m128i high = _mm_clmulepi64_si128(value, constants, 0x00);
     return _mm_xor_si128(_mm_xor_si128(high, _mm_clmulepi64_si128(value, constants, 0x11)), piece);
 }
 
-// Folds `Pieces` neighbouring pieces of each row; they stay in registers from row to row.
+// Folds `Pieces` adjacent pieces of each row; they stay in registers from row to row.
 template <int Pieces>
 __attribute__((target("pclmul"))) void fold_column(__m128i* folded, Rows rows, __m128i constants) {
     __m128i value[Pieces];
@@ -60,7 +60,7 @@ __attribute__((target("pclmul"))) void fold_rows(__m128i* folded, std::size_t le
     if (pieces & 1) fold_column<1>(folded, rows, constants);
 }
 
-// The same on a machine without carry-less multiplication: the folded row is one number, kept in its last bytes.
+// The same on a machine without carry-less multiplication: the folded row is one number, stored in its first bytes.
 void fold_rows_slowly(std::byte* folded, std::size_t length, Rows rows, const RowFold::Step& step) {
     std::uint64_t crc;
     std::memcpy(&crc, folded, sizeof crc);
@@ -69,7 +69,8 @@ void fold_rows_slowly(std::byte* folded, std::size_t length, Rows rows, const Ro
     std::memcpy(folded, &crc, sizeof crc);
 }
 
-// Barrett's: with m = floor(x^128 / P), the quotient of H x^64 + L is floor(H m / x^64). Here m is without its x^64.
+// Barrett reduction: with m = floor(x^128 / P), the quotient of H x^64 + L is floor(H m / x^64). `barrett` is m without
+// its x^64 term.
 constexpr std::uint64_t polynomial = Crc64::power(64);
 constexpr std::uint64_t barrett = [] {
     std::uint64_t quotient = 0;

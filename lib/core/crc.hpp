@@ -11,9 +11,9 @@
 
 namespace tpx {
 
-/// A cyclic redundancy check without initial value and final inversion. It is linear over GF(2): the CRC of a message
-/// is the XOR of the CRCs of its fragments, each shifted by the bytes that follow the fragment, in any order.
-/// Words and polynomial are bit-reflected: the most significant bit is the coefficient of x^0.
+/// A cyclic redundancy check without initial value or final inversion. It is linear over GF(2): the CRC of a message is
+/// the XOR of the CRCs of its fragments, each shifted by the bytes that follow the fragment, in any order. Words and
+/// polynomial are bit-reflected: the most significant bit is the coefficient of x^0.
 template <class Word, Word Polynomial>
 class LinearCrc {
 public:
@@ -23,7 +23,7 @@ public:
     /// The CRC of `bytes`.
     static Word of(std::span<const std::byte> bytes);
 
-    /// The CRC of the message of `crc` with `bytes` zero bytes appended.
+    /// The CRC of a message with CRC `crc` after `bytes` zero bytes are appended.
     static constexpr Word shift(Word crc, std::uint64_t bytes) { return times(crc, power(8 * bytes)); }
 
     /// The product of two remainders.
@@ -71,20 +71,20 @@ std::uint64_t Crc64::of(std::span<const std::byte> bytes);
 template <>
 std::uint32_t Crc32::of(std::span<const std::byte> bytes);
 
-/// Crc64::times, as fast as the machine can.
+/// Crc64::times, as fast as the machine allows.
 std::uint64_t multiply(std::uint64_t a, std::uint64_t b);
 
 /// The CRC-32 that a zip archive stores for `length` bytes whose linear CRC is `linear`.
 std::uint32_t zip_crc(std::uint32_t linear, std::uint64_t length);
 
-/// Computes the CRC of a message of which only rows of equal length are not zero, given one after another. A row costs
-/// two carry-less multiplications for each 16 bytes, however short it is.
+/// Computes the CRC of a message that is zero except for rows of equal length, which are added one after another. A row
+/// costs two carry-less multiplications for each 16 bytes, however short it is.
 class RowFold {
 public:
     /// The longest row in bytes.
     static constexpr std::size_t longest = 128;
 
-    /// What one message distance between the beginnings of two rows does to what came before.
+    /// A distance in the message between the starts of two rows, and the factors by which it shifts earlier rows.
     struct Step {
         std::uint64_t bytes = 0;
         std::uint64_t low = 0;   // x^(8 bytes + 63)
@@ -95,7 +95,8 @@ public:
     /// Rows have `length` bytes, 1 to `longest`.
     explicit RowFold(std::size_t length);
 
-    /// Appends `count` rows, in memory `stride` bytes apart, in the message each `step` after the row before it.
+    /// Appends `count` rows: in memory they are `stride` bytes apart; in the message each starts `step` after the
+    /// previous one.
     void add(const std::byte* rows, Index stride, Index count, const Step& step);
 
     /// The CRC of the message up to the end of the last row.
@@ -103,7 +104,7 @@ public:
 
 private:
     std::size_t length_;
-    std::size_t padding_;  // zero bytes before each row, that make it a multiple of 16
+    std::size_t padding_;  // zero bytes before each row that make its length a multiple of 16
     alignas(16) std::array<std::byte, longest> row_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 struct Axis {
     Index count = 1;
     Index memory = 0;   // bytes from one row to the next in memory
-    Index message = 0;  // and in the tensor
+    Index message = 0;  // the same in the tensor
 };
 
 // The rows of a box: maximal runs that are contiguous in memory and in the tensor, and the axes that enumerate them in
@@ -47,7 +47,7 @@ RowLayout rows_of(const Shape& shape, int itemsize, const Box& box, const Stride
     return rows;
 }
 
-// Folds rows that are too long for RowFold to gain anything.
+// Folds rows that are too long for RowFold to be faster.
 class LongRows {
 public:
     explicit LongRows(std::size_t length) : length_{length} {}
@@ -67,8 +67,8 @@ private:
     std::uint64_t crc_ = 0;
 };
 
-// Visits the rows in the tensor's order. Only the innermost axis is a loop of rows at equal distance; where an outer
-// index grows, the distance is what the inner axes have not yet covered.
+// Visits the rows in the tensor's order. Only the innermost axis is a loop of rows at equal distance; when an outer
+// index advances, the distance is its stride minus what the inner axes have covered.
 template <class Fold>
 std::uint64_t crc_of(const RowLayout& rows, const std::byte* data) {
     Fold fold(static_cast<std::size_t>(rows.length));

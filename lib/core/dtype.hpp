@@ -8,7 +8,8 @@
 
 namespace tpx {
 
-/// Every element type that torch or safetensors can store. Quantized torch types are named so that they can be refused.
+/// Every element type that torch or safetensors can store. Quantized torch types are listed so that they can be
+/// rejected by name.
 enum class DType : std::uint8_t {
     boolean,
     u8,
@@ -34,7 +35,7 @@ enum class DType : std::uint8_t {
     f4,
     f6_e2m3,
     f6_e3m2,
-    f4_x2,  ///< torch.float4_e2m1fn_x2: one byte an element, two values in it
+    f4_x2,  ///< torch.float4_e2m1fn_x2: each element is a byte that contains two values
     qint8,
     quint8,
     qint32,
@@ -61,13 +62,13 @@ const DTypeInfo& info(DType dtype);
 
 inline std::string_view name(DType dtype) { return info(dtype).name; }
 
-/// Bytes of one element; 0 for types smaller than a byte (f4, f6), which cannot be cut.
+/// Bytes of one element; 0 for types smaller than a byte (f4, f6), which cannot be split.
 inline int itemsize(DType dtype) { return info(dtype).bits % 8 == 0 ? info(dtype).bits / 8 : 0; }
 
-/// Two numbers, the real one first.
+/// Pairs of numbers, the real part first.
 constexpr bool is_complex(DType dtype) { return dtype == DType::c32 || dtype == DType::c64 || dtype == DType::c128; }
 
-/// One number whose highest bit is its sign alone, and which torch computes with.
+/// Numbers whose highest bit is the sign and nothing else, and with which torch computes.
 constexpr bool is_real(DType dtype) {
     return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
 }

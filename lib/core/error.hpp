@@ -10,10 +10,10 @@
 
 namespace tpx {
 
-/// How the process ends; documented under EXIT STATUS in tpx(1).
+/// Exit status of the process; documented under EXIT STATUS in tpx(1).
 enum class Exit : int { success = 0, failure = 1, usage = 2, no = 3, resumable = 75, interrupted = 130 };
 
-/// `text` with "\x00" in the place of each NUL, at which what() would end.
+/// `text` with each NUL, which would end what(), replaced by "\x00".
 std::string without_nuls(std::string text);
 
 /// The one exception tpx throws. The message reads outermost context first: "a.safetensors: tensor 'w': cause

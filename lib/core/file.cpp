@@ -28,12 +28,12 @@ ReadHook::Fill& read_hook() {
     return fill;
 }
 
-thread_local int close_error = 0;  // of the last close(2) that failed
+thread_local int close_error = 0;  // errno of the last close(2) that failed
 
 }  // namespace
 
 void FdTraits::free(Raw raw) noexcept {
-    if (::close(raw) != 0 && errno != EINTR) close_error = errno;  // after EINTR it is closed all the same
+    if (::close(raw) != 0 && errno != EINTR) close_error = errno;  // after EINTR, the descriptor is closed anyway
 }
 
 namespace {
@@ -90,7 +90,7 @@ void read_from(const Fd& fd, std::uint64_t offset, std::span<std::byte> into, co
     }
 }
 
-// Fills `into` with bytes of a file: with recorded ones, for which the file need not be open, or else from the file.
+// Fills `into` with bytes of `file`: recorded bytes, for which it need not be open, or else bytes read from it.
 void read_answer(FileAnswers& answers, const std::filesystem::path& file, const Fd& fd, std::uint64_t offset,
                  std::span<std::byte> into, const std::filesystem::path& path) {
     const std::string bytes = answers.answer(FileAnswers::Question::bytes, file, offset, into.size(), [&] {

@@ -20,14 +20,15 @@ struct FdTraits {
 };
 using Fd = Handle<FdTraits>;
 
-/// Opens `path` with open(2)'s `flags` and O_CLOEXEC; to read, a file or folder only. Throws Error "PATH: cause".
+/// Opens `path` with open(2)'s `flags` and O_CLOEXEC; for reading, only a regular file or a folder. Throws Error "PATH:
+/// cause".
 Fd open_file(const std::filesystem::path& path, int flags, unsigned mode = 0666);
 
-/// Reads exactly `into.size()` bytes at `offset`, over short reads. Throws Error "PATH: ..." at the file's end or on an
-/// I/O error.
+/// Reads exactly `into.size()` bytes at `offset`, continuing after short reads. Throws Error "PATH: ..." at end of file
+/// or on an I/O error.
 void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> into, const std::filesystem::path& path);
 
-/// While it lives, read_at() asks it first, from any thread. One at a time.
+/// While a ReadHook exists, read_at() calls it first, from any thread. At most one may exist.
 class ReadHook {
 public:
     /// Returns whether it has filled `into`; if not, the file is read.
@@ -38,16 +39,17 @@ public:
     ReadHook& operator=(const ReadHook&) = delete;
 };
 
-/// Writes all of `from` at `offset`, over short writes. Throws Error "PATH: No space left on device" and the like.
+/// Writes all of `from` at `offset`, continuing after short writes. Throws Error "PATH: No space left on device" and
+/// the like.
 void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> from, const std::filesystem::path& path);
 
-/// The size of a regular file in bytes. Throws Error when it is missing or no regular file.
+/// The size of a regular file in bytes. Throws Error when the file is missing or not a regular file.
 std::uint64_t size_of_file(const std::filesystem::path& path);
 
 /// The whole content of a regular file of at most `limit` bytes. Throws Error when it is longer.
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit = std::uint64_t{1} << 32);
 
-/// Makes `text` the content of `path`, which has the old content or the new one at any moment.
+/// Atomically replaces the content of `path` with `text`; see write_file.hpp.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace tpx

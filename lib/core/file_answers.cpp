@@ -14,8 +14,8 @@ std::atomic<FileAnswers*> living{nullptr};
 
 thread_local bool paused = false;
 
-// Whether each process must ask for itself: files in /proc belong to the process that reads them, such as what the
-// kernel reports about it, and the source of zeros that tpx reads instead of missing parts.
+// Whether each process must ask the file system itself: /proc contains what the kernel reports about the reading
+// process, and the source of zeros that tpx reads instead of missing parts.
 bool is_own(const std::filesystem::path& path) { return path.native().starts_with("/proc/"); }
 
 }  // namespace
@@ -93,7 +93,7 @@ std::uint32_t FileAnswers::number_of(const std::filesystem::path& path) {
     return numbers_.try_emplace(std::string{name}, static_cast<std::uint32_t>(numbers_.size())).first->second;
 }
 
-// Completes the key; the process that records asks the file system each time.
+// Completes the key and looks it up. Finds nothing while recording: that process asks the file system each time.
 std::optional<FileAnswers::Place> FileAnswers::find(Key& key, const std::filesystem::path& path) {
     const std::lock_guard lock{mutex_};
     key.path = number_of(path);

@@ -50,7 +50,8 @@ public:
     /// The FileAnswers that exists, or null.
     static FileAnswers* current();
 
-    /// While it exists, current() is null on this thread: for `ask` of an answer that is made of many reads.
+    /// While a Pause exists, current() is null on this thread: for an `ask` that reads many times to compute one
+    /// answer.
     class Pause {
     public:
         Pause();
@@ -62,12 +63,12 @@ public:
         bool before_;
     };
 
-    /// To be called in a forked process: current() is null there from now on.
+    /// Call it in a forked process: there, current() is null from now on.
     static void forget();
 
     bool records() const { return records_; }
 
-    /// Moves all recorded answers out, for the second constructor; call it last. They are about as large as the
+    /// Moves all recorded answers out, for the second constructor; call it last. Their size is about that of the
     /// metadata that was read.
     std::string take_packed();
 
@@ -76,7 +77,7 @@ public:
     std::string answer(Question question, const std::filesystem::path& path, std::uint64_t offset, std::uint64_t size,
                        const std::function<std::string()>& ask);
 
-    /// Makes reads of descriptor `fd` answer for the file at `path`, which only the recording process opens.
+    /// Makes reads of descriptor `fd` return bytes of the file at `path`, which only the recording process opens.
     void set_descriptor(int fd, const std::filesystem::path& path);
     /// The path that set_descriptor() gave for `fd`.
     std::optional<std::filesystem::path> path_of(int fd);
@@ -96,7 +97,7 @@ private:
     struct Place {
         std::uint64_t begin = 0;
         std::uint64_t size = 0;
-        int failed = 0;  ///< the Exit of an Error, whose message the answer is; 0: not an Error
+        int failed = 0;  ///< if the answer is the message of an Error, its Exit; otherwise 0
     };
 
     std::uint32_t number_of(const std::filesystem::path& path);
@@ -111,7 +112,7 @@ private:
     std::unordered_map<int, std::filesystem::path> descriptors_;
 };
 
-/// The answer of `ask` to a question about `path`, by way of the current FileAnswers if there is one.
+/// The answer of `ask` to a question about `path`, through the current FileAnswers if there is one.
 template <class Ask>
 auto answered(FileAnswers::Question question, const std::filesystem::path& path, const Ask& ask) {
     using Value = decltype(ask());

@@ -8,8 +8,8 @@
 
 namespace tpx {
 
-/// A 64-bit FNV-1a hash of a sequence of numbers and texts, the same on every machine. Two sequences that differ in one
-/// byte of one number or text never agree; it is no defence against people who look for collisions.
+/// A 64-bit FNV-1a hash of a sequence of numbers and texts, the same on every machine. Two sequences that differ in a
+/// single byte of a number or text never have the same hash. It does not resist deliberate collisions.
 class Fingerprint {
 public:
     void add(std::uint64_t number) {
@@ -34,9 +34,9 @@ private:
     std::uint64_t state_ = 0xcbf29ce484222325;
 };
 
-/// What identifies a checkpoint without reading its payloads: a fingerprint of the names, dtypes and shapes of its
-/// tensors, of the boxes of its pieces and the files they are in, and of the names and sizes of the files. Offsets are
-/// left out, as some formats find them late.
+/// Identifies a checkpoint without reading its payloads: a fingerprint of the names, dtypes and shapes of its tensors,
+/// of the boxes of its pieces and the files they are in, and of the names and sizes of the files. Offsets are omitted
+/// because some formats determine them late.
 std::uint64_t catalogue_digest(const Catalogue& catalogue);
 
 }  // namespace tpx

@@ -6,8 +6,8 @@
 namespace tpx {
 namespace {
 
-/// Adds the boxes of `range`, which counts the elements of one slice: all axes before `axis` stand at one index in
-/// `box`. `row` is the number of elements behind one index of `axis`.
+/// Adds the boxes of `range`, which counts the elements of one slice: in `box`, each axis before `axis` is a single
+/// index. `row` is the number of elements for each index of `axis`.
 void add_boxes(const Shape& shape, int axis, Box box, Interval range, Index row, std::vector<Box>& out) {
     if (range.empty()) return;
     if (axis == shape.size()) return out.push_back(box);
@@ -17,7 +17,7 @@ void add_boxes(const Shape& shape, int axis, Box box, Interval range, Index row,
         add_boxes(shape, axis + 1, box, inner, next, out);
     };
     const Index first = range.begin / row;
-    const Index last = range.end / row;  // the row in which the range ends, if it does not end with the row before
+    const Index last = range.end / row;  // the row in which the range ends; one more if it ends with a row
     if (first == last) return descend(first, {range.begin - first * row, range.end - first * row});
     const bool cut = range.begin % row != 0;
     if (cut) descend(first, {range.begin - first * row, row});

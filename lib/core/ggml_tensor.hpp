@@ -8,7 +8,7 @@
 
 namespace tpx {
 
-/// Block types of ggml that have values, with their numbers in GGUF files.
+/// The ggml block types that tpx can dequantize, with their numbers in GGUF files.
 enum class GgmlType : std::uint8_t {
     q4_0 = 2,
     q4_1 = 3,
@@ -27,10 +27,10 @@ enum class GgmlType : std::uint8_t {
     mxfp4 = 39
 };
 
-/// A quantized tensor of a GGUF file: blocks of elements, each with scales of its own.
+/// A quantized tensor of a GGUF file: blocks of elements, each with its own scales.
 struct GgmlTensor {
     GgmlType type = GgmlType::q8_0;
-    std::uint32_t file = 0;  ///< of the catalogue
+    std::uint32_t file = 0;  ///< index into the catalogue's files
     std::uint64_t offset = 0;
     Index block_elements = 32;
     Index block_bytes = 34;

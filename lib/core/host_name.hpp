@@ -5,7 +5,7 @@
 
 namespace tpx {
 
-/// The name by which this host calls itself.
+/// This host's own name.
 std::string host_name();
 
 }  // namespace tpx

@@ -9,8 +9,8 @@
 
 namespace tpx {
 
-/// Runs `body`; an Error that leaves it is prefixed with `path`, unless its message begins with that path or with one
-/// below it.
+/// Runs `body`; an Error that leaves it is prefixed with `path`, unless its message begins with `path` or a path below
+/// it.
 template <class Body>
 decltype(auto) in_path(const std::string& path, Body&& body) {
     try {

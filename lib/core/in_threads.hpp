@@ -12,8 +12,8 @@
 
 namespace tpx {
 
-/// Calls `work` with 0 to `count` - 1, in this order, from at most `most` threads, this one among them, or from fewer
-/// if the system allows no more. After an exception no more work begins. When all threads are done, rethrows the
+/// Calls `work` with 0 to `count` - 1, started in this order, from at most `most` threads including this one, or from
+/// fewer if the system allows no more. After an exception, starts no more work. When all threads are done, rethrows the
 /// exception of the lowest number, so that it is the same in every run.
 template <class Work>
 void in_threads(std::size_t count, std::size_t most, const Work& work) {

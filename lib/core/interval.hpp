@@ -22,7 +22,7 @@ struct Interval {
     friend constexpr auto operator<=>(Interval, Interval) = default;
 };
 
-/// What `a` and `b` share; empty when they are disjoint.
+/// The intersection of `a` and `b`; empty when they are disjoint.
 constexpr Interval intersect(Interval a, Interval b) {
     const Index begin = std::max(a.begin, b.begin);
     return {begin, std::max(begin, std::min(a.end, b.end))};
@@ -31,7 +31,7 @@ constexpr Interval intersect(Interval a, Interval b) {
 /// `a` moved by `by`.
 constexpr Interval shift(Interval a, Index by) { return {a.begin + by, a.end + by}; }
 
-/// The `k`-th of `n` consecutive parts of `whole`, whose sizes differ by at most one, larger first.
+/// The `k`-th of `n` consecutive parts of `whole`, whose sizes differ by at most one, larger parts first.
 constexpr Interval part(Interval whole, Index n, Index k) {
     assert(0 <= k && k < n);
     const Index size = whole.size() / n;
@@ -40,8 +40,8 @@ constexpr Interval part(Interval whole, Index n, Index k) {
     return {begin, begin + size + (k < larger ? 1 : 0)};
 }
 
-/// The `k`-th of `n` chunks of `whole` as torch.chunk and DTensor's Shard cut: all have ceil(size/n) elements until
-/// the elements run out, so the last ones may be shorter or empty.
+/// The `k`-th of `n` chunks of `whole` as split by torch.chunk and DTensor's Shard: all have ceil(size/n) elements
+/// until the elements run out, so the last chunks may be shorter or empty.
 constexpr Interval chunk(Interval whole, Index n, Index k) {
     assert(0 <= k && k < n);
     const Index size = (whole.size() + n - 1) / n;

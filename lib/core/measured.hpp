@@ -6,24 +6,24 @@
 
 namespace tpx {
 
-/// What repeated measurements of one thing come to.
+/// Summary of repeated measurements of one quantity.
 struct Measured {
     double median = 0;  ///< 0: not measured
-    double spread = 0;  ///< how far they lie apart, as a share of the median
+    double spread = 0;  ///< how far the values are apart, as a fraction of the median
 
     bool operator==(const Measured&) const = default;
 };
 
-/// The median of those of `values` that are finite, and the distance of their quartiles; zeros for none.
+/// The median and the interquartile range of the finite `values`; zeros if there are none.
 Measured summarise(std::vector<double> values);
 
-/// What several visits to one thing come to, each some measurements at about one time: the median of their medians. The
-/// spread is that of the typical visit, or how far the medians of the visits lie apart if that is more, because a
-/// machine may be slow for a while. Visits that measured nothing do not count.
+/// Summarizes several visits, each a group of measurements made at about the same time: the median of their medians.
+/// The spread is the median spread of the visits or, if larger, the range of their medians, because a machine may be
+/// slow for a while. Visits without measurements are ignored.
 Measured combine(std::span<const Measured> visits);
 
-/// Whether `a` and `b` can be measurements of the same: they differ by at most `least`, or by both spreads together, as
-/// a share of the larger; never by more than `most`.
+/// Whether `a` and `b` may be measurements of the same quantity: their medians differ by at most `least` or both
+/// spreads together, whichever is more, and by at most `most`, each as a fraction of the larger median.
 bool agree(const Measured& a, const Measured& b, double least, double most);
 
 }  // namespace tpx

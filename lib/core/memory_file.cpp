@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
-/// The text of a small file; empty if it cannot be read. Files of /proc and /sys have no size.
+/// The text of a small file; empty if it cannot be read. Files in /proc and /sys report no size.
 std::string text_of(const fs::path& path) {
     std::ifstream file{path};
     std::ostringstream text;
@@ -32,7 +32,7 @@ std::string text_of(const fs::path& path) {
     return file ? text.str() : "";
 }
 
-/// The number behind `key` at the beginning of a line of `text`.
+/// The number after `key`, which begins a line of `text`.
 std::optional<std::uint64_t> number_after(const std::string& text, const std::string& key) {
     std::size_t at = text.starts_with(key) ? 0 : text.find("\n" + key);
     if (at == text.npos) return std::nullopt;
@@ -43,7 +43,8 @@ std::optional<std::uint64_t> number_after(const std::string& text, const std::st
     return number;
 }
 
-/// What the limit of the group at `folder` leaves; file pages that are not in use can be given back.
+/// The memory left by the limit of the group at `folder`; inactive file pages do not count as used, because they can be
+/// reclaimed.
 std::optional<std::uint64_t> room_of_group(const fs::path& folder, const char* most, const char* used,
                                            const char* inactive) {
     const auto limit = number_after(text_of(folder / most), "");
@@ -53,7 +54,7 @@ std::optional<std::uint64_t> room_of_group(const fs::path& folder, const char* m
     return *limit - std::min(*limit, *usage - unused);
 }
 
-/// Takes the lowest limit of a group and those above it; `path` is that of the group below `mount`.
+/// Lowers `room` to the least memory left by a group or the groups above it; `path` is the group's path below `mount`.
 void add_groups(MemoryRoom& room, const fs::path& mount, fs::path path, bool unified) {
     for (path = path.relative_path();; path = path.parent_path()) {
         const auto left = unified ? room_of_group(mount / path, "memory.max", "memory.current", "inactive_file ")
@@ -68,7 +69,7 @@ void add_groups(MemoryRoom& room, const fs::path& mount, fs::path path, bool uni
 
 Fd make_memory_file(const std::string& name, std::uint64_t size) {
     Fd fd{::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-    // Others who open it by way of /proc need the rights to its inode.
+    // Other processes that open the file through /proc need permissions on its inode.
     const bool made = fd && ::fchmod(fd.get(), 0600) == 0 && ::ftruncate(fd.get(), static_cast<off_t>(size)) == 0;
     if (!made || ::fcntl(fd.get(), F_ADD_SEALS, fixed_size) != 0)
         throw failure("{}: cannot make a file of {} bytes in memory: {}", name, size, std::strerror(errno));

@@ -10,21 +10,21 @@
 namespace tpx {
 
 /// A file of `size` zero bytes in memory, without a path. The kernel frees it with its last descriptor and mapping,
-/// also when processes are killed. Its size is fixed, so that a mapping of it never ends early. `name` is shown in
-/// /proc. Throws Error if it cannot be made.
+/// even if processes are killed. Its size is fixed, so a mapping of it is never truncated. `name` is shown in /proc.
+/// Throws Error if it cannot be created.
 Fd make_memory_file(const std::string& name, std::uint64_t size);
 
 /// Whether `fd` is a file in memory whose size is fixed.
 bool is_memory_file(const Fd& fd);
 
-/// How much memory processes can still take, and what limits it.
+/// How much memory processes can still allocate, and what limits it.
 struct MemoryRoom {
     std::uint64_t bytes = 0;
     std::string limit;  ///< "MemAvailable", or the folder of the control group whose limit is lower
 };
 
-/// The memory that the system and the control groups of this process leave. Files of /proc and /sys are looked for
-/// below `root`. Without limits that can be read, `bytes` is the largest number.
+/// The memory left by the limits of the system and of this process's control groups. Files in /proc and /sys are looked
+/// up below `root`. If no limit can be read, `bytes` is the largest number.
 MemoryRoom memory_room(const std::filesystem::path& root = "/");
 
 }  // namespace tpx

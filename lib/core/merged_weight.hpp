@@ -27,12 +27,12 @@ struct MergedWeight : ScaledCodes {
     Factor left;
     Factor right;
     float scale = 1;
-    float addend = 0;                ///< of a weight without factors
+    float addend = 0;                ///< added to a weight without factors
     bool rounds_delta = false;       ///< delta is rounded to `dtype` before it is added, as PEFT does for embeddings
     std::optional<Part> magnitudes;  ///< DoRA: a number for each row
 };
 
-/// The values of `weight`, the tensor `owner`, row by row.
+/// The coding of the values of `weight`, the tensor `owner`, row by row.
 inline Coding coding_of(MergedWeight weight, std::string owner) {
     weight.bits = 0;
     return Coding::of_values(std::make_shared<const MergedWeight>(std::move(weight)), std::move(owner));

@@ -8,14 +8,14 @@
 
 namespace tpx {
 
-/// Appends the bytes of `value`, as memory holds them: for other processes of the same job.
+/// Appends the in-memory bytes of `value`, to be sent to other processes of the same job.
 template <class Value>
 void pack(std::string& bytes, const Value& value) {
     static_assert(std::is_trivially_copyable_v<Value>);
     bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Takes a value that pack() appended off the front of `bytes`.
+/// Removes a value that pack() appended from the front of `bytes`, and returns it.
 template <class Value>
 Value unpack(std::string_view& bytes) {
     static_assert(std::is_trivially_copyable_v<Value>);

@@ -9,8 +9,8 @@
 
 namespace tpx {
 
-/// Has the system give the pages of `size` bytes at `data` at once, where that takes less time than a fault for each:
-/// for memory that will all be written. What is in them stays; systems that cannot do it leave it.
+/// Populates all pages of `size` bytes at `data` at once, which takes less time than a page fault for each: for memory
+/// that will be written completely. The content is kept. Does nothing on systems that do not support it.
 inline void take_pages(void* data, std::size_t size) {
 #ifdef MADV_POPULATE_WRITE
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));

@@ -30,7 +30,7 @@ using Dir = Handle<DirTraits>;
 
 bool means_absent(int code) { return code == ENOENT || code == ENOTDIR; }
 
-// Some file systems (NFS, FUSE) interrupt these calls by signals.
+// On some file systems (NFS, FUSE), signals interrupt these calls.
 template <class Call>
 auto retried(Call&& call) {
     auto result = call();
@@ -38,7 +38,7 @@ auto retried(Call&& call) {
     return result;
 }
 
-// Nothing when `path` is absent.
+// The mode of `path`; nothing when it is absent.
 std::optional<mode_t> mode_of(const fs::path& path, int flags) {
     const auto question = flags == 0 ? FileAnswers::Question::status : FileAnswers::Question::link_status;
     return answered(question, path, [&]() -> std::optional<mode_t> {
@@ -60,7 +60,7 @@ Dir open_directory(const fs::path& path) {
 
 struct Entry {
     std::string name;
-    unsigned char type;  // DT_REG and so on; DT_UNKNOWN where the file system does not say
+    unsigned char type;  // DT_REG and so on; DT_UNKNOWN if the file system does not report it
 };
 
 std::vector<Entry> entries_of(const fs::path& path) {
@@ -80,7 +80,7 @@ std::vector<Entry> entries_of(const fs::path& path) {
     return entries;
 }
 
-// Names and types, each name with a NUL at its end.
+// Types and names; each name ends with a NUL.
 std::string packed(const std::vector<Entry>& entries) {
     std::string bytes;
     for (const Entry& entry : entries) {
@@ -174,7 +174,7 @@ std::string resolved(const fs::path& path) {
     if (real) return real.get();
     const int code = errno;
     struct stat status {};
-    // A link of /proc to a file in memory, which has no other path.
+    // A link in /proc to a file in memory, which has no other path.
     if (code == ENOENT && path.has_parent_path() && ::stat(path.c_str(), &status) == 0 && status.st_nlink == 0)
         return fs::path{resolved(path.parent_path())} / path.filename();
     throw system_failure(path, code);

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-// What is at a path, links followed. A path is absent when the system says ENOENT or ENOTDIR; every other error
-// (EACCES, EIO, ELOOP, ...) throws Error "PATH: cause". A checkpoint must never be read differently because of an I/O
-// error, so that nothing else in tpx asks std::filesystem for what exists.
+// What exists at a path; links are followed. A path is absent when the system returns ENOENT or ENOTDIR; every other
+// error (EACCES, EIO, ELOOP, ...) throws Error "PATH: cause". An I/O error must never change how a checkpoint is read,
+// so tpx does not ask std::filesystem what exists.
 namespace tpx {
 
 class Error;
@@ -25,24 +25,24 @@ bool path_exists(const std::filesystem::path& path);
 bool path_is_file(const std::filesystem::path& path);
 bool path_is_directory(const std::filesystem::path& path);
 
-/// Whether there is an entry at `path`, be it a link that leads nowhere.
+/// Whether there is an entry at `path`, even a dangling link.
 bool entry_exists(const std::filesystem::path& path);
 
-/// The names of the entries of a directory, sorted; none when it is absent or no directory.
+/// The names of the entries of a directory, sorted; none when it is absent or not a directory.
 std::vector<std::string> list_directory(const std::filesystem::path& directory);
 
 /// The regular files below a directory, as paths relative to it, sorted. Links to files count as files; links to
 /// directories are not followed.
 std::vector<std::filesystem::path> list_files_below(const std::filesystem::path& directory);
 
-/// Whether `accepts` is true of any of those files; it is called in their order until it is.
+/// Whether `accepts` returns true for any of those files; it is called in their order until it does.
 bool any_file_below(const std::filesystem::path& directory,
                     const std::function<bool(const std::filesystem::path&)>& accepts);
 
-/// Makes a directory and those above it that are absent.
+/// Creates a directory and its missing parents.
 void make_directories(const std::filesystem::path& path);
 
-/// The absolute path without links. Throws when it is absent.
+/// The absolute path without links. Throws when `path` is absent.
 std::filesystem::path real_path(const std::filesystem::path& path);
 
 }  // namespace tpx

@@ -14,7 +14,7 @@
 namespace tpx {
 namespace {
 
-// open_file() has no other way to reach it.
+// A global, because open_file() has no other way to reach the record.
 std::atomic<ReadRecord*> youngest{nullptr};
 
 std::int64_t nanoseconds(const struct timespec& time) {
@@ -66,7 +66,7 @@ void ReadRecord::seal() {
 
 void ReadRecord::check(const std::filesystem::path& path) const {
     const FileIdentity& was = files_.at(path);
-    // Not stat(), which network file systems answer from memory; open() asks the server.
+    // Not stat(), which network file systems answer from their caches; open() asks the server.
     const Fd fd = open_file(path, O_RDONLY);
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) throw system_failure(path, errno);

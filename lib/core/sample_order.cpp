@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t rounds = 4;
 
-/// The round keys of a Feistel network, and the bits of half a number.
+/// A Feistel network: its round keys, and the number of bits of half a number.
 struct Network {
     std::array<std::uint64_t, rounds> keys;
     int half_bits = 4;  ///< at least 4: smaller networks permute unevenly

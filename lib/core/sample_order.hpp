@@ -7,11 +7,11 @@
 
 namespace tpx {
 
-/// The largest number of samples, and the largest position: JSON readers represent integers exactly up to this one.
+/// The largest number of samples, and the largest position: JSON readers represent integers exactly up to this value.
 inline constexpr Index most_samples = Index{1} << 53;
 
-/// The order in which a job visits the samples of a data set: a permutation for each epoch, which the seed selects.
-/// Each position is computed on its own, in constant memory; tpx-data(5) defines the order.
+/// The order in which a job visits the samples of a data set: a permutation for each epoch, selected by the seed. Each
+/// position is computed on its own, in constant memory; tpx-data(5) defines the order.
 struct SampleOrder {
     Index samples = 0;  ///< positive
     std::uint64_t seed = 0;

@@ -19,8 +19,8 @@ struct ScaledCodes {
         f8_e5m2,
         f4_e2m1,          ///< two in a byte, the first in the low bits
         signed_integer,   ///< two's complement
-        offset_integer,   ///< unsigned, less half of its range
-        unsigned_integer  ///< with zeros beside the scales
+        offset_integer,   ///< unsigned, minus half of its range
+        unsigned_integer  ///< unsigned, with a zero point for each scale
     };
     /// How codes are packed into words of 32 bits, lowest bits first. Except for `rows`, each block has one column.
     enum class Packing : std::uint8_t {
@@ -38,27 +38,27 @@ struct ScaledCodes {
     Code code = Code::f8_e4m3;
     int bits = 8;  ///< of a code: 2, 3, 4 or 8
     Part codes;
-    std::uint64_t row_bytes = 0;  ///< from a row's first code to the next row's
-    Part scales;                  ///< of u8 or f8_e8m0: 2 to the power of the byte less 127
-    float scale_factor = 1;       ///< of all scales, which are multiplied by it in f32
-    float scale_divisor = 1;      ///< the same of a number by which they are divided
-    std::optional<Part> zeros;    ///< one beside each scale: i8; or i32, words of codes in rows, see zero_packing
+    std::uint64_t row_bytes = 0;  ///< bytes from a row's first code to the next row's
+    Part scales;                  ///< u8 or f8_e8m0 stand for 2^(byte - 127)
+    float scale_factor = 1;       ///< all scales are multiplied by it, in f32
+    float scale_divisor = 1;      ///< all scales are divided by it, in f32
+    std::optional<Part> zeros;    ///< zero points, one for each scale: i8, or i32 words packed as in zero_packing
     Packing packing = Packing::rows;
     Packing zero_packing = Packing::rows;
-    int zero_offset = 0;  ///< what is added to zeros in words, modulo their range
+    int zero_offset = 0;  ///< added to zero points in words, modulo their range
 
     Index rows = 0;  ///< of all matrices together
     Index columns = 0;
-    Index matrix_rows = 1;  ///< blocks begin anew with each matrix
+    Index matrix_rows = 1;  ///< rows of one matrix; each matrix begins with a new block
     Index block_rows = 1;
     Index block_columns = 1;
     DType dtype = DType::bf16;  ///< f32, bf16 or f16
-    /// The row of scales of each row, where rows of a block do not follow each other; null: they do.
+    /// For each row, its row of scales, if the rows of a block are not consecutive; null if they are.
     std::shared_ptr<const std::vector<std::uint32_t>> groups = nullptr;
 
     Index scale_rows() const { return (matrix_rows + block_rows - 1) / block_rows; }
     Index scale_columns() const { return (columns + block_columns - 1) / block_columns; }
-    /// The place of the scale of element (r, c) among all scales.
+    /// The index of the scale of element (r, c) among all scales.
     Index scale_of(Index r, Index c) const {
         if (groups) return (*groups)[static_cast<std::size_t>(r)] * scale_columns() + c / block_columns;
         const Index row = r / matrix_rows * scale_rows() + r % matrix_rows / block_rows;

@@ -5,8 +5,8 @@
 
 namespace tpx {
 
-/// Makes a new folder below TMPDIR, which only this user can read, and returns its path without links. `prefix` begins
-/// its name. Throws Error "TMPDIR: cause" or "PATH: cause".
+/// Creates a folder below TMPDIR that only this user can read, and returns its path without links. Its name begins with
+/// `prefix`. Throws Error "TMPDIR: cause" or "PATH: cause".
 std::filesystem::path make_temporary_folder(const char* prefix);
 
 }  // namespace tpx

@@ -9,10 +9,10 @@
 
 namespace tpx {
 
-/// The Error for an exception that is not tpx's own, which is a mistake of tpx unless memory ran out.
+/// The Error for an exception that is not tpx's own, which indicates a bug in tpx unless memory or threads ran out.
 Error unexpected(const std::exception& error);
 
-/// Runs `body`. Exceptions that are not tpx's own become an Error "PATH: ...", so that the file can be named.
+/// Runs `body`. Exceptions that are not tpx's own become an Error "PATH: ...", which names the file.
 template <class Body>
 decltype(auto) reading(const std::filesystem::path& path, Body&& body) {
     try {

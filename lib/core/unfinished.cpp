@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No format has its files deeper than this below the folder of the checkpoint.
+// No format stores files deeper than this below the checkpoint's folder.
 constexpr int levels = 4;
 constexpr std::uint64_t longest_marker = 16384;
 
@@ -21,7 +21,7 @@ std::string first_line(const fs::path& marker) {
     return text.substr(0, text.find('\n'));
 }
 
-// `folder`, which contains `path`, in the words of `path` where these lead to it.
+// `folder`, which contains `path`, spelled as a prefix of `path` if one leads to it.
 fs::path as_given(fs::path path, const fs::path& folder) {
     for (; !path.empty() && path != path.parent_path(); path = path.parent_path())
         if (path_is_directory(path) && real_path(path) == folder) return path;

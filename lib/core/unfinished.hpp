@@ -5,26 +5,27 @@
 #include <optional>
 #include <string>
 
-// How a folder that is being written, or removed, is told from a checkpoint: by a marker in it, and by the names of its
-// files, which no framework reads.
+// How tpx distinguishes a folder that is being written or removed from a checkpoint: by a marker in the folder, and by
+// file names that no framework reads.
 namespace tpx {
 
-/// The file that marks a folder as unfinished. Its first line says what the folder is.
+/// The file that marks a folder as unfinished. Its first line describes the folder.
 inline constexpr const char* unfinished_marker = "tpx.unfinished";
 
 /// The name that a file of the output has until all of the output is on disk: `path` with ".partial" appended.
 std::filesystem::path unfinished_name(std::filesystem::path path);
 
-/// What is unfinished about `path`: the folder with the marker, which is `path` itself or one of the four folders above
-/// it, and the first line of the marker. Nothing when there is no marker. Throws Error when that cannot be told.
+/// The unfinished folder that contains `path`: the folder with the marker, which is `path` itself or one of the four
+/// folders above it, and the first line of the marker. Nothing if there is no marker. Throws Error if tpx cannot read
+/// the folders.
 struct Unfinished {
     std::filesystem::path folder;
     std::string what;
 };
 std::optional<Unfinished> find_unfinished(const std::filesystem::path& path);
 
-/// While it lives, this process reads `folder` in spite of its marker: who writes an output looks at it before it gets
-/// its name. At most one may live.
+/// While a ReadUnfinished exists, this process reads `folder` despite its marker: tpx checks an output before renaming
+/// it. At most one may exist.
 class ReadUnfinished {
 public:
     explicit ReadUnfinished(const std::filesystem::path& folder);

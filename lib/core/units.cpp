@@ -33,8 +33,8 @@ std::optional<Quantity> split(std::string_view text) {
     return quantity;
 }
 
-// Takes "K", "Ki", "m" ... off the front of `unit`; `bare` is the base of a prefix without i and without anything after
-// it.
+// Removes a prefix ("K", "Ki", "m", ...) from `unit` and returns its factor; `bare` is the base of a prefix without i
+// that nothing follows.
 double take_prefix(std::string_view& unit, int bare) {
     const auto power =
         unit.empty() ? std::string_view::npos : prefixes.find(static_cast<char>(std::toupper(unit.front())));
@@ -87,7 +87,7 @@ double parse_rate(std::string_view text) {
         }
     }
     const double rate = quantity->number * scale;
-    if (unit_is_missing && rate < 1e3) throw mistake();  // 25 means 25 GB/s rather than 25 bytes per second
+    if (unit_is_missing && rate < 1e3) throw mistake();  // the user more likely means 25 GB/s than 25 bytes per second
     if (!(rate > 0) || !std::isfinite(rate)) throw mistake();
     return rate;
 }

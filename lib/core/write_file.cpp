@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How tpx(1) says that the output is in place, but something failed after that.
+// The exit status in tpx(1) for an output that is in place although a later step failed.
 constexpr Exit exit_in_place{4};
 
 fs::path directory_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path{"."}; }
@@ -43,15 +43,16 @@ std::optional<int> descriptor_of(const fs::path& path) {
     return std::nullopt;
 }
 
-/// In a directory that all may write, a link may have been laid by somebody who wants another file to be replaced.
-/// Linux refuses to open such files (fs.protected_symlinks); renaming needs the same care.
+/// In a directory that everyone can write to, somebody may have planted a link to have another file replaced. Linux
+/// refuses to follow such links (fs.protected_symlinks); renaming needs the same care.
 void check_link(const fs::path& link, const struct stat& status) {
     struct stat folder {};
     if (::stat(directory_of(link).c_str(), &folder) != 0) throw system_failure(link, errno);
     const bool shared = (folder.st_mode & S_ISVTX) != 0 && (folder.st_mode & S_IWOTH) != 0;
     if (shared && status.st_uid != ::geteuid() && status.st_uid != folder.st_uid)
-        throw failure("{}: a link that another user made in a directory that everybody may write; name the file itself",
-                      link.string());
+        throw failure(
+            "{}: a link that another user made in a directory that everyone can write to; name the file itself",
+            link.string());
 }
 
 /// Follows the links at `path`, but not into the folder of open descriptors.
@@ -84,7 +85,7 @@ std::string random_ending() {
 }
 
 /// Where the content of `path` goes: into the open descriptor `descriptor`, into the special file `file`, or else into
-/// a new file that replaces the regular file `file`, if there is one, whose state is `old`.
+/// a new file that replaces the regular file `file`. `old` is the state of `file` if it exists.
 struct Target {
     fs::path path;  ///< as given, for messages
     fs::path file;
@@ -129,7 +130,7 @@ int sync(int fd) {
     return result == 0 ? 0 : errno;
 }
 
-/// A new file beside the target, removed again unless it is put in the target's place.
+/// A new file beside the target; deleted unless it replaces the target.
 class NewFile {
 public:
     explicit NewFile(const Target& target, mode_t permissions = 0666) : target_{target} {
@@ -167,7 +168,7 @@ public:
     }
 
 private:
-    /// Root keeps the owner of a file, too; others may have no right to.
+    /// Keeps the owner of the file, too, where that is permitted: other users than root may not change owners.
     void take_mode(const struct stat& old) {
         if (::fchown(fd_, old.st_uid, old.st_gid) != 0 && errno != EPERM) throw system_failure(target_.path, errno);
         if (::fchmod(fd_, old.st_mode & 0777) != 0) throw system_failure(target_.path, errno);
@@ -180,10 +181,11 @@ private:
                          target_.path.string(), std::strerror(code)};
         };
         const Fd directory{::open(directory_of(target_.file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-        if (!directory && errno == EACCES) return;  // one may write to it, but not list it
+        if (!directory && errno == EACCES) return;  // the directory may be writable but not readable
         if (!directory) throw unknown(errno);
         const int code = sync(directory.get());
-        if (code != 0 && code != EINVAL && code != ENOTSUP) throw unknown(code);  // some file systems cannot
+        if (code != 0 && code != EINVAL && code != ENOTSUP)
+            throw unknown(code);  // some file systems cannot sync directories
     }
 
     const Target& target_;
@@ -224,7 +226,7 @@ void write_file_in_checkpoint(const fs::path& path, std::string_view text, unsig
     if (!exists && errno != ENOENT) throw system_failure(path, errno);
     if (exists && !S_ISREG(status.st_mode))
         throw failure("{}: is {}; remove it", path.string(), S_ISLNK(status.st_mode) ? "a link" : "not a regular file");
-    // rename() follows no link, not even one that was made since.
+    // rename() follows no link, not even one that was made since then.
     const Target target{
         .path = path, .file = path, .descriptor = {}, .old = exists ? std::optional{status} : std::nullopt};
     NewFile file{target, static_cast<mode_t>(mode)};

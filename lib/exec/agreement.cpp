@@ -57,7 +57,7 @@ std::vector<Claim> unpack(const std::string& bytes) {
     return claims;
 }
 
-/// The first thing in which `mine` is not as rank 0's; nothing where all is the same.
+/// The first difference between `mine` and rank 0's claims, `first`; empty if there is none.
 std::string difference(const std::vector<Claim>& mine, const std::vector<Claim>& first, bool same_host) {
     const auto lacks = [](const std::vector<Claim>& claims, const std::string& what) {
         return std::ranges::find(claims, what, &Claim::what) == claims.end();
@@ -77,16 +77,16 @@ std::string difference(const std::vector<Claim>& mine, const std::vector<Claim>&
 }
 
 /// "rank 3", "ranks 1, 2 and 5".
-std::string spoken(std::span<const int> ranks) {
+std::string ranks_text(std::span<const int> ranks) {
     std::string text = ranks.size() == 1 ? "rank " : "ranks ";
     for (std::size_t k = 0; k < ranks.size(); ++k)
         text += fmt::format("{}{}", k == 0 ? "" : k + 1 == ranks.size() ? " and " : ", ", ranks[k]);
     return text;
 }
 
-/// "ranks 1 and 2 on host b and rank 5 on host c" and, where `hosts` is empty, "ranks 1, 2 and 5"; of more than five
-/// ranks the first five "and 37 more".
-std::string spoken(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
+/// "ranks 1 and 2 on host b and rank 5 on host c" or, if `hosts` is empty, "ranks 1, 2 and 5"; if there are more than
+/// five ranks, the first five "and 37 more".
+std::string ranks_text(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
     constexpr std::size_t most = 5;
     const std::span shown = std::span{ranks}.first(std::min(ranks.size(), most));
     const auto host_of = [&](int rank) { return hosts.empty() ? "" : hosts[static_cast<std::size_t>(rank)]; };
@@ -95,15 +95,15 @@ std::string spoken(const std::vector<int>& ranks, const std::vector<std::string>
         const std::string host = host_of(shown[begin]);
         while (end < shown.size() && host_of(shown[end]) == host) ++end;
         if (begin > 0) text += end == ranks.size() ? " and " : ", ";
-        text += spoken(shown.subspan(begin, end - begin));
+        text += ranks_text(shown.subspan(begin, end - begin));
         if (!host.empty()) text += " on host " + host;
     }
     if (ranks.size() > most) text += fmt::format(" and {} more", ranks.size() - most);
     return text;
 }
 
-/// Ends the run of ranks of which some claim other things than rank 0. Names hosts if one of these ranks is on another
-/// host than rank 0. Collective.
+/// Throws the Error for ranks whose claims differ from those of rank 0. Names hosts if one of these ranks is on a
+/// different host than rank 0. Collective.
 [[noreturn]] void report(const mpi::Comm& comm, const std::vector<Claim>& claims, bool same_host) {
     std::string packed = comm.rank() == 0 ? pack(claims) : "";
     mpi::broadcast(comm, packed);
@@ -120,7 +120,7 @@ std::string spoken(const std::vector<int>& ranks, const std::vector<std::string>
         message = fmt::format(
             "{} and {} disagree: {}; start all processes with the same arguments in the same directory on shared "
             "storage, and do not modify the checkpoint meanwhile",
-            ranks.empty() ? "ranks" : spoken(ranks, hosts), spoken({0}, hosts), cause);
+            ranks.empty() ? "ranks" : ranks_text(ranks, hosts), ranks_text({0}, hosts), cause);
     }
     mpi::broadcast(comm, message);
     throw mpi::AgreedError{failure("{}", message)};
@@ -146,7 +146,7 @@ void require_same(const mpi::Comm& comm, const std::vector<Claim>& claims) {
 
 namespace {
 
-/// The status of what is at `path`, with links followed; nothing if there is nothing.
+/// The identity of the file at `path`, with links followed; nothing if the file is absent.
 std::optional<FileIdentity> identity_of(const std::filesystem::path& path) {
     struct stat status {};
     int result = 0;

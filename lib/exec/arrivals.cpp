@@ -37,7 +37,7 @@ void Arrivals::discard(const Tile& tile) const {
     for (const Image& image : tile.sources) {
         const std::uint64_t begin = (image.begin + page - 1) / page * page, end = image.end / page * page;
         if (image.file != file_ || !fd_ || !image.is_run() || begin >= end) continue;
-        // Without effect where the file system cannot do it.
+        // Has no effect if the file system does not support it.
         ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
                     static_cast<off_t>(end - begin));
     }

@@ -16,8 +16,8 @@ namespace tpx {
 /// The bytes that have arrived in a source file that one thread fills while others read it.
 class Arrivals {
 public:
-    /// `file` is the number of the file among the source files, `path` the file itself. If `once`, what a tile has read
-    /// may be discarded.
+    /// `file` is the number of the file among the source files, `path` the file itself. If `once`, bytes may be
+    /// discarded after a tile has read them.
     Arrivals(std::uint32_t file, const std::filesystem::path& path, bool once);
 
     /// The number of the file among the source files.
@@ -29,13 +29,13 @@ public:
     /// Records that nothing more will arrive.
     void stop();
 
-    /// Whether all bytes that a tile reads are there.
+    /// Whether all bytes that a tile reads from the file have arrived.
     bool contain(const Tile& tile) const;
 
-    /// Discards what a tile has read, before it takes room on the disk.
+    /// Discards the bytes that a tile has read, before they take up disk space.
     void discard(const Tile& tile) const;
 
-    /// How many calls of add() there have been.
+    /// The number of calls of add() so far.
     std::uint64_t count() const;
 
     /// Waits until count() exceeds `count`, for at most `patience`. Throws Error once nothing more will arrive.

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 struct FileCall {
     long number;
     std::string_view name;
-    int path;  // which argument is a path; -1: the first is a descriptor
+    int path;  // index of the argument that is a path; -1: the first argument is a descriptor
 };
 
 constexpr std::array calls{
@@ -34,17 +34,17 @@ constexpr std::array calls{
     FileCall{SYS_openat, "open", 1},          FileCall{SYS_newfstatat, "stat", 1},
     FileCall{SYS_statx, "stat", 1},           FileCall{SYS_mkdirat, "mkdir", 1},
     FileCall{SYS_unlinkat, "unlink", 1},      FileCall{SYS_renameat2, "rename", 1},
-#ifdef SYS_mkdir  // calls that newer architectures have not
+#ifdef SYS_mkdir  // calls that newer architectures do not have
     FileCall{SYS_mkdir, "mkdir", 0},          FileCall{SYS_rename, "rename", 0},
     FileCall{SYS_unlink, "unlink", 0},        FileCall{SYS_open, "open", 0},
 #endif
 };
 
-// The text at an address that another thread passed to a call. The call may have returned by now, and the text be gone,
-// which this way is no fault of memory.
+// The text at an address that another thread passed to a call. The call may have returned and the memory may be gone;
+// process_vm_readv() then fails instead of causing a segmentation fault.
 std::string path_at(std::uint64_t address) {
     std::array<char, 4096> text{};
-    // Pages are readable or not: byte by byte up to the next one, then on.
+    // Reads only up to the end of the page, because the next page may not be readable.
     const std::size_t first = text.size() - address % text.size();
     iovec into{text.data(), first}, from{reinterpret_cast<void*>(address), first};
     if (::process_vm_readv(::getpid(), &into, 1, &from, 1, 0) <= 0) return {};
@@ -52,7 +52,7 @@ std::string path_at(std::uint64_t address) {
     return text.data();
 }
 
-// "/proc/self/task/N/syscall" is the number of the call and its arguments, or "running".
+// "/proc/self/task/N/syscall" contains the number of the call and its arguments, or "running".
 std::string call_of(const std::string& task) {
     std::ifstream file{fmt::format("/proc/self/task/{}/syscall", task)};
     long number = -1;

@@ -5,8 +5,8 @@
 
 namespace tpx {
 
-/// What another thread of this process waits for in a system call on a file: "fsync /data/out/0.distcp". Empty where
-/// no thread does, or where Linux does not say.
+/// The system call on a file in which another thread of this process waits: "fsync /data/out/0.distcp". Empty if no
+/// thread does, or if Linux does not report it.
 std::string blocked_call();
 
 }  // namespace tpx

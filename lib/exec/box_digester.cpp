@@ -42,8 +42,8 @@ void BoxDigester::add(Digest& sum, const Shape& whole, const Box& box, const Ima
     });
 }
 
-// Adds `box` in parts of which `make` can put dense copies into copy_: an expanded tensor has many more elements than
-// bytes.
+// Adds `box` in parts small enough for dense copies, which `make` writes to copy_: an expanded tensor has many more
+// elements than bytes.
 template <class MakeCopy>
 void BoxDigester::add_copies(Digest& sum, const Shape& whole, int item, const Box& box, const MakeCopy& make) {
     const Shape extent = sizes(box);

@@ -15,8 +15,8 @@ namespace tpx {
 /// thread.
 class BoxDigester {
 public:
-    /// Adds the elements of `box`, which lies in `image` at `at`, to the digest of a tensor of shape `whole`; they have
-    /// type `stored` and are cast to `dtype`.
+    /// Adds the elements of `box`, which is part of `image` at `at`, to the digest of a tensor of shape `whole`; they
+    /// have type `stored` and are cast to `dtype`.
     void add(Digest& sum, const Shape& whole, const Box& box, const Image& image, const std::byte* at, DType stored,
              DType dtype);
 

@@ -14,10 +14,10 @@ struct ByteRange {
     friend constexpr bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-/// A set of bytes as ranges, sorted and disjoint; ranges that touch are one.
+/// A set of bytes as ranges, sorted and disjoint; adjacent ranges are merged.
 class ByteRanges {
 public:
-    /// Adds the bytes of `range`, wherever they lie. Takes time that grows with the ranges after it.
+    /// Adds the bytes of `range`, which may overlap the set. The time grows with the number of ranges after it.
     void add(ByteRange range);
 
     /// Whether all bytes of `range` are in the set.
@@ -26,7 +26,7 @@ public:
     /// The first byte from `byte` on that is not in the set.
     std::uint64_t next_gap(std::uint64_t byte) const;
 
-    /// How many bytes of the set lie before `byte`.
+    /// How many bytes of the set are before `byte`.
     std::uint64_t count_before(std::uint64_t byte) const;
 
     std::uint64_t count() const { return counts_.empty() ? 0 : counts_.back(); }
@@ -35,7 +35,7 @@ public:
 
 private:
     std::vector<ByteRange> ranges_;
-    std::vector<std::uint64_t> counts_;  // bytes of the ranges up to and with each one
+    std::vector<std::uint64_t> counts_;  // bytes of the ranges up to and including each one
 };
 
 }  // namespace tpx

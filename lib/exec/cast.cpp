@@ -46,7 +46,7 @@ To convert(From value) {
     }
 }
 
-// 1 for infinity and NaN, else 0; by bits, so that it costs loops of vectors little.
+// 1 for infinity and NaN, else 0; computed from the bits, which costs little in vectorized loops.
 inline std::uint32_t is_special(Half value) { return (value.bits & 0x7c00u) == 0x7c00u; }
 inline std::uint32_t is_special(Bfloat value) { return (value.bits & 0x7f80u) == 0x7f80u; }
 inline std::uint32_t is_special(float value) { return (std::bit_cast<std::uint32_t>(value) & infinity) == infinity; }
@@ -55,7 +55,7 @@ inline std::uint32_t is_special(double value) {
     return (std::bit_cast<std::uint64_t>(value) & infinite) == infinite;
 }
 
-/// Whether casts can turn a finite value of `From` into infinity: those to types whose largest value is smaller.
+/// Whether a cast can turn a finite value of `From` into infinity: the largest value of `To` is smaller.
 template <class To, class From>
 constexpr bool can_overflow = std::is_same_v<To, Half>     ? !std::is_same_v<From, Half>
                               : std::is_same_v<To, Bfloat> ? std::is_same_v<From, float> || std::is_same_v<From, double>
@@ -73,7 +73,7 @@ bool convert_items(const WalkAxis& axis, const std::byte* source, std::byte* tar
         std::memcpy(to, &converted, sizeof converted);
     };
     if (axis.source == sizeof(From) && axis.target == sizeof(To)) {
-        // The same with strides that the compiler knows: it can use vectors.
+        // The same with constant strides, so that the compiler can vectorize the loop.
         for (Index k = 0; k < axis.count; ++k) item(source + k * Index{sizeof(From)}, target + k * Index{sizeof(To)});
     } else {
         for (Index k = 0; k < axis.count; ++k) item(source + k * axis.source, target + k * axis.target);

@@ -27,7 +27,7 @@ std::optional<ByteRange> Claims::next() {
     return part;
 }
 
-// Half of what each rank would get of the rest: whoever is slow from now on delays the end by less than that.
+// A part is half of what each rank would get of the rest: a rank that becomes slow delays the end by less than that.
 ByteRange Claims::deal() {
     constexpr std::uint64_t most = std::uint64_t{1} << 30;
     const std::uint64_t left = total_ - dealt_;

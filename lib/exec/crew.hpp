@@ -16,12 +16,12 @@
 
 namespace tpx {
 
-/// Threads that take jobs from a short queue. The first error of a job ends all.
+/// Threads that take jobs from a short queue. The first error of a job stops all threads.
 template <class Job>
 class Crew {
 public:
-    /// `work(worker, job)` is called on thread `worker`, from 0 on.
-    /// Throws Error if the system cannot start that many threads.
+    /// Thread number `worker`, from 0 on, calls `work(worker, job)`. Throws Error if the system cannot start that many
+    /// threads.
     Crew(int workers, std::function<void(int, Job&)> work) : work_{std::move(work)} {
         try {
             for (int k = 0; k < workers; ++k) threads_.emplace_back([this, k] { run(k); });
@@ -31,10 +31,10 @@ public:
             throw failure("cannot start {} threads, only {}: {}", workers, started, error.code().message());
         }
     }
-    /// Waits for the jobs that have begun; forgets the others.
+    /// Waits for the jobs that have begun; discards the others.
     ~Crew() { stop(); }
 
-    /// Whether the queue has room, after waiting for it for at most `patience`.
+    /// Waits at most `patience` for room in the queue; returns whether there is room.
     bool ready(std::chrono::milliseconds patience) {
         std::unique_lock lock{mutex_};
         return changed_.wait_for(lock, patience, [&] { return jobs_.size() < threads_.size(); });
@@ -44,7 +44,7 @@ public:
         jobs_.push_back(std::move(job));
         changed_.notify_all();
     }
-    /// Whether all jobs are done, or one has failed, after waiting for it for at most `patience`.
+    /// Waits at most `patience` until all jobs are done or one has failed; returns whether that is so.
     bool idle(std::chrono::milliseconds patience) {
         std::unique_lock lock{mutex_};
         return changed_.wait_for(lock, patience, [&] { return error_ || (jobs_.empty() && busy_ == 0); });
@@ -53,8 +53,8 @@ public:
         const std::lock_guard lock{mutex_};
         return busy_ > 0;
     }
-    /// Gives no more jobs to the threads. Whether they have done those that they had begun, after waiting for it for at
-    /// most `patience`.
+    /// Gives no more jobs to the threads. Waits at most `patience` for the running jobs; returns whether these are
+    /// done.
     bool rest(std::chrono::milliseconds patience) {
         std::unique_lock lock{mutex_};
         stopping_ = true;

@@ -32,13 +32,13 @@ uInt zlib_count(std::size_t bytes) {
     return static_cast<uInt>(std::min<std::size_t>(bytes, std::numeric_limits<uInt>::max()));
 }
 
-/// `into` takes exactly what `from` inflates to.
+/// Inflates `from`. Throws Error unless the result has exactly the size of `into`.
 void inflate_all(std::span<const std::byte> from, std::span<std::byte> into, bool raw) {
     Inflater inflater{raw ? -MAX_WBITS : MAX_WBITS};
     z_stream& stream = inflater.stream;
     const std::byte* next = from.data();
     std::byte* out = into.data();
-    std::byte spill{};  // takes a byte too many, should there be one
+    std::byte spill{};  // receives the first byte too many, if there is one
     bool full = into.empty();
     for (int state = Z_OK; state != Z_STREAM_END;) {
         stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(next));
@@ -77,7 +77,7 @@ void swap_items(std::span<std::byte> bytes, std::size_t item) {
         std::reverse(bytes.data() + at, bytes.data() + at + item);
 }
 
-/// Turns the sign of each `step`th little-endian IEEE number of `item` bytes, from number `first` on.
+/// Inverts the sign of each `step`th little-endian IEEE number of `item` bytes, from number `first` on.
 void turn_signs(std::span<std::byte> bytes, std::size_t item, std::size_t first, std::size_t step) {
     for (std::size_t end = (first + 1) * item; end <= bytes.size(); end += step * item)
         bytes[end - 1] ^= std::byte{0x80};
@@ -98,7 +98,7 @@ void check_sum(std::span<const std::byte> bytes) {
 std::uint32_t fletcher32(std::span<const std::byte> bytes) {
     std::uint32_t low = 0, high = 0;
     const auto fold = [](std::uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
-    constexpr std::size_t words_at_once = 360;  // as many as leave the sums in 32 bits
+    constexpr std::size_t words_at_once = 360;  // so few that the sums fit into 32 bits
     const std::size_t words = bytes.size() / 2;
     for (std::size_t word = 0; word < words;) {
         const std::size_t end = std::min(words, word + words_at_once);
@@ -127,7 +127,7 @@ std::span<std::byte> Decoder::stored(std::uint64_t length) {
 
 void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std::byte> into) {
     using Filter = Coding::Filter;
-    // How long the bytes are after each filter; behind deflate only the length that is stored tells.
+    // The number of bytes before each filter. After deflate, only the stored length determines it.
     std::size_t plain = into.size();
     bool swapped = false, negated = false, conjugated = false;
     std::vector<std::pair<Filter, std::size_t>> undo;
@@ -179,7 +179,7 @@ std::uint64_t decoding_memory(const Coding& coding) {
     std::uint64_t longest = 0;
     for (const Coding::Chunk& chunk : coding.chunks) longest = std::max(longest, chunk.length);
     if (longest == 0) return 0;
-    // The chunk itself, and two buffers between which filters go to and fro.
+    // The chunk itself, and two buffers between which filters alternate.
     return coding.chunk_size + 2 * std::max(longest, coding.chunk_size + checksum_size);
 }
 

@@ -10,14 +10,14 @@
 
 namespace tpx {
 
-/// Undoes the filters of a coding, chunk by chunk, in buffers that it keeps.
+/// Undoes the filters of a coding, chunk by chunk, and reuses its buffers.
 class Decoder {
 public:
-    /// Where the stored bytes of a chunk are to be put before decode(); `length` bytes.
+    /// The buffer for the `length` stored bytes of a chunk, to be filled before decode().
     std::span<std::byte> stored(std::uint64_t length);
 
-    /// Decodes the chunk whose bytes are in stored() to `into`, which has exactly its size. Throws Error when the
-    /// stored bytes do not decode to just as many, or when a checksum is not that of its bytes.
+    /// Decodes the chunk whose bytes are in stored() to `into`, which has exactly its size. Throws Error if the stored
+    /// bytes do not decode to exactly that size, or if a checksum does not match its bytes.
     void decode(const Coding& coding, std::uint32_t skipped, std::span<std::byte> into);
 
 private:
@@ -26,10 +26,10 @@ private:
     std::size_t length_ = 0;
 };
 
-/// The most memory that reading from a file with `coding` takes beside what is read into.
+/// The most memory that reading from a file with `coding` takes in addition to the destination.
 std::uint64_t decoding_memory(const Coding& coding);
 
-/// HDF5's checksum of `bytes`: Fletcher's, over big-endian words of 16 bits.
+/// HDF5's checksum of `bytes`: Fletcher-32 over big-endian 16-bit words.
 std::uint32_t fletcher32(std::span<const std::byte> bytes);
 
 }  // namespace tpx

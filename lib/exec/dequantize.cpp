@@ -62,11 +62,11 @@ float value_of(Code code, int bits, unsigned stored) {
     throw failure("code {} has no values", static_cast<int>(code));
 }
 
-/// Scales that are exponents without a NaN reach 2^128, which f32 lacks, but 0.5 * 2^128 and 0 * 2^128 are finite: half
-/// of each scale is multiplied by twice the code, which rounds as the scale times the code would.
+/// Scales of u8 are exponents without a NaN and reach 2^128, which f32 cannot represent, although 0.5 * 2^128 and 0 *
+/// 2^128 are finite. So half of each scale is multiplied by twice the code, which rounds to the same value.
 bool is_halved(DType scales) { return scales == DType::u8; }
 
-/// The values of all codes, or twice those.
+/// The values of all codes, or twice these values if is_halved().
 Table table_of(const ScaledCodes& tensor) {
     Table table{};
     const float factor = is_halved(tensor.scales.dtype) ? 2.0f : 1.0f;
@@ -77,7 +77,7 @@ Table table_of(const ScaledCodes& tensor) {
 
 bool is_exponent(DType dtype) { return dtype == DType::u8 || dtype == DType::f8_e8m0; }
 
-/// Turns stored numbers into f32, exponents into powers of two or their halves.
+/// Converts stored numbers to f32: exponents to powers of two, or to half of these if is_halved().
 void widen(std::span<const std::byte> stored, DType dtype, std::span<float> into) {
     const auto count = static_cast<Index>(into.size());
     if (dtype == DType::i8) {
@@ -97,7 +97,7 @@ void widen(std::span<const std::byte> stored, DType dtype, std::span<float> into
     }
 }
 
-/// The place, among the codes of a row, of the code of column `c`.
+/// The index of the code of column `c` among the codes of a row.
 Index place_in_row(ScaledCodes::Packing packing, Index c) {
     constexpr std::array<Index, 8> places{0, 4, 1, 5, 2, 6, 3, 7};
     return packing == Packing::interleaved ? c / 8 * 8 + places[static_cast<std::size_t>(c % 8)] : c;
@@ -115,11 +115,11 @@ unsigned code_at(const std::byte* words, int bits, Index place) {
 constexpr Index word_bits = 32;
 
 /// The code of row `r` in one column. `words` points to the word that contains the first bit of row `first`; the next
-/// word of the column is `row_bytes` further on.
+/// word of the column is `row_bytes` after it.
 unsigned code_in_column(const std::byte* words, std::uint64_t row_bytes, int bits, Index first, Index r) {
     const Index begin = r * bits;
     unsigned code = 0;
-    for (Index bit = begin; bit < begin + bits;) {  // a code is in two words at most
+    for (Index bit = begin; bit < begin + bits;) {  // a code spans at most two words
         const Index from = bit % word_bits, count = std::min(begin + bits - bit, word_bits - from);
         const auto row = static_cast<std::uint64_t>(bit / word_bits - first * bits / word_bits);
         std::uint32_t word = 0;
@@ -144,7 +144,7 @@ void look_up_nibbles(const std::byte* codes, const Table& table, Index first, st
 Dequantizer::Run Dequantizer::run_from(const ScaledCodes& tensor, Index element, Index count) const {
     Run run{element / tensor.columns, 1, element % tensor.columns, 0};
     run.columns = std::min({count, tensor.columns - run.column, codes_at_once});
-    // Rows with groups of their own may need scales that are far apart.
+    // With groups, neighboring rows may need scales that are far apart.
     if (run.columns == tensor.columns && !tensor.groups)
         run.rows = std::max<Index>(1, std::min(count, codes_at_once) / tensor.columns);
     return run;
@@ -160,7 +160,7 @@ void Dequantizer::read_codes(const ScaledCodes& tensor, const Run& run, const Re
     read(tensor.codes.file, tensor.codes.offset + first, codes_);
 }
 
-// Whole rows of words, as codes of eight columns or of several rows share a word.
+// Reads whole rows of words, because codes of eight columns or of several rows share a word.
 void Dequantizer::read_words(const ScaledCodes& tensor, const Run& run, const Read& read) {
     Index first = run.row, last = run.row + run.rows - 1;
     if (tensor.packing == Packing::columns) {
@@ -188,7 +188,7 @@ void Dequantizer::read_scales(const ScaledCodes& tensor, const Run& run, const R
     read_part(*tensor.zeros, zeros_);
 }
 
-// Rows of zeros are whole words.
+// Each row of zeros consists of whole words.
 void Dequantizer::read_packed_zeros(const ScaledCodes& tensor, Index first, Index last, const Read& read) {
     const Index columns = tensor.scale_columns(), row = first / columns;
     const auto bits = static_cast<std::uint64_t>(tensor.bits);
@@ -204,7 +204,7 @@ void Dequantizer::read_packed_zeros(const ScaledCodes& tensor, Index first, Inde
     }
 }
 
-// The same as compute() of words, whose columns have a scale each.
+// compute() for codes in words, where each column has a scale of its own.
 void Dequantizer::compute_words(const ScaledCodes& tensor, const Run& run) {
     const Index first = tensor.scale_of(run.row, run.column);
     const bool in_columns = tensor.packing == Packing::columns;

@@ -11,10 +11,10 @@
 
 namespace tpx {
 
-/// The most memory that a Dequantizer takes, in bytes.
+/// The most memory that a Dequantizer uses, in bytes.
 inline constexpr std::uint64_t dequantizing_memory = 2 << 20;
 
-/// Computes values of quantized tensors, reading only the codes and scales that they need, in buffers that it keeps.
+/// Computes values of quantized tensors, reading only the codes and scales that they need; reuses its buffers.
 class Dequantizer {
 public:
     /// Fills a span with the bytes of a file of the catalogue from an offset on.
@@ -35,7 +35,7 @@ private:
     void compute_words(const ScaledCodes& tensor, const Run& run);
 
     std::vector<std::byte> codes_;
-    std::vector<std::byte> stored_;  // scales, then zeros, before they are numbers
+    std::vector<std::byte> stored_;  // scales, then zeros, as stored
     std::vector<float> scales_;
     std::vector<float> zeros_;
     std::vector<float> values_;

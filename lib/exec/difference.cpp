@@ -37,7 +37,7 @@ struct Source {
 
 // What a rank finds in its slabs.
 struct Found {
-    std::uint64_t element = nowhere;  // row-major
+    std::uint64_t element = nowhere;  // position in row-major order
     std::string first;
     std::string second;
 };

@@ -20,15 +20,16 @@ struct Difference {
     std::string second;
 };
 
-/// A side and the files its pieces lie in.
+/// A side and the files that contain its pieces.
 struct Stored {
     Side side;
     std::span<const SourceFile> files;
 };
 
-/// Compares tensor `tensor` of `first` and of `second`, which index the same tensors, by bytes; floating-point ones are
-/// cast to `cast` before, if it is given. Elements that no piece holds are zero; of several copies one counts. Throws
-/// an mpi::AgreedError when dtypes differ after the cast. Collective; all ranks get the result.
+/// Compares tensor number `tensor` of `first` and `second` by bytes; tensors have the same numbers in both.
+/// Floating-point tensors are first cast to `cast`, if it is given. Elements that no piece holds are zero; of several
+/// copies, one is read. Throws an mpi::AgreedError if dtypes differ after the cast. Collective; all ranks get the
+/// result.
 std::optional<Difference> first_difference(const mpi::Comm& comm, std::uint32_t tensor, const Stored& first,
                                            const Stored& second, const ExecOptions& options,
                                            std::optional<DType> cast = {});

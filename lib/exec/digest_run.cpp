@@ -17,11 +17,11 @@
 namespace tpx {
 namespace {
 
-// What is read should still be in the second-level cache when its digest is taken. Tiles count what they hold twice.
+// Bytes should still be in the L2 cache when their digest is computed. The size of a tile counts them twice.
 constexpr std::uint64_t digest_tile = std::uint64_t{4} << 20;
 
 struct DigestJob {
-    const Moves& moves;  // each piece to itself
+    const Moves& moves;  // from each piece to itself
     Side stored;
     Side cast;
     std::span<const SourceFile> files;
@@ -60,12 +60,13 @@ private:
     BoxDigester digester_;
 };
 
-// The tensors as their digests are taken; empty where none is cast, as a copy of a million of them takes 100 MB.
+// The tensors with the dtypes of their digests; empty if no tensor is cast, because a copy of a million tensors takes
+// 100 MB.
 std::vector<Tensor> cast_tensors(std::span<const Tensor> tensors, std::span<const DType> dtypes) {
     bool same = true;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         if (itemsize(tensors[t].dtype) == 0)
-            throw failure("tensor '{}': elements of {} are no whole bytes", tensors[t].name, name(tensors[t].dtype));
+            throw failure("tensor '{}': elements of {} are not whole bytes", tensors[t].name, name(tensors[t].dtype));
         same = same && tensors[t].dtype == dtypes[t];
     }
     if (same) return {};
@@ -75,7 +76,7 @@ std::vector<Tensor> cast_tensors(std::span<const Tensor> tensors, std::span<cons
     return result;
 }
 
-// The digests of the tensors from those of their pieces; of equal boxes, one counts.
+// The digests of the tensors, from those of their pieces; equal boxes count once.
 std::vector<Digest> sum_up(const DigestJob& job) {
     const std::span<const Piece> pieces = job.cast.pieces;
     std::vector<std::uint32_t> order(pieces.size());

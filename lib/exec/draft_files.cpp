@@ -77,7 +77,7 @@ Fd DraftFiles::adopt(std::size_t file, bool keep) const {
         throw failure("{}: not a regular file with a single link; remove it", paths_[file].string());
     const bool is_wrong = static_cast<std::uint64_t>(own.st_size) != draft_.files[file].size;
     if ((!keep || is_wrong) && ::ftruncate(fd.get(), 0) != 0) throw system_failure(paths_[file], errno);
-    // What the source denies now, the earlier run may have allowed.
+    // The earlier run may have granted permissions that the umask denies now.
     const mode_t denied = ::umask(0);
     ::umask(denied);
     if ((own.st_mode & denied) != 0 && ::fchmod(fd.get(), own.st_mode & 0777 & ~denied) != 0)
@@ -167,7 +167,7 @@ void DraftFiles::sync(const std::vector<bool>& written, TargetFiles& files) cons
     std::vector<std::uint32_t> numbers;
     for (std::uint32_t k = 0; k < paths_.size(); ++k)
         if (mine(k) || written[k]) numbers.push_back(k);
-    // A file system brings many files to disk together sooner than one after the other.
+    // Syncing many files at the same time is faster than one after another.
     in_threads(numbers.size(), sync_threads, [&](std::size_t k) { files.sync(numbers[k]); });
     files.close();
     sync_directories();

@@ -14,38 +14,39 @@
 
 namespace tpx {
 
-/// The files of a draft under a directory, by their unfinished_name() until all are complete. Each file belongs to one
-/// rank, which creates it and writes what is known about it beforehand; nothing here communicates but give_names().
+/// The files of a draft under a directory, with their unfinished_name() until all are complete. Each file belongs to
+/// one rank, which creates it and writes the bytes that are known beforehand. Only give_names() communicates.
 class DraftFiles {
 public:
     DraftFiles(const mpi::Comm& comm, const Draft& draft, const std::filesystem::path& directory);
 
     const std::filesystem::path& directory() const { return directory_; }
 
-    /// By the draft's numbers.
+    /// The paths, by the draft's file numbers.
     std::span<const std::filesystem::path> paths() const { return paths_; }
 
-    /// Makes directories and this rank's files, in their final sizes and full of zeros, and leaves them open in
-    /// `files`. Throws Error when the file system has too little room for all.
+    /// Creates directories and this rank's files, with their final sizes and filled with zeros, and leaves the files
+    /// open in `files`. Throws Error if the file system has too little room for all files.
     void create(TargetFiles& files) const;
 
-    /// The same where an earlier run may have made some of the files: these get their unfinished names back if they
-    /// have final ones, and with `keep` their content stays unless their sizes are wrong.
+    /// The same if an earlier run may have created some of the files: files with final names get their unfinished names
+    /// back, and with `keep`, files keep their content unless their sizes are wrong.
     void create_or_adopt(bool keep, TargetFiles& files) const;
 
-    /// Writes the copies of this rank's files and those fixed bytes that write_slots() does not write; `buffer` is free
-    /// to use. Returns the bytes written.
+    /// Writes the copies of this rank's files and those fixed bytes that write_slots() does not write; `buffer` is
+    /// scratch memory. Returns the number of bytes written.
     std::uint64_t write_known(std::span<std::byte> buffer, TargetFiles& files) const;
 
-    /// Writes the checksums of this rank's files, in drafts of archives together with the fixed bytes around them.
+    /// Writes the checksums of this rank's files; see FixedSlots for checksums written together with the fixed bytes
+    /// around them.
     void write_slots(const PayloadCrcs& crcs, TargetFiles& files) const;
 
-    /// Brings to disk this rank's files, the directories that hold them, and the files in `written` (by the draft's
-    /// numbers) whosever they are.
+    /// Syncs this rank's files, their directories, and the files of any rank that `written` marks (by the draft's file
+    /// numbers).
     void sync(const std::vector<bool>& written, TargetFiles& files) const;
 
-    /// Gives the files of all ranks their final names, those that hold no payload last: readers look for these first.
-    /// Everything must be on disk. Collective; throws an mpi::AgreedError.
+    /// Gives the files of all ranks their final names, files without payload last: readers look for these first.
+    /// Precondition: all files are synced. Collective; throws an mpi::AgreedError.
     void give_names() const;
 
 private:

@@ -16,7 +16,7 @@
 namespace tpx {
 namespace {
 
-/// Whether pages among the first of a file of `size` bytes are in memory.
+/// Whether any of the first pages of a file of `size` bytes are in memory.
 bool is_resident(const Fd& fd, std::uint64_t size) {
     constexpr std::uint64_t looked_at = std::uint64_t{4} << 20;
     const std::size_t length = std::min(size, looked_at);
@@ -36,7 +36,7 @@ bool drop_cached(const std::filesystem::path& path) {
     const Fd fd = open_file(path, O_RDONLY);
     while (::fsync(fd.get()) != 0)
         if (errno != EINTR) throw failure("{}: fsync: {}", path.string(), std::strerror(errno));
-    // Advice: file systems that know better may keep the pages.
+    // This is only advice: file systems may keep the pages.
     ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
     return !is_resident(fd, size_of_file(path));
 }

@@ -5,8 +5,8 @@
 
 namespace tpx {
 
-/// Writes what is not yet on disk of the file at `path` and drops it from this host's page cache, so that the next read
-/// comes from disk. False where pages stay in memory: on tmpfs and other file systems that live there. Throws Error.
+/// Syncs the file at `path` and drops it from this host's page cache, so that the next read comes from disk. Returns
+/// false if pages stay in memory, as on tmpfs and other in-memory file systems. Throws Error.
 bool drop_cached(const std::filesystem::path& path);
 
 }  // namespace tpx

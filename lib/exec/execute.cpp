@@ -30,10 +30,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Larger tiles make no faster disk, and smaller ones cut columns of wide matrices into short writes.
+// Larger tiles do not make disks faster, and smaller tiles split columns of wide matrices into short writes.
 constexpr std::uint64_t preferred_tile = std::uint64_t{16} << 20;
 
-// Under a limit, a tile takes a thread an eighth of a second, so that the rate is even and a stop request is noticed.
+// With a rate limit, a tile takes an eighth of a second, so that the rate is even and a stop request is noticed soon.
 std::uint64_t tile_size(const ExecOptions& options) {
     constexpr std::uint64_t least = std::uint64_t{64} << 10;
     if (options.pace == nullptr) return preferred_tile;
@@ -48,7 +48,7 @@ void check_casts(const Side& source, const Side& target) {
     }
 }
 
-// Each source piece that is needed must lie within its file.
+// Throws unless each needed source piece is within its file.
 void check_sources(const mpi::Comm& comm, const Moves& moves, const Side& source, std::span<const SourceFile> files) {
     std::vector<bool> needed(source.pieces.size());
     for (const Move& move : moves) needed[move.source] = true;
@@ -82,14 +82,14 @@ Report report_of(const mpi::Comm& comm, const Movers& movers, const Timeline& ow
     return report;
 }
 
-// Rank 0 collects the spans of all threads, so each thread keeps no more than its part of what rank 0 can.
+// Rank 0 collects the spans of all threads, so each thread keeps at most its share of what rank 0 can hold.
 std::size_t most_spans(const mpi::Comm& comm, const ExecOptions& options) {
     constexpr std::size_t of_all = 2'000'000, least = 256, most = 65'536;
     const auto threads = static_cast<std::size_t>(comm.size()) * static_cast<std::size_t>(options.threads);
     return options.trace == nullptr ? 0 : std::clamp(of_all / threads, least, most);
 }
 
-/// Hands what the threads of this rank did to a trace when it ends, however that is.
+/// Adds what the threads of this rank did to a trace when it is destroyed, even after an error.
 class SpanKeeper {
 public:
     SpanKeeper(Trace* trace, const MoveJob& job, const Timeline& own, const Movers& movers)
@@ -105,7 +105,7 @@ private:
     const Movers& movers_;
 };
 
-// Gives `targets` descriptors of its own of files that exist.
+// Gives `targets` its own descriptors of existing files.
 void adopt(const std::vector<Fd>& files, TargetFiles& targets) {
     for (std::uint32_t k = 0; k < files.size(); ++k) {
         Fd own{::fcntl(files[k].get(), F_DUPFD_CLOEXEC, 0)};
@@ -128,7 +128,7 @@ void create_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles& t
     });
 }
 
-// What earlier runs recorded, if it is of this job; the same on all ranks.
+// What earlier runs recorded, if it belongs to this job; the same on all ranks.
 std::optional<Journals> earlier_runs(const mpi::Comm& comm, const ExecOptions& options, std::uint64_t total) {
     if (!options.journal || options.journal->attempt == 0) return std::nullopt;
     Journals found;
@@ -152,7 +152,7 @@ std::optional<Journals> earlier_runs(const mpi::Comm& comm, const ExecOptions& o
     return found.entries.empty() ? std::nullopt : std::optional{found};
 }
 
-// Reading back what earlier runs wrote is no progress.
+// Reading back what earlier runs wrote does not count as progress.
 ExecOptions silent(ExecOptions options) {
     options.progress = nullptr;
     return options;
@@ -168,9 +168,9 @@ ByteRanges begin_journal(const mpi::Comm& comm, const ExecOptions& options, cons
     return written;
 }
 
-/// Whether all ranks run on one machine and have `folder` on one mounted file system: then each of them brings to disk
-/// what any of them has written to a file. In containers of one machine a folder can be two mounts, each with a page
-/// cache of its own. Collective.
+/// Whether all ranks run on one machine and have `folder` on the same mounted file system: then a sync by one rank
+/// covers what all ranks have written to the file. In containers of one machine, a folder can be on two mounts, each
+/// with a page cache of its own. Collective.
 bool share_page_cache(const mpi::Comm& comm, const std::filesystem::path& folder) {
     if (comm.size() == 1) return true;
     Fingerprint boot;
@@ -204,7 +204,7 @@ void complete_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles&
     });
 }
 
-// Tiles that an earlier run wrote in part are written whole.
+// The sum may exceed `total`: tiles that an earlier run wrote in part are written completely.
 void check_all_written(const Report& report, std::uint64_t total) {
     if (report.bytes_written + report.bytes_kept < total)
         throw mpi::AgreedError{failure("internal error: {} of {} bytes were written; please report this",
@@ -218,7 +218,7 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
                const ExecOptions& options) {
     const auto begin = Clock::now();
     const DraftFiles files{comm, draft, directory};
-    // Files in memory have no path by which they could be opened again.
+    // Files in memory have no path with which they could be reopened, so all of them stay open.
     TargetFiles targets{files.paths(),
                         options.memory_files != nullptr ? 2 * files.paths().size() + 1 : allowed_open_files(4)};
     const WrittenCrc written{draft};
@@ -252,7 +252,7 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
     const auto before = earlier_runs(comm, options, Tiler{moves, source, target, limits}.bytes());
     create_files(comm, files, targets, options, before.has_value(), own);
     job.block_size = block_size_of(directory);
-    // Smaller tiles than those of an earlier run are parts of them.
+    // Tiles that are not larger than those of an earlier run are parts of these.
     if (before) limits.most = std::min(limits.most, before->header.most);
     const Tiler tiler{moves, source, target, limits};
     const JournalHeader header{options.journal ? options.journal->request : 0, tiler.bytes(), limits.most,

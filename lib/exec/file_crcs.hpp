@@ -14,17 +14,17 @@ class FileCrcs {
 public:
     explicit FileCrcs(const Draft& draft);
 
-    /// Takes in `size` bytes at `offset` of a file, of which the linear CRC-64 is `crc`. Several threads may call it.
+    /// Adds `size` bytes at `offset` of a file, whose linear CRC-64 is `crc`. Several threads may call it.
     void add(std::uint32_t file, std::uint64_t offset, std::uint64_t size, std::uint64_t crc);
 
-    /// Adds up what all ranks have taken in. Collective; then value() may be called.
+    /// Combines what all ranks have added. Collective; then value() may be called.
     void combine(const mpi::Comm& comm);
 
     /// The CRC of a file whose other bytes are zero.
     std::uint64_t value(std::uint32_t file) const { return crcs_[file]; }
 
 private:
-    std::vector<std::uint64_t> sizes_;  // by file, as crcs_
+    std::vector<std::uint64_t> sizes_;  // by file, like crcs_
     std::vector<std::uint64_t> crcs_;
 };
 

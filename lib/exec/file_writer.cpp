@@ -64,8 +64,8 @@ bool FileWriter::is_worth_direct(std::uint32_t file, std::uint64_t size) {
     return *on_ext4_;
 }
 
-// Writes the whole blocks at the beginning of `bytes` past the page cache and returns their number of bytes; the caller
-// writes the rest through the page cache, which also reports errors.
+// Writes the whole blocks at the beginning of `bytes` with direct I/O and returns the number of bytes written; the
+// caller writes the rest through the page cache, which also reports errors.
 std::uint64_t FileWriter::write_directly(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
     const std::uint64_t size = bytes.size() / alignment * alignment;
     std::uint64_t done = 0;
@@ -81,7 +81,7 @@ std::uint64_t FileWriter::write_directly(std::uint32_t file, std::uint64_t offse
         if (put <= 0 || static_cast<std::uint64_t>(put) % alignment != 0) break;
         done += static_cast<std::uint64_t>(put);
     }
-    direct_works_ = done > 0 || failed;  // a fault of the disk says nothing about direct writes
+    direct_works_ = done > 0 || failed;  // a disk error does not mean that direct writes do not work
     return done;
 }
 

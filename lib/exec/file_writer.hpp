@@ -10,11 +10,11 @@
 
 namespace tpx {
 
-/// Writes parts of files that exist, long ones past the page cache: it would only be filled with what nobody reads, and
-/// be emptied in the end. For one thread.
+/// Writes parts of existing files. Long parts bypass the page cache, which they would only fill with bytes that nobody
+/// reads and that must be flushed in the end. For one thread.
 class FileWriter {
 public:
-    /// Bytes go past the page cache where their address is congruent to their offset modulo this.
+    /// Bytes can bypass the page cache if their address is congruent to their file offset modulo this.
     static constexpr std::uint64_t alignment = 4096;
 
     /// Writes parts of `count` files, which must outlive this.
@@ -33,13 +33,14 @@ public:
 
     /// Makes `file` share the blocks of `run` from `offset` on, instead of writing their bytes. Precondition: all three
     /// numbers are multiples of the block size. If the result is not `yes`, the bytes must be written: this source file
-    /// cannot share its blocks, or no file can here. Throws Error "PATH: No space left on device" and the like.
+    /// cannot share its blocks (not_with_this), or no file can here (not_here). Throws Error "PATH: No space left on
+    /// device" and the like.
     Shared share(std::uint32_t file, std::uint64_t offset, const Run& run);
 
     /// Whether anything was written to `file`.
     bool has_written(std::size_t file) const { return written_[file]; }
 
-    /// Whether the file system refused a write past the page cache.
+    /// Whether the file system refused a direct write.
     bool was_refused_direct() const { return refused_direct_; }
 
 private:

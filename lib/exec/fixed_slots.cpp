@@ -20,7 +20,7 @@ struct FileBytes {
     bool is_before(const FileBytes& other) const { return std::tie(file, end) <= std::tie(other.file, other.begin); }
 };
 
-/// The payload of a piece without gaps, as archives have it.
+/// The payload of a piece without gaps, as archives store it.
 FileBytes payload_of(const Draft& draft, const Piece& piece) {
     const Index bytes = volume(piece.box) * itemsize(draft.tensors[piece.tensor].dtype);
     return {piece.file, piece.offset, piece.offset + static_cast<std::uint64_t>(bytes)};

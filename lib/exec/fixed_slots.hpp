@@ -9,14 +9,15 @@
 
 namespace tpx {
 
-/// Which CRC slots of a draft are in which run of its fixed bytes. Where nothing overlaps, a run with slots is written
-/// once, after the payloads, instead of three times: before them, and for each of the slots of an archive.
+/// Which CRC slots of a draft are in which run of its fixed bytes. If nothing overlaps, a run with slots is written
+/// once, after the payloads, instead of three times: before them, and once for each of the two slots of a payload in an
+/// archive.
 class FixedSlots {
 public:
     explicit FixedSlots(const Draft& draft);
 
-    /// Whether the draft is of archives that follow each other: each piece has slots, each slot is in a run, and no
-    /// payload or copy overlaps a run. If not, no run has slots.
+    /// Whether the draft consists of archives that follow each other: each piece has slots, each slot is in a run, and
+    /// no payload or copy overlaps a run. If not, no run has slots.
     bool are_apart() const { return !ends_.empty(); }
 
     /// Whether there are slots in run `k`: begin(k) to end(k), by the draft's numbers.

@@ -14,10 +14,10 @@
 namespace tpx {
 namespace {
 
-/// Elements that are computed at a time, a multiple of every block.
+/// Elements that are computed at a time, a multiple of every block size.
 constexpr Index values_at_once = 1 << 16;
 
-/// Bytes of a block, one after another.
+/// Gives access to the bytes of a block.
 class Bytes {
 public:
     explicit Bytes(const std::byte* begin) : begin_{reinterpret_cast<const std::uint8_t*>(begin)} {}
@@ -39,13 +39,13 @@ private:
     const std::uint8_t* begin_;
 };
 
-/// A scale times a number, plus a minimum: rounded twice, as compilers must not fuse them.
+/// A scale times a number, plus a minimum: rounded twice, because the compiler must not fuse the two operations.
 float scaled(float scale, float number, float minimum) {
     const volatile float product = scale * number;
     return product + minimum;
 }
 
-// Types of 32 elements: the low halves of 16 bytes come before the high halves.
+// Types of 32 elements: the low nibbles of 16 bytes come before the high nibbles.
 
 void q4_0(const Bytes& block, float* values) {
     const float d = block.half(0);
@@ -93,7 +93,7 @@ void mxfp4(const Bytes& block, float* values) {
 
 // Types of 256 elements.
 
-/// Two bits of each of 64 bytes from `at` on: 32 bytes give 128 elements, those of the lowest bits first.
+/// The two bits of element `k` in 64 bytes from `at` on: 32 bytes contain 128 elements, those in the lowest bits first.
 unsigned pair_of_bits(const Bytes& block, int at, int k) {
     return block[at + k / 128 * 32 + k % 32] >> (k / 32 % 4 * 2) & 3u;
 }
@@ -126,7 +126,7 @@ std::pair<unsigned, unsigned> scale_and_minimum(const Bytes& block, int at, int 
     return {(both & 15u) | (block[at + s - 4] >> 2 & 0x30u), both >> 4 | (block[at + s] >> 2 & 0x30u)};
 }
 
-/// Four bits and, if `high` is not 0, a fifth one from byte `high` on, with scales and minima.
+/// Elements of four bits and, if `high` is not 0, a fifth bit from byte `high` on, with scales and minima.
 void q4_or_5_k(const Bytes& block, int low, int high, float* values) {
     const float d = block.half(0), dmin = block.half(2);
     for (int s = 0; s < 8; ++s) {
@@ -163,7 +163,7 @@ void iq4_xs(const Bytes& block, float* values) {
 void tq1_0(const Bytes& block, float* values) {
     constexpr std::array<unsigned, 5> powers{1, 3, 9, 27, 81};
     const float d = block.half(52);
-    // Bytes hold five digits of base 3 (the last four bytes four), as fractions of 256.
+    // A byte stores five base-3 digits (the last four bytes: four digits each) as a fraction of 256.
     const auto digits = [&](int at, int bytes, int count) {
         for (int power = 0; power < count; ++power)
             for (int k = 0; k < bytes; ++k) {

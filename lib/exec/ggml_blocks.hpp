@@ -14,7 +14,7 @@ namespace tpx {
 /// Computes the values of one block, as many as its type has, exactly as the gguf package does.
 void dequantize_block(GgmlType type, const std::byte* block, float* values);
 
-/// Computes values of ggml's quantized tensors, reading only the blocks that they are in, in buffers that it keeps.
+/// Computes values of ggml's quantized tensors, reading only the blocks that contain them; reuses its buffers.
 class BlockReader {
 public:
     /// Fills a span with the bytes of a file of the catalogue from an offset on.

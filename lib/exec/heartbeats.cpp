@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-const std::byte beat{0};  // outlives every message that is under way
+const std::byte beat{0};  // outlives every message in transit
 
 }  // namespace
 
@@ -41,7 +41,7 @@ std::optional<std::string> Heartbeats::lost_rank() {
 
 // Keeps at most one unfinished message for each rank.
 void Heartbeats::send() {
-    // A process that was itself stopped must hear the others before it judges them.
+    // A process that was itself stopped must hear from the others before it may count them as lost.
     const bool was_stopped = Clock::now() - sent_ > std::max<Clock::duration>(2 * interval_, patience_ / 2);
     sent_ = Clock::now();
     for (Peer& peer : peers_) {

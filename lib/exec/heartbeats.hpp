@@ -10,8 +10,8 @@
 
 namespace tpx {
 
-/// Notices ranks that no longer answer, as they are stopped or their network is down. Rank 0 exchanges a message with
-/// each other rank once a second, or more often if the patience is short.
+/// Detects ranks that no longer answer, because they are stopped or their network is down. Rank 0 exchanges a message
+/// with each other rank once a second, or more often if the patience is short.
 class Heartbeats {
 public:
     /// Collective. A rank that is silent for `patience` counts as lost; 0 means never.
@@ -20,7 +20,7 @@ public:
     Heartbeats(const Heartbeats&) = delete;
     Heartbeats& operator=(const Heartbeats&) = delete;
 
-    /// To be called often. Returns the name of a rank that is lost: "rank 3 on host n2".
+    /// Call it often. Returns the name of a lost rank, if there is one: "rank 3 on host n2".
     std::optional<std::string> lost_rank();
 
 private:

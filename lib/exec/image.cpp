@@ -6,15 +6,15 @@
 namespace tpx {
 namespace {
 
-// Gaps up to this are read over sooner than sought over by a disk.
+// Reading a gap of up to this many bytes is faster than a disk seek.
 constexpr std::uint64_t short_gap = 65536;
 
-// Runs from this on are read and written one by one, so that no byte is read in vain.
+// Runs of at least this many bytes are read and written one by one, so that no unneeded byte is read.
 constexpr std::uint64_t long_run = 4096;
 
 using Order = Tuple<int>;
 
-// The axes of more than one element in falling order of strides.
+// The axes of more than one element in descending order of strides.
 Order order_in_file(const Shape& extent, const Strides& strides) {
     Order order;
     for (int k = 0; k < extent.size(); ++k) {

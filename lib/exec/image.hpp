@@ -7,11 +7,11 @@
 
 namespace tpx {
 
-/// How much memory the placing of an image takes at most beside Image::memory().
+/// The most memory that placing an image takes in addition to Image::memory().
 inline constexpr std::uint64_t image_slack = 8192;
 
-/// A part of a piece as bytes of its file: runs of equal length, enumerated by axes; and how they are kept in memory,
-/// either as they are stored, with whatever lies between them, or packed, one run after the other.
+/// A part of a piece as bytes of its file: runs of equal length, enumerated by axes. In memory, the runs are either as
+/// stored, with the bytes between them, or packed, one run after another.
 struct Image {
     struct Axis {
         Index count = 1;
@@ -23,10 +23,10 @@ struct Image {
     std::uint64_t end = 0;    ///< one after the last
     std::uint64_t bytes = 0;  ///< of all runs together
     std::uint64_t run = 0;    ///< bytes of one run
-    Tuple<Axis> axes;         ///< of the runs, in falling order of strides, no count is 1
+    Tuple<Axis> axes;         ///< of the runs, in descending order of strides; no count is 1
     Tuple<Index> first;       ///< index of the element at `begin` in the tensor
-    Strides stored;           ///< bytes between neighbours on each axis of the tensor, as they are stored
-    Strides packed;           ///< and when packed
+    Strides stored;           ///< bytes between neighbors on each axis of the tensor, as stored
+    Strides packed;           ///< the same when packed
     bool pack = false;
 
     bool is_run() const { return axes.empty(); }
@@ -34,11 +34,11 @@ struct Image {
     const Strides& strides() const { return pack ? packed : stored; }
 };
 
-/// The image of `box`, which is not empty and lies in the piece; as it is stored.
+/// The image of `box`, as stored. Precondition: `box` is not empty and is within the piece.
 Image image_of(const Piece& piece, int itemsize, const Box& box);
 
-/// Packs the image unless its runs are short and close to each other: then they are better read with what lies between
-/// them, and written together with images that fill the gaps.
+/// Packs the image unless its runs are short and close to each other: then it is faster to read them with the bytes
+/// between them, and to write them together with images that fill the gaps.
 void choose_packing(Image& image);
 
 /// Calls `visit(offset in the file)` for each run, in the order in which packed runs follow each other.
@@ -59,10 +59,10 @@ void for_each_run(const Image& image, Visit&& visit) {
     }
 }
 
-/// How many bytes after its first element an image in memory keeps the first one of `box`.
+/// The offset of the first element of `box` in an image in memory, in bytes from the first element of the image.
 Index place_in(const Image& image, const Box& box);
 
-/// The smallest box that holds both.
+/// The smallest box that contains both.
 Box bounding(const Box& a, const Box& b);
 
 }  // namespace tpx

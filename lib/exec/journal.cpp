@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 static_assert(std::endian::native == std::endian::little, "journals are little-endian");
 
-// Three numbers and a checksum. Two records are the header, the others are entries.
+// Three numbers and a checksum. The first two records are the header, the others are entries.
 using Record = std::array<std::uint64_t, 4>;
 
 constexpr std::uint64_t magic = 0x316c6e7270787074;  // "tpxprnl1"
@@ -43,7 +43,7 @@ Record sealed(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t r
 
 std::vector<Record> records_of(const fs::path& path) {
     const std::string bytes = read_file(path);
-    std::vector<Record> records(bytes.size() / sizeof(Record));  // a torn record at the end is none
+    std::vector<Record> records(bytes.size() / sizeof(Record));  // a torn record at the end is ignored
     std::memcpy(records.data(), bytes.data(), records.size() * sizeof(Record));
     return records;
 }
@@ -56,7 +56,7 @@ std::optional<JournalHeader> header_of(const std::vector<Record>& records) {
     return header;
 }
 
-// The attempt that a journal is named by, or nothing.
+// The attempt number in the name of a journal, or nothing.
 std::optional<int> attempt_of(const std::string& name) {
     static constexpr std::string_view prefix = "journal.";
     int attempt = 0;
@@ -101,7 +101,8 @@ void Journal::add(const JournalEntry& entry) {
         if (now - synced_ < sync_interval) return;
         synced_ = now;
     }
-    // Not while others wait, and without a look at the result: an entry that is lost is only written again.
+    // Outside the lock, so that no other thread waits. The result is ignored: if an entry is lost, its bytes are only
+    // written again.
     ::fdatasync(file_.get());
 }
 

@@ -41,7 +41,7 @@ struct JournalEntry {
 struct JournalPlace {
     std::filesystem::path output;  ///< the unfinished output
     std::uint64_t request = 0;
-    int attempt = 0;  ///< how many runs there were before; journals are named by it
+    int attempt = 0;  ///< number of earlier runs; part of a journal's name
 };
 
 /// The journal of one rank. Several threads may add to it.
@@ -50,8 +50,8 @@ public:
     /// Creates the journal, and its folder if there is none. Throws Error "PATH: cause".
     Journal(const JournalPlace& place, int rank, const JournalHeader& header);
 
-    /// Appends an entry for bytes that are written. It survives the end of the process, and is brought to disk about
-    /// every five seconds while entries are added. Throws Error "PATH: cause".
+    /// Appends an entry for bytes that are written. The entry survives the end of the process; entries are synced to
+    /// disk about every five seconds while entries are added. Throws Error "PATH: cause".
     void add(const JournalEntry& entry);
 
 private:
@@ -71,11 +71,12 @@ struct Journals {
     std::uint64_t bytes() const;
 };
 
-/// A number that no journal of the unfinished output in folder `output` is named by, at least 1.
+/// The attempt number after the highest one in the journals' names of the unfinished output in folder `output`; at
+/// least 1.
 int next_attempt(const std::filesystem::path& output);
 
-/// Reads the journals of the unfinished output in folder `output`, all entries that are intact. Nothing if there is no
-/// journal with an intact header; journals of other headers than the latest one's are passed over.
+/// Reads all intact entries from the journals of the unfinished output in folder `output`. Nothing if no journal has an
+/// intact header. Skips journals whose request or total differs from that of the latest one.
 std::optional<Journals> read_journals(const std::filesystem::path& output);
 
 }  // namespace tpx

@@ -15,7 +15,7 @@ struct Plane {
     WalkAxis inner;
 };
 
-// glibc's memcpy has a slow spot between 1 and 2 KiB, where this loop has none; beyond, memcpy is as fast.
+// glibc's memcpy is slow between 1 and 2 KiB, where this loop is not; for larger sizes, memcpy is as fast.
 inline void copy_run(std::byte* target, const std::byte* source, std::size_t size) {
     constexpr std::size_t block = 64;
     if (size > 4096) {
@@ -31,8 +31,8 @@ void copy_items(const WalkAxis& axis, const std::byte* source, std::byte* target
     for (Index k = 0; k < axis.count; ++k) std::memcpy(target + k * axis.target, source + k * axis.source, Size);
 }
 
-// Transposes a square of which the rows are dense in the source and the columns in the target. Its rows lie far apart,
-// often in the same set of the cache, so each is fetched once.
+// Transposes a square whose rows are contiguous in the source and whose columns are contiguous in the target. Its rows
+// are far apart, often in the same cache set, so each is fetched once.
 template <std::size_t Size, Index Side>
 void transpose_square(const Plane& plane, const std::byte* source, std::byte* target) {
     std::array<std::byte, Side * Side * Size> square;
@@ -45,7 +45,7 @@ void transpose_square(const Plane& plane, const std::byte* source, std::byte* ta
     }
 }
 
-// Visits the plane in squares that stay in the first-level cache, since one side's neighbours are far apart.
+// Visits the plane in squares that stay in the L1 cache, because neighbors are far apart on one side.
 template <std::size_t Size>
 void copy_plane(const Plane& plane, const std::byte* source, std::byte* target) {
     constexpr Index side = Size < 4 ? 32 : Size < 16 ? 64 / Size : 8;
@@ -69,7 +69,7 @@ void copy_plane(const Plane& plane, const std::byte* source, std::byte* target) 
 
 template <std::size_t Size>
 void copy_scattered(const Tuple<WalkAxis>& axes, const std::byte* source, std::byte* target) {
-    // The second axis of the squares is the one along which the source is dense.
+    // The second axis of the squares is the one along which the source is densest.
     int dense = 0;
     for (int k = 0; k < axes.size() - 1; ++k) {
         if (axes[k].source < axes[dense].source) dense = k;

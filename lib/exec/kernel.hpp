@@ -8,7 +8,7 @@
 
 namespace tpx {
 
-/// Copies the elements of an array of `sizes` from one place in memory to another; strides are in bytes, any order.
+/// Copies the elements of an array of `sizes` from one place in memory to another; strides are in bytes, in any order.
 /// Precondition: source and target do not overlap; itemsize is at least 1.
 void copy_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, std::byte* target,
                    const Strides& target_strides, int itemsize);
@@ -16,13 +16,13 @@ void copy_elements(const Shape& sizes, const std::byte* source, const Strides& s
 /// Whether cast_elements can turn `from` into `to`: equal types, and any of f64, f32, f16, bf16 into another of them.
 bool can_cast(DType from, DType to);
 
-/// Copies like copy_elements and casts each element: to the nearest value, ties to even, to infinity beyond the
-/// largest; a NaN stays a quiet NaN. Returns whether a finite element became infinite. Throws Error "cannot cast FROM
-/// to TO" unless can_cast.
+/// Copies like copy_elements and casts each element: to the nearest value, ties to even, or to infinity beyond the
+/// largest value; a NaN becomes a quiet NaN. Returns whether a finite element became infinite. Throws Error "cannot
+/// cast FROM to TO" unless can_cast.
 bool cast_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, DType from,
                    std::byte* target, const Strides& target_strides, DType to);
 
-/// The same for `count` elements that lie one after another.
+/// The same for `count` contiguous elements.
 inline bool cast_elements(Index count, const std::byte* source, DType from, std::byte* target, DType to) {
     return cast_elements({count}, source, {itemsize(from)}, from, target, {itemsize(to)}, to);
 }

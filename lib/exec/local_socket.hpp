@@ -13,15 +13,15 @@
 #include <string_view>
 #include <vector>
 
-// Messages with descriptors between processes of one user on one host.
+// Messages with file descriptors between processes of one user on one host.
 namespace tpx {
 
-/// The folder of this user's sockets: $XDG_RUNTIME_DIR/tpx if that variable names a folder, else /tmp/tpx-UID. Makes it
-/// if need be. Throws Error if it belongs to somebody else or others may write to it.
+/// The folder of this user's sockets: $XDG_RUNTIME_DIR/tpx if that variable names a folder, else /tmp/tpx-UID. Creates
+/// it if needed. Throws Error if it belongs to another user or others can write to it.
 std::filesystem::path socket_folder();
 
-/// A socket at `path` that others can connect to; one that an ended process left is replaced. Nothing if a process
-/// listens there.
+/// A socket at `path` to which other processes can connect; replaces a socket whose process has ended. Nothing if a
+/// process listens there.
 std::optional<Fd> listen_at(const std::filesystem::path& path);
 
 /// How an attempt to connect ended.
@@ -38,7 +38,8 @@ struct Peer {
 };
 Peer peer_of(const Fd& connection);
 
-/// A connection that waits at `listener`, as a descriptor that does not block. Nothing, at once, if none waits.
+/// Accepts a connection that waits at `listener`, as a non-blocking descriptor. Returns nothing, at once, if none
+/// waits.
 std::optional<Fd> accept_at(const Fd& listener);
 
 struct LocalMessage {
@@ -50,11 +51,11 @@ struct LocalMessage {
 inline constexpr std::size_t longest_message = std::size_t{128} << 10;
 inline constexpr std::size_t most_files = 8;
 
-/// Sends one message. Throws Error if it cannot be sent, also if the other end does not read.
+/// Sends one message. Throws Error if it cannot be sent, for example because the other end does not read.
 void send_message(const Fd& connection, std::string_view text, std::span<const int> files = {});
 
-/// The next message, for which it waits unless the connection does not block; nothing if the other end is closed.
-/// Throws Error for messages that are too long, and after `wait` without one, if `wait` is given.
+/// The next message; waits for it unless the connection is non-blocking. Nothing if the other end is closed. Throws
+/// Error for messages that are too long and, if `wait` is given, when no message arrives in that time.
 std::optional<LocalMessage> receive_message(const Fd& connection, std::optional<std::chrono::seconds> wait = {});
 
 }  // namespace tpx

@@ -23,14 +23,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t disk_chunk = std::size_t{8} << 20;
 
-// Memory as tpx reshard moves bytes in, filled with no zeros that anything could skip.
+// Memory like the buffers of tpx reshard, filled with numbers, because storage might skip zeros.
 char* fill(Arena& arena, std::size_t size) {
     char* bytes = reinterpret_cast<char*>(arena.take(size, 0));
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2654435761u >> 13);
     return bytes;
 }
 
-// A new file with an unpredictable name, so that no link laid before leads the writes elsewhere; removed in the end.
+// A new file with an unpredictable name, so that no planted link can redirect the writes; removed in the end.
 class ScratchFile {
 public:
     explicit ScratchFile(const std::filesystem::path& folder) {
@@ -48,7 +48,7 @@ private:
     std::filesystem::path path_;
 };
 
-// One pass over a file that is there, chunk by chunk: what takes place, and how it is opened.
+// One pass over an existing file, chunk by chunk: how the file is opened, and whether the pass writes and syncs it.
 struct Pass {
     std::filesystem::path path;
     int flags;
@@ -56,7 +56,8 @@ struct Pass {
     bool syncs;
 };
 
-// Bytes done in about `seconds`, at most `bytes`, at least a chunk; the samples are of runs of chunks.
+// Runs a pass for about `seconds`; returns the number of bytes done, at most `bytes` and at least a chunk. Adds to
+// `rates` a sample for every four chunks, or one for the whole pass if it syncs.
 std::uint64_t run_pass(const Pass& pass, char* buffer, std::uint64_t bytes, double seconds,
                        std::vector<double>& rates) {
     const Fd fd = open_file(pass.path, pass.flags | O_NOFOLLOW);
@@ -85,7 +86,7 @@ std::uint64_t run_pass(const Pass& pass, char* buffer, std::uint64_t bytes, doub
     return done;
 }
 
-// Reads a file and writes another at once, some times; bytes of both together per second.
+// Reads one file and writes another at once, several times; bytes of both together per second.
 Measured measure_both(const Pass& read, const Pass& write, std::uint64_t bytes, double seconds) {
     Arena arena{2 * disk_chunk};
     char *from = fill(arena, disk_chunk), *to = fill(arena, disk_chunk);
@@ -100,7 +101,7 @@ Measured measure_both(const Pass& read, const Pass& write, std::uint64_t bytes, 
     return summarise(rates);
 }
 
-// True when the file system takes files past the page cache.
+// Whether the file system supports direct I/O.
 bool takes_direct(const std::filesystem::path& path) {
     return static_cast<bool>(Fd{::open(path.c_str(), O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC)});
 }
@@ -117,7 +118,7 @@ Measured measure_memory_copy(double seconds) {
         const Clock::time_point begin = Clock::now();
         std::memcpy(to, from, size);
         rates.push_back(static_cast<double>(size) / seconds_since(begin));
-        from[rates.size() % size] = to[0];  // keeps copies apart
+        from[rates.size() % size] = to[0];  // so that the compiler does not merge copies
     } while (rates.size() < 5 || seconds_since(start) < seconds);
     rates.erase(rates.begin());
     return summarise(rates);
@@ -133,7 +134,7 @@ DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std:
     const double slice = seconds / 5;
     std::vector<double> writes, reads;
     std::uint64_t written = 0;
-    for (int round = 0; round < 3; ++round)  // as one sync ends each, a write has one sample
+    for (int round = 0; round < 3; ++round)  // a pass that ends with a sync has one sample
         written = run_pass({path, O_WRONLY | O_TRUNC, true, true}, buffer, most, slice / 3, writes);
     run_pass({path, O_RDONLY, false, false}, buffer, written, slice, reads);
     rates.buffered_write = summarise(writes);

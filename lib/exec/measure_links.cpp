@@ -28,8 +28,8 @@ void receive(const mpi::Comm& comm, int peer, void* data, std::size_t size) {
     mpi::receive_busy(comm, peer, mpi::Tag::link, {static_cast<std::byte*>(data), size});
 }
 
-// Seconds one way of 8 bytes, from many that go forth and back, 200 if that takes no longer than `seconds`. The first
-// rank says with each whether it is the last; the times of the first tenth are left out.
+// Seconds for 8 bytes to go one way, from up to 200 round trips, or at least 20 if more take longer than `seconds`. In
+// each message, the first rank says whether it is the last one. The times of the first tenth are dropped.
 Measured ping(const mpi::Comm& comm, int peer, bool first, double seconds) {
     constexpr int most = 200, least = 20;
     std::vector<double> values;
@@ -46,7 +46,8 @@ Measured ping(const mpi::Comm& comm, int peer, bool first, double seconds) {
     return summarise(values);
 }
 
-// Sends `count` messages, some at a time; done when the other side says that all are there.
+// Sends `count` messages, several at a time, and waits until the other side confirms that all have arrived. Returns the
+// seconds.
 double stream(const mpi::Comm& comm, int peer, std::span<const std::byte> data, int count) {
     const Clock::time_point start = Clock::now();
     std::array<mpi::Request, in_flight> requests;
@@ -61,9 +62,9 @@ double stream(const mpi::Comm& comm, int peer, std::span<const std::byte> data, 
     return seconds_since(start);
 }
 
-// The sender's side: a few messages to see how fast it is, then samples of `seconds` in all, fewer when a link is slow.
-// The first one is left out: links that are limited let a burst through. The rate is that of all others together, with
-// the pauses between them: what a link makes up for after a pause would look like a faster one.
+// The sender's side: a few messages to estimate the rate, then samples that take `seconds` in all, fewer if the link is
+// slow. The few messages are not counted: rate-limited links let a first burst through. The rate is that of all samples
+// together, including the pauses between them: otherwise, a link that catches up after a pause would look faster.
 Measured send_samples(const mpi::Comm& comm, int peer, double seconds) {
     const std::vector<std::byte> data(message, std::byte{'x'});
     std::vector<double> rates;
@@ -107,7 +108,8 @@ void receive_samples(const mpi::Comm& comm, int peer) {
     }
 }
 
-// Rounds in which each of `count` players meets every other once; -1: nobody. round[k] is whom k meets.
+// Rounds in which each of `count` players meets every other player once. round[k] is the player whom k meets; -1:
+// nobody.
 std::vector<std::vector<int>> tournament(int count) {
     // The circle method: one player stays, the others move on by one seat each round.
     const int seats = count + count % 2;

@@ -18,7 +18,7 @@ namespace tpx {
 namespace {
 
 constexpr Index at_once = 1 << 16;       // elements computed in one run
-constexpr Index columns_at_once = 2048;  // columns whose sums fit in the first-level cache
+constexpr Index columns_at_once = 2048;  // columns whose sums fit in the L1 cache
 
 /// into[c] = factor * from[c] + into[c], each rounded once.
 void add_products_slowly(float factor, const float* from, float* into, Index count) {
@@ -74,7 +74,8 @@ Index most_rows(const MergedWeight& weight) {
 /// Whether numbers of a row are closer together than those of a column.
 bool is_by_row(const MergedWeight::Factor& factor) { return factor.column_step <= factor.row_step; }
 
-/// The numbers from the first to the last of a line of `rows` * `columns` numbers: between them are those of others.
+/// How many numbers a line of a matrix of `rows` * `columns` numbers spans, including numbers of other matrices between
+/// its own.
 Index line_span(const MergedWeight::Factor& factor, Index rows, Index columns) {
     const Index count = is_by_row(factor) ? columns : rows;
     return count == 0 ? 0 : (count - 1) * std::min(factor.row_step, factor.column_step) + 1;
@@ -100,7 +101,7 @@ struct Merger::Run {
 std::uint64_t merging_memory(const MergedWeight& weight) {
     const Index factors = weight.rank * weight.columns + most_rows(weight) * weight.rank;
     const Index rows = weight.magnitudes ? 2 * weight.rows + weight.columns : 0;
-    // A line of a factor takes in what lies between its numbers, which are those of other experts.
+    // A line of a factor includes the numbers between its own, which belong to other experts.
     const Index line = std::max(line_span(weight.left, most_rows(weight), weight.rank),
                                 line_span(weight.right, weight.rank, weight.columns));
     // The stored bytes of the largest part are read before they are widened; they take no more space than its floats.
@@ -131,7 +132,8 @@ void Merger::read_matrix(const MergedWeight::Factor& factor, Index first, Index 
     const Index count = by_row ? columns : rows;
     const auto [step, line_step] = std::minmax(factor.row_step, factor.column_step);
     const Index span = line_span(factor, rows, columns);
-    // Lines of one expert are read together with those of others between them unless most of that is not needed.
+    // Lines of one expert are read together with the lines of other experts between them, unless most of the bytes are
+    // unneeded.
     const Index most = line_step < 2 * span ? std::max<Index>(1, (at_once - span) / line_step + 1) : 1;
     packed_.resize(into.size() * size);
     for (Index line = 0; line < lines; line += most) {
@@ -149,7 +151,7 @@ void Merger::read_matrix(const MergedWeight::Factor& factor, Index first, Index 
                   DType::f32);
 }
 
-/// Reads what all rows of `weight` need, unless it has been read already.
+/// Reads what all rows of `weight` need, unless it was read before.
 void Merger::hold(const MergedWeight& weight, const Read& read) {
     if (held_ == &weight) return;
     held_ = nullptr;

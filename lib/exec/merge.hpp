@@ -14,7 +14,7 @@ namespace tpx {
 /// The maximum memory that a Merger uses for `weight`, in bytes.
 std::uint64_t merging_memory(const MergedWeight& weight);
 
-/// Computes the values of weights with a merged adapter. Keeps its buffers from call to call.
+/// Computes the values of weights with a merged adapter. Reuses its buffers.
 class Merger {
 public:
     using Read = Dequantizer::Read;
@@ -33,14 +33,14 @@ private:
     float factor_of_row(const MergedWeight& weight, Index row, const Read& read);
     void compute(const MergedWeight& weight, const Run& run, const Read& read);
 
-    const MergedWeight* held_ = nullptr;  // whose factors, magnitudes and norms are held
+    const MergedWeight* held_ = nullptr;  // the weight whose factors, magnitudes and norms are held
     std::vector<float> right_;            // rank * columns
     std::vector<float> magnitudes_;       // of all rows; empty without DoRA
     std::vector<float> row_factors_;      // magnitude / norm; NaN: not yet known
     std::vector<float> left_;             // run's rows * rank
     std::vector<float> values_;           // run's elements
     std::vector<float> row_;              // one row, for its norm
-    std::vector<std::byte> packed_;       // numbers of a factor that is stored with others or transposed
+    std::vector<std::byte> packed_;       // numbers of a factor that is stored between others or transposed
     std::vector<float> sums_;             // a part of a row's products
     std::vector<std::byte> stored_;
 };

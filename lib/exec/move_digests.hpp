@@ -10,8 +10,8 @@
 
 namespace tpx {
 
-/// The digests of the tensors that moves write, cast as they are written, taken while the elements are in memory. Of
-/// target pieces with equal boxes, only the first is included.
+/// The digests of the tensors that moves write, computed from the cast elements while they are in memory. Of target
+/// pieces with equal boxes, only the first is included.
 class MoveDigests {
 public:
     explicit MoveDigests(const Side& target);

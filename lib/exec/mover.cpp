@@ -49,7 +49,7 @@ void Mover::carry(Tile& tile) {
     targets.write([this](auto file, auto offset, auto bytes) { write(file, offset, bytes); });
     bytes_done += tile.bytes;
     if (job_.pace != nullptr) job_.pace->pay(read, tile.bytes - (bytes_shared - shared_before), job_.cancelled);
-    // A run that continues this one must come upon the overflow again.
+    // Tiles with overflows are not recorded, so that a run that continues this one finds the overflow again.
     if (job_.journal && overflows_.count() == overflows_before) job_.journal->add({tile.range(), crc_});
 }
 
@@ -95,7 +95,7 @@ void Mover::write(std::uint32_t file, std::uint64_t offset, std::span<const std:
     write_or_share(file, offset, bytes);
 }
 
-// Shares the runs that it can, and writes the rest. The checksum of `bytes` is already known.
+// Shares the runs that can be shared, and writes the rest. The checksum of `bytes` is already known.
 void Mover::write_or_share(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
     std::uint64_t done = 0;
     const auto write_up_to = [&](std::uint64_t end) {

@@ -44,11 +44,11 @@ struct MoveJob {
     std::unique_ptr<Journal> journal = {};
     Pace* pace = nullptr;  ///< null: no limit
     const std::atomic<int>* cancelled = nullptr;
-    std::optional<std::uint32_t> arriving = {};  ///< the source file whose bytes arrive meanwhile
+    std::optional<std::uint32_t> arriving = {};  ///< the source file whose bytes arrive during the job
     std::uint64_t block_size = 0;                ///< of the target's file system; 0: unknown
 };
 
-/// What one thread of a rank has to itself: its memory, the source files that it has open, and what it did.
+/// The state of one thread of a rank: its memory, the source files that it has open, and what it did.
 class Mover {
 public:
     Mover(const MoveJob& job, TargetFiles& targets, std::uint64_t memory, std::size_t most_spans)
@@ -68,7 +68,7 @@ public:
 
     Timeline timeline;
     std::uint64_t bytes_read = 0;
-    std::uint64_t bytes_shared = 0;  // with source files
+    std::uint64_t bytes_shared = 0;  // bytes that share disk blocks with source files
     std::atomic<std::uint64_t> bytes_done{0};
 
 private:
@@ -84,14 +84,14 @@ private:
     Reflinks reflinks_;
     Overflows overflows_;
     BoxDigester digester_;
-    std::uint64_t crc_ = 0;  // of what the tile has written
+    std::uint64_t crc_ = 0;  // of the bytes of the current tile that were written
 };
 
 using Movers = std::vector<std::unique_ptr<Mover>>;
 
 std::uint64_t bytes_done(const Movers& movers);
 
-/// The stage that has taken the threads longest, empty while there is none; may be asked by another thread.
+/// The stage in which the threads have spent the most time; empty if there is none yet. Another thread may call this.
 std::string_view slowest_stage(const Movers& movers);
 
 /// Adds what this thread and the movers did to a trace, if there is one.

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t largest_message = std::size_t{1} << 24;
 
 std::function<void(bool)>& hook() {
-    static thread_local std::function<void(bool)> look;  // it calls MPI, which other threads must not
+    static thread_local std::function<void(bool)> look;  // per thread: it calls MPI, which other threads must not do
     return look;
 }
 
@@ -32,14 +32,14 @@ void combine(const Comm& comm, std::span<std::uint64_t> values, tpx_mpi_operatio
     }
 }
 
-// What `root` has in `data`, on every rank.
+// Copies `data` from `root` to every rank.
 void spread(const Comm& comm, void* data, std::size_t bytes, int root) {
     tpx_mpi_request request = 0;
     check(functions().start_broadcast(data, static_cast<int>(bytes), root, comm.get(), &request), "MPI_Ibcast");
     wait({request, "MPI_Ibcast"});
 }
 
-// Calls `body` with parts of `bytes`, one after the other, none of which is larger than a message may be.
+// Calls `body` with consecutive parts of `bytes`, none of which is larger than a message may be.
 template <class Byte>
 void for_each_message(std::span<Byte> bytes, const auto& body) {
     while (!bytes.empty()) {
@@ -149,7 +149,7 @@ void receive_busy(const Comm& comm, int rank, Tag tag, std::span<std::byte> into
           "MPI_Recv");
 }
 
-// An MPI call would spin at 100 % for as long as a rank is stopped.
+// A blocking MPI call would keep a core busy for as long as another rank is stopped.
 void wait(Request request) {
     using namespace std::chrono_literals;
     constexpr int tests_before_sleep = 1000;

@@ -48,7 +48,8 @@ std::vector<std::string> plugin_files() {
     return files;
 }
 
-// Global, so that modules which an MPI loads find its symbols. Never unloaded: an MPI has threads.
+// Loads with RTLD_GLOBAL, so that modules of an MPI find its symbols. A plug-in is never unloaded, because an MPI has
+// threads.
 Loaded load() {
     std::vector<std::string> reasons;
     for (const std::string& file : plugin_files()) {
@@ -68,7 +69,7 @@ Loaded load() {
         fmt::join(reasons, "; "));
 }
 
-// Ranks that do not know each other would all do the whole work and write the same files.
+// Without this check, ranks that do not know each other would all do the whole job and write the same files.
 void check_launcher() {
     tpx_mpi_comm world = 0;
     int rank = 0, size = 0;

@@ -11,16 +11,16 @@ namespace tpx::mpi {
 /// Whether a process manager (mpirun, srun with PMI or PMIx) started this process as one of its ranks.
 bool started_as_rank();
 
-/// The number of ranks that the process manager says it started together; unknown where it does not say.
+/// The number of ranks that the process manager reports to have started together; nothing if it does not report it.
 std::optional<int> launched_ranks();
 
-/// Loads an MPI plug-in and starts its MPI; once per process. The plug-in is the file that the variable TPX_MPI_PLUGIN
-/// names, or libtpx-mpi-KIND.so in ../lib/tpx or ../lib beside the folder of the program, where KIND is openmpi, mpich
-/// or other; that of the MPI whose launcher started this process is tried first. Throws Error that says why no plug-in
-/// could be loaded, or that the MPI and the launcher do not belong together.
+/// Loads an MPI plug-in and initializes its MPI; call it once per process. The plug-in is the file that the variable
+/// TPX_MPI_PLUGIN names, or libtpx-mpi-KIND.so in ../lib/tpx or ../lib, relative to the program's folder, where KIND is
+/// openmpi, mpich or other. The kind that matches the launcher of this process is tried first. Throws Error that says
+/// why no plug-in could be loaded, or that the MPI does not match the launcher.
 void start();
 
-/// Waits until all ranks are here and ends MPI.
+/// Waits until all ranks have called it and finalizes MPI.
 void stop();
 
 /// Whether start() has succeeded and stop() was not called.

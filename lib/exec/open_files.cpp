@@ -13,7 +13,7 @@ namespace tpx {
 namespace {
 
 // A process may have 1024 files open by default, often more if it asks for more. Several threads share them, with two
-// or three of these each, and the rest of the process needs some.
+// or three OpenFiles each, and the rest of the process needs some files.
 constexpr std::size_t few_open = 64, most_open = 4096, share_of_limit = 16;
 
 std::size_t limit_of_process() {
@@ -55,7 +55,7 @@ const Fd& OpenFiles::get(std::uint32_t file) {
 }
 
 const Fd* OpenFiles::get_if_possible(std::uint32_t file) {
-    if (!fds_[file]) make_room();  // errors of what was written to others are errors
+    if (!fds_[file]) make_room();  // outside the try: errors on closing another file must be thrown
     try {
         return &get(file);
     } catch (const Error&) {

@@ -12,10 +12,10 @@
 
 namespace tpx {
 
-/// How many files one of `shares` users in this process may keep open; some even where the limit is low.
+/// How many files each of `shares` users in this process may keep open; a few even if the process limit is low.
 std::size_t allowed_open_files(std::size_t shares);
 
-/// Files that are opened when they are needed; of many, only some are open at a time. For one thread.
+/// Files that are opened when they are needed; only a limited number of them is open at a time. For one thread.
 class OpenFiles {
 public:
     /// `paths` must outlive this; `flags` are open(2)'s.
@@ -27,7 +27,7 @@ public:
     /// The same, but null when it cannot be opened.
     const Fd* get_if_possible(std::uint32_t file);
 
-    /// Closes all. Throws Error when one that was written cannot be closed.
+    /// Closes all files. Throws Error if a file that was written to cannot be closed.
     void close();
 
     const std::filesystem::path& path(std::uint32_t file) const { return paths_[file]; }

@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-/// Whether the cast of one element makes it infinite where it is finite.
+/// Whether the cast makes a finite element infinite.
 bool overflows(const std::byte* element, DType from, DType to) {
     std::array<std::byte, sizeof(double)> cast{};
     return cast_elements({}, element, {}, from, cast.data(), {}, to);

@@ -8,8 +8,8 @@
 
 namespace tpx {
 
-/// Limits the rates, in bytes per second, at which a process reads and writes. Each of the two has the whole rate. For
-/// any number of threads.
+/// Limits the rates, in bytes per second, at which a process reads and writes. Reads and writes can each use the whole
+/// rate. Any number of threads may share a Pace.
 class Pace {
 public:
     explicit Pace(double rate) : rate_{rate} {}
@@ -24,7 +24,7 @@ public:
     void count_read(std::uint64_t bytes) { add(reading_, bytes); }
     void count_written(std::uint64_t bytes) { add(writing_, bytes); }
 
-    /// Whether the rates allow to read or write now.
+    /// Whether the rates allow reading or writing now.
     bool may_read() { return is_over(reading_); }
     bool may_write() { return is_over(writing_); }
 
@@ -36,7 +36,7 @@ private:
 
     double rate_;
     std::mutex mutex_;
-    Clock::time_point reading_;  // when what was counted is allowed
+    Clock::time_point reading_;  // the time at which all counted bytes are allowed
     Clock::time_point writing_;
 };
 

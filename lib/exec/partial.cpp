@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where there are no locks, a run counts as active for this long after it wrote to its marker or journals.
+// On file systems without locks, a run counts as active for this long after it last wrote to its marker or journals.
 constexpr std::time_t lockless_timeout = 60;
 
 std::string now() {
@@ -79,7 +79,7 @@ Error busy(const fs::path& folder) {
                    what.empty() ? "" : ": ", what);
 }
 
-// Whether a run is active in `folder`; whoever may read it can ask, and does not disturb a run that begins.
+// Whether a run is active in `folder`. Needs only read permission, and does not disturb a run that is starting.
 bool is_active(const fs::path& folder) {
     const Locked folder_lock = try_lock(open_folder(folder), LOCK_SH);
     if (folder_lock == Locked::no) return true;
@@ -94,7 +94,7 @@ PartialLock::PartialLock(const fs::path& folder) : marker_{folder / unfinished_m
     struct stat own {};
     if (::fstat(folder_.get(), &own) != 0) throw system_failure(folder, errno);
     if (own.st_uid != ::geteuid()) throw failure("{}: belongs to another user; remove it", folder.string());
-    // Somebody who only looks holds the lock for a moment.
+    // A process that only checks whether a run is active holds the lock for a moment.
     Locked locked = Locked::no;
     for (int attempt = 0; attempt < 20 && locked == Locked::no; ++attempt) {
         if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds{50});
@@ -108,7 +108,7 @@ PartialLock::PartialLock(const fs::path& folder) : marker_{folder / unfinished_m
     lock_marker();
 }
 
-// NFS locks files that are open for writing, and no folders.
+// NFS locks files that are open for writing, but not folders.
 void PartialLock::lock_marker() {
     file_ = open_file(marker_, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
     if (!locks_folder_ && try_lock(file_, LOCK_EX) == Locked::no) throw busy(marker_.parent_path());
@@ -145,7 +145,7 @@ Partial partial_at(const fs::path& folder) {
     Partial partial{folder, first_line(folder / unfinished_marker), true};
     try {
         partial.is_live = is_active(folder);
-    } catch (const Error&) {  // somebody else's, or just removed: not to be written to in any case
+    } catch (const Error&) {  // another user's, or just removed: must not be written to in any case
     }
     return partial;
 }

@@ -8,22 +8,23 @@
 #include <string>
 #include <vector>
 
-// The folders OUT.partial-ID in which outputs are made until they are complete: who writes to one, and whether that run
-// is active.
+// The folders OUT.partial-ID in which outputs are built until they are complete: which run writes to one, and whether
+// that run is active.
 namespace tpx {
 
 /// An exclusive lock on the folder of an unfinished output, held by this process until it ends or the lock is
-/// destroyed, also while the folder is renamed. Advisory: on file systems that lock no folders, the marker is locked;
-/// on those without locks, a run counts as active for a minute after it last wrote to its marker or journals.
+/// destroyed, even if the folder is renamed. Advisory: on file systems that cannot lock folders, the marker is locked
+/// instead; on file systems without locks, a run counts as active for a minute after it last wrote to its marker or
+/// journals.
 class PartialLock {
 public:
     /// Locks `folder`. Throws Error when another run is active in it, or when it belongs to another user.
     explicit PartialLock(const std::filesystem::path& folder);
 
-    /// Makes `text` the content of the marker, creates it if need be, and brings it to disk.
+    /// Makes `text` the content of the marker, which it creates if needed, and syncs the marker.
     void write(const std::string& text);
 
-    /// Closes the marker, so that it can be removed from file systems on which open files stay.
+    /// Closes the marker, so that it can be removed from file systems that keep open files.
     void close_marker() { file_ = {}; }
 
 private:
@@ -35,7 +36,8 @@ private:
     bool locks_folder_ = false;
 };
 
-/// The text of a marker: what is made from what, since when, and by which process of which host and job.
+/// The text of a marker: which output is made from which source, since when, and by which process of which host and
+/// job.
 std::string marker_text(const std::string& source, const std::filesystem::path& out);
 
 /// An unfinished output beside `out`.
@@ -48,13 +50,13 @@ struct Partial {
 /// The unfinished output in `folder`, which has a marker.
 Partial partial_at(const std::filesystem::path& folder);
 
-/// The folders beside `out` in which runs have made it and that have a marker, sorted by name.
+/// The folders beside `out` that have a marker and in which runs built `out`, sorted by name.
 std::vector<Partial> partials_of(const std::filesystem::path& out);
 
 /// Removes the unfinished output in `folder`. Throws Error when its run is active, or when it cannot be removed.
 void remove_partial(const std::filesystem::path& folder);
 
-/// `path` without slashes at its end, which name the same folder.
+/// `path` without trailing slashes.
 std::filesystem::path without_slashes(const std::filesystem::path& path);
 
 /// The folder that `path` is in, "." for a bare name.

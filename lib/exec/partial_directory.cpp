@@ -12,14 +12,15 @@
 #include <cerrno>
 #include <utility>
 
-// The first half of PartialDirectory: how the folder is made or taken over. publish.cpp is the second, how it gets its
-// name.
+// The first half of PartialDirectory, which creates the folder or takes it over. The second half, which gives it its
+// name, is in publish.cpp.
 namespace tpx {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The partial folder must lie beside the output. ".." is left to the system, which follows links before it.
+// The partial folder must be beside the output. Other ".." in the path are left to the system, which follows links
+// first.
 fs::path output_name(const fs::path& path) {
     const fs::path plain = without_slashes(path);
     if (!plain.has_filename() || plain.filename() == "." || plain.filename() == "..")
@@ -77,7 +78,7 @@ void PartialDirectory::create() {
         const bool is_of_parent = errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == EROFS;
         throw system_failure(is_of_parent ? parent_of(naming_.out) : path_, errno);
     }
-    keep_ = true;  // as long as another run could have taken the folder over
+    keep_ = true;  // until this run has the lock: another run could have taken over the folder
     lock_.emplace(path_);
     keep_ = false;
     try {
@@ -90,8 +91,8 @@ void PartialDirectory::create() {
 }
 
 // Continues in the folder of an earlier run of this request. Without a marker, the folder is empty, or the run was
-// killed between removing the marker and renaming, or between the two renames after which the folder contains the
-// replaced output.
+// killed between removing the marker and renaming, or between two renames, so that the folder contains the replaced
+// output.
 void PartialDirectory::take_over() {
     keep_ = true;
     lock_.emplace(path_);
@@ -113,7 +114,7 @@ void PartialDirectory::move_aside() {
             "{}: exists, but is not an unfinished output of tpx reshard; move or remove it, or pass --force to move it "
             "aside",
             path_.string());
-    // recover() must not take it for an output that an interrupted run has moved.
+    // Not ".old-": recover() would take the folder for an output that an interrupted run has moved.
     const fs::path other = free_name(".replaced-");
     if (naming_.calls.rename(path_.c_str(), other.c_str(), 0) != 0) throw system_failure(path_, errno);
     notes_.push_back(fmt::format(
@@ -121,7 +122,8 @@ void PartialDirectory::move_aside() {
         path_.string(), other.string(), other.string()));
 }
 
-// A run that was killed between the two renames of swap_in_two_steps() has left both outputs under other names.
+// Restores the old output if a run was killed between the two renames of swap_in_two_steps(), which leaves both outputs
+// under other names.
 void PartialDirectory::recover() {
     if (entry_exists(naming_.out)) return;
     const std::string prefix = naming_.out.filename().string() + ".old-";

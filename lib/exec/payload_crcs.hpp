@@ -11,23 +11,23 @@
 
 namespace tpx {
 
-/// The CRC-32 of each payload of a draft that has a slot for it, gathered from fragments in any order, by any ranks and
+/// The CRC-32 of each payload that has a slot in a draft, computed from fragments in any order, on any ranks and
 /// threads.
 class PayloadCrcs {
 public:
     explicit PayloadCrcs(const Draft& draft);
 
-    /// Takes in bytes that were written to a file; what belongs to no payload with a slot is passed over. Several
-    /// threads may call it.
+    /// Adds bytes that were written to a file; ignores bytes that belong to no payload with a slot. Several threads may
+    /// call it.
     void add(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes);
 
-    /// Forgets all that was taken in.
+    /// Forgets everything that was added.
     void clear();
 
-    /// Adds up what all ranks have taken in. Collective; then value() may be called.
+    /// Combines what all ranks have added. Collective; then value() may be called.
     void combine(const mpi::Comm& comm);
 
-    /// What goes into the draft's `slot`-th slot. Bytes that were never added count as zero.
+    /// The value for the draft's slot number `slot`. Bytes that were never added count as zero.
     std::uint32_t value(std::size_t slot) const;
 
 private:

@@ -36,7 +36,7 @@ NamingCalls NamingCalls::system() {
     return {rename, sync};
 }
 
-// Where an output goes that is replaced: a name beside it that nothing has.
+// An unused name beside the output, for an output that is replaced.
 fs::path PartialDirectory::free_name(const char* suffix) const {
     fs::path path = with_suffix(naming_.out, suffix + id_);
     for (int k = 1; entry_exists(path); ++k) path = with_suffix(naming_.out, fmt::format("{}{}-{}", suffix, id_, k));
@@ -50,7 +50,7 @@ void PartialDirectory::check_occupant() const {
         if (::lstat(naming_.out.c_str(), &own) != 0) throw system_failure(naming_.out, errno);
         if (S_ISLNK(own.st_mode)) throw failure("it is a symbolic link");
         if (!S_ISDIR(own.st_mode) && !S_ISREG(own.st_mode)) throw failure("it is neither a file nor a folder");
-        // Only folders: files of overlayfs have other devices than the folders that they are in.
+        // Only for folders: on overlayfs, files have other device numbers than the folders that contain them.
         if (S_ISDIR(own.st_mode) && ::stat(parent_of(naming_.out).c_str(), &parent) == 0 && parent.st_dev != own.st_dev)
             throw failure("it is a mount point");
         naming_.check_replaceable(naming_.out);
@@ -116,7 +116,7 @@ void PartialDirectory::end_commit(const fs::path& file, const fs::path& old, Pub
 }
 
 void PartialDirectory::unmark() {
-    // While there is anything to explain, the marker stays.
+    // The marker stays while there is anything to explain.
     if (entry_exists(path_ / journal_folder))
         if (const std::string fault = remove_tree(path_ / journal_folder); !fault.empty()) throw failure("{}", fault);
     if (lock_) lock_->close_marker();
@@ -125,7 +125,7 @@ void PartialDirectory::unmark() {
     if (naming_.calls.sync(path_.c_str()) != 0) throw system_failure(path_, errno);
 }
 
-/// Gives `fresh` its name; returns where that which had the name is now, nothing if there was none.
+/// Gives `fresh` the final name; returns where the old output is now, or an empty path if there was none.
 fs::path PartialDirectory::swap(const fs::path& fresh) {
     if (!entry_exists(naming_.out)) {
         take_free_name(fresh);
@@ -138,11 +138,11 @@ fs::path PartialDirectory::swap(const fs::path& fresh) {
         swap_in_two_steps(fresh, old);
         return old;
     }
-    // The old one must not be called partial; where it cannot get its own name, it is complete nevertheless.
+    // The old output must not be called partial. If it cannot be renamed, it is still complete.
     return naming_.calls.rename(fresh.c_str(), old.c_str(), 0) == 0 ? old : fresh;
 }
 
-/// The same where the file system cannot exchange two names: what has the name is called `old` for a moment.
+/// The same if the file system cannot exchange two names: for a moment, neither output has the final name.
 void PartialDirectory::swap_in_two_steps(const fs::path& fresh, const fs::path& old) {
     if (naming_.calls.rename(naming_.out.c_str(), old.c_str(), 0) != 0) throw system_failure(naming_.out, errno);
     if (naming_.calls.rename(fresh.c_str(), naming_.out.c_str(), 0) == 0) return;
@@ -158,7 +158,7 @@ void PartialDirectory::take_free_name(const fs::path& fresh) const {
     if (naming_.calls.rename(fresh.c_str(), naming_.out.c_str(), RENAME_NOREPLACE) == 0) return;
     if (errno == EEXIST) throw appeared();
     if (!is_unsupported(errno)) throw system_failure(naming_.out, errno);
-    // A plain rename replaces files, but no folder that has anything in it.
+    // A plain rename replaces files, but not folders that contain anything.
     if (fresh != path_) {
         if (::link(fresh.c_str(), naming_.out.c_str()) == 0) {
             ::unlink(fresh.c_str());
@@ -173,7 +173,7 @@ void PartialDirectory::take_free_name(const fs::path& fresh) const {
 void PartialDirectory::remove_old(const fs::path& old, Published& result) const {
     bool is_folder = false;
     try {
-        // Somebody may have added to it since it was looked at.
+        // Somebody may have added files since it was checked.
         naming_.check_replaceable(old);
         is_folder = path_is_directory(old);
     } catch (const Error& reason) {

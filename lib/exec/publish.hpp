@@ -14,60 +14,60 @@
 
 namespace tpx {
 
-/// How a run ends whose output is complete and in place, when something failed after that.
+/// The exit status of a run whose output is complete and in place although something failed afterwards.
 inline constexpr Exit exit_after_commit{4};
 
-/// The system calls that an output gets its name by; tests give others, which fail.
+/// The system calls that give an output its name; tests replace them with calls that fail.
 struct NamingCalls {
-    /// As renameat2(2): 0, or -1 and errno.
+    /// Like renameat2(2): 0, or -1 and errno.
     std::function<int(const char* from, const char* to, unsigned flags)> rename;
-    /// Brings the entries of a directory to disk: 0, or -1 and errno.
+    /// Syncs the entries of a directory to disk: 0, or -1 and errno.
     std::function<int(const char* directory)> sync;
 
     static NamingCalls system();
 };
 
-/// What an output is called, and what may be done to get it that name.
+/// The name of an output, and what may be done to give it that name.
 struct Naming {
     std::filesystem::path out;
-    /// Whether something that has the name may be replaced.
+    /// Whether an existing file or folder `out` may be replaced.
     bool force = false;
-    /// Throws Error with the reason when what is at a path, `out` or where that was moved, must not be replaced. Called
-    /// on rank 0 only.
+    /// Throws Error with the reason if `occupant` must not be replaced: the file or folder at `out`, or where it was
+    /// moved. Called on rank 0 only.
     std::function<void(const std::filesystem::path& occupant)> check_replaceable;
-    /// Where the output comes from, for the marker in the unfinished folder.
+    /// The source of the output, for the marker in the unfinished folder.
     std::string source;
-    /// A digest of the source and of the output: the same request finds the unfinished folder of an earlier run by it.
+    /// A digest of the source and the output, by which the same request finds the unfinished folder of an earlier run.
     std::uint64_t request = 0;
-    /// Whether unfinished folders of earlier runs, this request's or others', are removed instead of continued.
+    /// Whether unfinished folders of earlier runs, of this or other requests, are removed instead of continued.
     bool restart = false;
-    /// Whether a folder without a marker contains all of the output. Called on rank 0 only.
+    /// Whether a folder without a marker contains the complete output. Called on rank 0 only.
     std::function<bool(const std::filesystem::path& folder)> is_complete;
     NamingCalls calls = NamingCalls::system();
 };
 
-/// How an output got its name.
+/// The result of giving an output its name.
 struct Published {
-    /// What failed after the output, complete, was in place; empty when nothing did. The same on all ranks.
+    /// What failed after the complete output was in place; empty if nothing failed. The same on all ranks.
     std::string fault;
-    /// Whether the output outlives a crash of the machine; only rank 0 knows.
+    /// Whether the output survives a crash of the machine; valid on rank 0 only.
     bool durable = true;
 };
 
-/// A folder OUT.partial-ID beside the output to be made, which takes its name in one step when all is well: under the
-/// final name there is what was there before or all of the new, never a part. Until then a marker in it says that it is
-/// unfinished, and is locked. ID is the digest of the request.
+/// A folder OUT.partial-ID beside the output OUT, which gets the name OUT in one step when it is complete: OUT is
+/// always either what it was before or the complete new output, never a part of it. Until then, a marker in the folder
+/// says that it is unfinished, and a PartialLock protects it. ID is the digest of the request.
 class PartialDirectory {
 public:
-    /// Makes the folder and the marker, or takes over those of an earlier run of the same request. Puts an earlier
-    /// output back in its place where a run was killed while it replaced it, or moves it to OUT.replaced-ID where the
-    /// new one has its place. Throws an mpi::AgreedError when OUT exists
-    /// and may not be replaced, when another run is writing to OUT, when another request left an unfinished folder for
-    /// OUT, and when not all ranks see the folder. Collective.
+    /// Creates the folder and the marker, or takes over those of an earlier run of the same request. If a run was
+    /// killed while replacing an earlier output, puts that output back in its place, or moves it to OUT.replaced-ID if
+    /// the new one is in place. Throws an mpi::AgreedError if OUT exists and may not be replaced, if another run is
+    /// writing to OUT, if another request left an unfinished folder for OUT, or if not all ranks see the folder.
+    /// Collective.
     PartialDirectory(const mpi::Comm& comm, Naming naming);
 
-    /// Unless committed or kept, or taken over from an earlier run, removes the folder and all in it, on rank 0; the
-    /// other ranks must not be writing any more.
+    /// Removes the folder and its contents, on rank 0, unless it was committed, is to be kept, or contains recorded
+    /// work of an earlier run. The other ranks must no longer be writing.
     ~PartialDirectory();
 
     PartialDirectory(const PartialDirectory&) = delete;
@@ -75,25 +75,26 @@ public:
 
     const std::filesystem::path& path() const { return path_; }
 
-    /// The number to name this run's journals by; 0 if the folder is new. The same on all ranks.
+    /// The attempt number in the names of this run's journals; 0 if the folder is new. The same on all ranks.
     int attempt() const { return attempt_; }
 
-    /// What a person should know: folders of other runs, what was put back. On rank 0.
+    /// Notes for the user, on rank 0: folders of other runs, and outputs that were put back.
     const std::vector<std::string>& notes() const { return notes_; }
 
-    /// Waits for all ranks and gives the folder its final name. Everything in it must be on disk. What had that name is
-    /// kept as OUT.old-ID until the new name is on disk, and then removed. Throws an mpi::AgreedError when OUT is what
-    /// it was before; the new output is kept then, and the error says where. Collective.
+    /// Waits for all ranks and gives the folder its final name. Precondition: everything in it is on disk. Keeps the
+    /// old output as OUT.old-ID until the new name is on disk, and then removes it. If OUT could not be replaced, keeps
+    /// the new output and throws an mpi::AgreedError that says where it is. Collective.
     Published commit() { return commit_as({}); }
 
-    /// The same for the only file in the folder beside the marker, `name`, which gets the final name itself.
+    /// The same for an output that is a file: `name`, the only file in the folder besides the marker, gets the final
+    /// name.
     Published commit_file(const std::string& name) { return commit_as(name); }
 
-    /// Removes the folder unless it holds what commit() could not name; to be called on rank 0, where it returns why
-    /// that failed.
+    /// Removes the folder unless it is to be kept, for example because commit() could not rename it. Call it on rank 0;
+    /// returns why it failed, or an empty text.
     std::string discard();
 
-    /// The same, also if the folder is to be kept: what earlier runs have written in it is wrong.
+    /// The same even if the folder is to be kept; for folders in which earlier runs wrote wrong bytes.
     std::string remove();
 
     /// Leaves the folder for a later run of the same request.

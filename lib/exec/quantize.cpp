@@ -32,14 +32,13 @@ void for_each_run(const BlockQuantized& weight, Index rows, Body&& body) {
 }  // namespace
 
 std::uint8_t e4m3_code(float value) {
-    constexpr float least_normal = 0.015625f;   // 2^-6
-    constexpr float least_subnormals = 512.0f;  // 2^9: what a subnormal is multiplied by to be its code
+    constexpr float least_normal = 0.015625f;  // 2^-6
+    constexpr float subnormal_scale = 512.0f;  // 2^9: a subnormal times this is its code
     const auto sign = static_cast<std::uint8_t>(std::signbit(value) ? 0x80 : 0);
     const float magnitude = std::fabs(value);
     if (magnitude < least_normal)
-        return static_cast<std::uint8_t>(sign |
-                                         static_cast<std::uint8_t>(std::nearbyint(magnitude * least_subnormals)));
-    // Half of what is cut off, less one where the last bit that stays is even.
+        return static_cast<std::uint8_t>(sign | static_cast<std::uint8_t>(std::nearbyint(magnitude * subnormal_scale)));
+    // Rounds to the nearest, ties to even: adds half of the dropped unit, minus one if the last bit that stays is even.
     auto bits = std::bit_cast<std::uint32_t>(magnitude);
     bits += 0x7ffff + (bits >> 20 & 1);
     const std::uint32_t exponent = (bits >> 23) - 127 + 7;
@@ -69,7 +68,7 @@ void Quantizer::find_scales(const BlockQuantized& weight, Index strip, Index row
     factors_.resize(blocks);
     scales_.resize(blocks);
     for (std::size_t b = 0; b < blocks; ++b) {
-        // PyTorch divides a number by a tensor by multiplying with reciprocals, which rounds twice.
+        // PyTorch divides a number by a tensor by multiplying it with reciprocals, which rounds twice.
         factors_[b] = largest_[b] > 0 ? 1 / largest_[b] * largest_e4m3 : 1;
         // If the largest magnitude is below 448 / FLT_MAX (1.3e-36), the factor overflows; scale 1 makes all codes
         // zero.

@@ -18,7 +18,7 @@ std::uint8_t e4m3_code(float value);
 /// The maximum memory that a Quantizer uses for `weight`, in bytes.
 std::uint64_t quantizing_memory(const BlockQuantized& weight);
 
-/// Computes the codes and scales of weights that are quantized when they are read. Keeps its buffers from call to call.
+/// Computes the codes and scales of weights that are quantized when they are read. Reuses its buffers.
 class Quantizer {
 public:
     using Read = Dequantizer::Read;

@@ -11,7 +11,7 @@
 namespace tpx {
 namespace {
 
-// Shorter runs are written in less time than sharing them takes, and leave files in many extents.
+// Writing a shorter run takes less time than sharing it, and sharing it would split the file into many extents.
 constexpr std::uint64_t least_shared = std::uint64_t{64} << 10;
 
 auto target_place(const EqualRun& run) { return std::tuple{run.target_file, run.target}; }
@@ -21,7 +21,7 @@ bool continues(const EqualRun& run, const EqualRun& next) {
            next.source == run.source + run.length;
 }
 
-// Returns whether enough is left.
+// Trims a run to whole blocks. Returns whether enough is left.
 bool cut(EqualRun& run, std::uint64_t block) {
     if (run.source % block != run.target % block) return false;
     const std::uint64_t head = (block - run.target % block) % block;
@@ -92,7 +92,7 @@ bool Reflinks::share(const EqualRun& run) {
 std::uint64_t block_size_of(const std::filesystem::path& folder) {
     struct statvfs status {};
     if (::statvfs(folder.c_str(), &status) != 0) return 0;
-    // Where blocks are smaller than pages, alignment to pages is enough, too.
+    // If blocks are smaller than pages, alignment to pages is sufficient.
     return std::max<std::uint64_t>(status.f_frsize, FileWriter::alignment);
 }
 

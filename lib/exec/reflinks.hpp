@@ -24,17 +24,18 @@ struct EqualRun {
     std::uint64_t end() const { return target + length; }
 };
 
-/// The source and target bytes of `box`, which lies in both pieces, if they are contiguous in both files and in the
-/// same order; otherwise nothing.
+/// The source and target bytes of `box`, which is in both pieces, if they are contiguous in both files and in the same
+/// order; otherwise nothing.
 std::optional<EqualRun> equal_run(const Piece& source, const Piece& target, int itemsize, const Box& box);
 
-/// Joins runs that continue each other in both files, and cuts them to whole blocks of `block` bytes. Drops those that
-/// have different places in their blocks, and those too short to be worth a system call. The rest is sorted by target.
+/// Joins runs that continue each other in both files, and trims them to whole blocks of `block` bytes. Drops runs whose
+/// source and target offsets differ modulo `block`, and runs too short to be worth a system call. Sorts the rest by
+/// target.
 void cut_to_blocks(std::vector<EqualRun>& runs, std::uint64_t block);
 
 /// Shares blocks of source files with target files (FICLONERANGE) instead of writing them. Later changes to one of the
-/// files do not affect the other one. Bytes that cannot be shared are written from memory, where they are for digests
-/// and checksums; copy_file_range(2) would read them a second time. Not thread-safe.
+/// files do not affect the other one. Bytes that cannot be shared are written from memory, where they are needed for
+/// digests and checksums anyway; copy_file_range(2) would read them a second time. Not thread-safe.
 class Reflinks {
 public:
     /// `count` is the number of source files; nothing is shared with `busy`, which another thread writes.
@@ -50,7 +51,7 @@ public:
     void add(const EqualRun& run) { runs_.push_back(run); }
     void settle() { cut_to_blocks(runs_, block_); }
 
-    /// The runs of whole blocks that lie in the bytes [begin, end) of a target file.
+    /// The runs of whole blocks that are in the bytes [begin, end) of a target file.
     std::span<const EqualRun> within(std::uint32_t file, std::uint64_t begin, std::uint64_t end) const;
 
     /// Shares the blocks of a run. Returns false if the file systems cannot do that. Throws Error "PATH: cause" when

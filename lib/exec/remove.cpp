@@ -27,7 +27,7 @@ class Removal {
 public:
     void run(const fs::path& path) {
         collect(path);
-        // The marker goes last of all files, and stays where any other does: it says what they are.
+        // The marker comes last and stays if any other file does: it says what these files are.
         std::ranges::stable_sort(files_, {}, [](const Entry& file) {
             return std::pair{file.path.filename() == unfinished_marker, file.size};
         });
@@ -62,7 +62,7 @@ private:
     }
 
     std::vector<Entry> files_;
-    std::vector<fs::path> folders_;  // each after the one that it is in
+    std::vector<fs::path> folders_;  // each after its parent
 };
 
 }  // namespace

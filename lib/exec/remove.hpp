@@ -6,9 +6,9 @@
 
 namespace tpx {
 
-/// Removes the file or folder at `path` with all in it, small files first: metadata is small, and payload that nothing
-/// describes is taken for a checkpoint by nobody. The marker of an unfinished folder goes last, and stays where any
-/// file does. Follows no links. Returns the first fault, empty when all is gone.
+/// Removes the file or folder at `path` with its contents, small files first: metadata is small, and nobody mistakes
+/// payload without metadata for a checkpoint. The marker of an unfinished folder is removed last, and stays if any
+/// other file does. Follows no links. Returns the first error, or an empty text if everything was removed.
 std::string remove_tree(const std::filesystem::path& path);
 
 }  // namespace tpx

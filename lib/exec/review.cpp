@@ -14,13 +14,13 @@ namespace {
 
 using Entries = std::span<const JournalEntry>;
 
-// What was found of an entry; the parts of it add up in any order.
+// What was read back of an entry; its parts may be added in any order.
 struct Kept {
     std::atomic<std::uint64_t> bytes{0};
     std::atomic<std::uint64_t> crc{0};
 };
 
-// What one thread of a rank has to itself.
+// The state of one thread of a rank.
 class Reviewer {
 public:
     Reviewer(const ReviewJob& job, std::span<const SourceFile> files, Entries entries, std::vector<Kept>& found)
@@ -54,7 +54,7 @@ private:
     std::vector<Kept>& found_;
 };
 
-// This rank's part of the entries, of as many bytes as that of others.
+// This rank's part of the entries; all ranks get about the same number of bytes.
 Entries part_of(const mpi::Comm& comm, Entries entries) {
     ByteRanges all;
     for (const JournalEntry& entry : entries) all.add(entry.range);
@@ -66,7 +66,7 @@ Entries part_of(const mpi::Comm& comm, Entries entries) {
     return {edge(comm.rank()), comm.rank() + 1 == comm.size() ? entries.end() : edge(comm.rank() + 1)};
 }
 
-// Which entries hold, the same on all ranks.
+// Which entries have matching checksums; the same on all ranks.
 std::vector<bool> review(const mpi::Comm& comm, const ExecOptions& options, const ReviewJob& job, Entries entries) {
     const Entries own = part_of(comm, entries);
     std::vector<ByteRange> ranges;
@@ -84,7 +84,7 @@ std::vector<bool> review(const mpi::Comm& comm, const ExecOptions& options, cons
         for (const auto& reviewer : reviewers) bytes += reviewer->bytes_done;
         return bytes;
     };
-    // Each tile by itself, as tiles of several entries have no checksum together.
+    // Each tile by itself, because tiles of several entries have no common checksum.
     deal(comm, options, job.tiler, ShareOfRanges{ranges}, {read, done});
     std::vector<std::uint64_t> holds(entries.size());
     for (std::size_t k = 0; k < own.size(); ++k) {
@@ -100,7 +100,7 @@ std::vector<bool> review(const mpi::Comm& comm, const ExecOptions& options, cons
 
 ByteRanges still_written(const mpi::Comm& comm, const ExecOptions& options, const ReviewJob& job,
                          std::vector<JournalEntry> entries) {
-    // What does not hold has gone into the payloads' checksums, so that these begin anew with what does.
+    // Entries that do not match are in the payloads' checksums, so these are computed again from the entries that do.
     for (bool all_hold = false; !all_hold;) {
         job.payloads.clear();
         const std::vector<bool> holds = review(comm, options, job, entries);

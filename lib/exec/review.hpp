@@ -15,7 +15,7 @@
 
 namespace tpx {
 
-/// What is needed to read again what an earlier run wrote.
+/// The inputs for reading back what an earlier run wrote.
 struct ReviewJob {
     const Tiler& tiler;
     std::span<const std::filesystem::path> files;  ///< of the output, in the draft's order
@@ -24,9 +24,10 @@ struct ReviewJob {
     std::uint64_t memory = 0;  ///< of each thread
 };
 
-/// The bytes of the job, of those in `entries`, that are in the files of the output: each entry is read again by one
-/// rank and counts only if its checksum holds. `entries`, the same on all ranks, are sorted and disjoint. Adds what
-/// counts to the payloads' checksums. The result is the same on all ranks. Collective; throws an mpi::AgreedError.
+/// The bytes of the job, among those in `entries`, that are in the files of the output: one rank reads each entry back,
+/// and the entry counts only if its checksum matches. `entries`, the same on all ranks, are sorted and disjoint. Adds
+/// the entries that count to the payloads' checksums. The result is the same on all ranks. Collective; throws an
+/// mpi::AgreedError.
 ByteRanges still_written(const mpi::Comm& comm, const ExecOptions& options, const ReviewJob& job,
                          std::vector<JournalEntry> entries);
 

@@ -16,8 +16,8 @@
 namespace tpx::mpi {
 namespace {
 
-// Each rank would take itself for the only one, and all would write the same files.
-void refuse_strangers() {
+// Otherwise each rank would believe that it is the only one, and all would write the same files.
+void refuse_srun_without_mpi() {
     const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
     if (tasks != nullptr && std::atoi(tasks) > 1)
         throw failure("srun started {} tasks without MPI: use srun --mpi=pmix, or mpirun", tasks);
@@ -34,7 +34,7 @@ EndLimit& end_limit() {
     return limit;
 }
 
-// Waits for all ranks: what was reported must be out before mpiexec sees a failed one.
+// Waits for all ranks: all reports must be written before mpiexec sees that a rank has failed.
 void finish(const Report& report) {
     const EndLimit& limit = end_limit();
     std::mutex mutex;
@@ -58,7 +58,7 @@ void finish(const Report& report) {
 
 Exit alone(const std::function<Exit(const Comm&)>& body, const Report& report) {
     try {
-        refuse_strangers();
+        refuse_srun_without_mpi();
         return body(Comm{});
     } catch (const Error& error) {
         report(error.exit(), error.what());
@@ -81,7 +81,7 @@ Exit with_ranks(const std::function<Exit(const Comm&)>& body, const Report& repo
         rank = world.rank();
         exit = body(world);
     } catch (const AgreedError& error) {
-        // Not after MPI has ended: mpiexec kills the other ranks as soon as the first one ends with a failure.
+        // Before MPI ends, because mpiexec kills the other ranks as soon as the first one ends with a failure.
         if (rank == 0) report(error.exit(), error.what());
         exit = error.exit();
     } catch (const Error& error) {

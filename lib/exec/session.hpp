@@ -11,19 +11,19 @@
 
 namespace tpx::mpi {
 
-/// Is called with the exit status and the error message of a failed job.
+/// Called with the exit status and the error message of a failed job.
 using Report = std::function<void(Exit, std::string_view)>;
 
 /// Runs `body` with a communicator over all ranks that were started together, or over this process alone, in which case
-/// no MPI is loaded. Says through `report` how it failed: an error that all ranks agreed on is reported once, by
-/// rank 0; an error of this rank alone ends the whole job, because the others may be waiting for it.
+/// no MPI is loaded. Reports failures through `report`: an error that all ranks agreed on is reported once, by rank 0;
+/// an error of this rank alone ends the whole job, because the others may be waiting for it.
 Exit with_ranks(const std::function<Exit(const Comm&)>& body, const Report& report);
 
-/// Has with_ranks() wait at most `limit` until all ranks have finished. After that it reports `message` and ends this
-/// process, and so the job, with `exit`. Without a limit it waits for ever.
+/// Makes with_ranks() wait at most `limit` until all ranks have finished. After that, it reports `message` and ends
+/// this process, and so the job, with `exit`. Without a limit, it waits forever.
 void limit_end(std::chrono::seconds limit, std::string message, Exit exit);
 
-/// Ends this process at once with `exit`, and with it all ranks of the job, wherever their threads are.
+/// Ends this process at once with `exit`, and with it all ranks of the job, whatever their threads are doing.
 [[noreturn]] void end_job(Exit exit);
 
 }  // namespace tpx::mpi

@@ -8,24 +8,24 @@
 
 namespace tpx {
 
-/// Which tiles of a job a rank takes. Bytes of a job are counted in the order of its tiles, which is the same whatever
+/// Which tiles of a job a rank takes. Bytes of a job are counted in the order of its tiles, which does not depend on
 /// the limits of their sizes, so that a tile is a range of these bytes.
 class Share {
 public:
     virtual ~Share() = default;
 
-    /// Whether it may take a tile within `bytes`.
+    /// Whether the rank may take a tile within `bytes`.
     virtual bool may_take(ByteRange bytes) const = 0;
 
-    /// Whether it takes the tile of `bytes`.
+    /// Whether the rank takes the tile that consists of these bytes.
     virtual bool takes(ByteRange tile) const = 0;
 
-    /// A number of the part of the job that the last tile taken is in. Tiles of one part may be done together, so that
-    /// what is read and written at once does not depend on which rank takes which part.
+    /// A number for the part of the job that contains the last tile taken. Only tiles of one part are processed
+    /// together, so that what is read and written at once does not depend on which rank takes which part.
     virtual std::uint64_t part() const { return 0; }
 };
 
-/// The tiles that lie within one of some ranges.
+/// The tiles that are within one of some ranges.
 class ShareOfRanges : public Share {
 public:
     /// `ranges` are sorted, disjoint, and outlive this.

@@ -51,7 +51,8 @@ TileShares shares_of(const mpi::Comm& comm, const ExecOptions& options, std::uin
     return {comm, options, total, least_part, std::move(work.work), std::move(work.done)};
 }
 
-/// Gives tiles to the threads of this rank: those at once whose bytes are there, the others as their bytes arrive.
+/// Gives tiles to the threads of this rank: at once if their bytes are available, or else when their bytes have
+/// arrived.
 class TileQueue {
 public:
     TileQueue(TileShares& shares, Arrivals* arrivals) : shares_{shares}, arrivals_{arrivals} {}
@@ -65,7 +66,7 @@ public:
         return give_arrived();
     }
 
-    /// Gives all that wait.
+    /// Gives all waiting tiles.
     void finish() {
         while (!waiting_.empty())
             if (!wait()) return;

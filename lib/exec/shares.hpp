@@ -17,22 +17,22 @@
 
 namespace tpx {
 
-/// Looks after the work of all ranks while each does its share: calls for progress, notices that one has failed or was
-/// asked to stop, and then ends all.
+/// Monitors all ranks while each does its share of the work: reports progress, detects that a rank has failed or was
+/// asked to stop, and then ends the work on all ranks.
 class Watch {
 public:
     Watch(const mpi::Comm& comm, const ExecOptions& options, std::uint64_t total, std::uint64_t least_part);
 
-    /// Tells the others how this rank is doing, and looks for stalls, also of its own threads if they are busy. Returns
-    /// false when all shall end, finished or not.
+    /// Sends the state of this rank to the others, and checks for stalls, including stalls of its own threads if they
+    /// are busy. Returns false when all ranks must end, finished or not.
     bool look(Pulse::State mine, bool is_busy);
 
-    /// Throws what ended the work on all ranks, if anything went wrong anywhere. Collective.
+    /// Throws the error that ended the work on all ranks, if there was one on any rank. Collective.
     void settle(const Error* mine) const;
 
     bool ended() const { return ended_; }
 
-    /// The parts of the job that this rank has asked for in its states and not yet taken from here.
+    /// The parts of the job that this rank has asked for in its states and has not taken yet.
     Claims& claims() { return claims_; }
 
 private:
@@ -48,11 +48,11 @@ private:
     std::chrono::steady_clock::time_point told_;
 };
 
-/// Gives the jobs of this rank's share to its threads, while a Watch looks after all ranks.
+/// Gives the jobs of this rank's share to its threads, while a Watch monitors all ranks.
 template <class Job>
 class Shares {
 public:
-    /// `work(thread, job)` does a job; `done()` says how many of `total` bytes this rank has done; claim() returns
+    /// `work(thread, job)` does a job; `done()` returns how many of `total` bytes this rank has done; claim() returns
     /// parts of at least `least_part` bytes.
     Shares(const mpi::Comm& comm, const ExecOptions& options, std::uint64_t total, std::uint64_t least_part,
            std::function<void(int, Job&)> work, std::function<std::uint64_t()> done)
@@ -61,7 +61,7 @@ public:
           watch_{comm, options, total, least_part},
           crew_{options.threads, std::move(work)} {}
 
-    /// Waits for a free place in the queue. Returns false when no more jobs are wanted.
+    /// Waits for room in the queue and adds a job. Returns false if no more jobs are wanted.
     bool give(Job&& job) {
         while (!watch_.ended()) {
             if (!look(false)) break;
@@ -73,10 +73,10 @@ public:
         return false;
     }
 
-    /// Looks after all ranks. Returns false when no more jobs are wanted.
+    /// Checks on all ranks. Returns false if no more jobs are wanted.
     bool goes_on() { return look(false); }
 
-    /// The next part of the job for this rank; an empty one when all bytes are dealt, or when all shall end.
+    /// The next part of the job for this rank; an empty part if all bytes are assigned or all ranks must end.
     ByteRange claim() {
         ++asked_;
         while (look(false)) {
@@ -86,12 +86,12 @@ public:
         return {};
     }
 
-    /// Waits for all ranks. Throws an mpi::AgreedError when a job failed on any rank, or when a rank was told to stop.
+    /// Waits for all ranks. Throws an mpi::AgreedError if a job failed on any rank, or if a rank was asked to stop.
     void finish() {
         while (!watch_.ended()) {
             const bool finished = crew_.idle(patience);
             if (!look(finished)) break;
-            // The others are still at it, perhaps for hours.
+            // Other ranks are still working, perhaps for hours.
             if (finished) std::this_thread::sleep_for(patience);
         }
         // A thread may be in a system call that does not return.
@@ -125,13 +125,14 @@ struct TileWork {
     std::function<std::uint64_t()> done;  ///< bytes
 };
 
-/// Has the threads of all ranks do the tiles of a job that are not `done` yet; each rank claims parts of the job until
-/// all are dealt. Several small tiles that follow each other are done at a time as long as they take no more than
-/// `batch` bytes of memory. Collective; fails as Shares::finish does.
+/// Processes the tiles of a job that are not `done` yet, on the threads of all ranks; each rank claims parts of the job
+/// until all are assigned. Consecutive small tiles are processed together as long as they take at most `batch` bytes of
+/// memory. Collective; fails like Shares::finish.
 void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, const ByteRanges& done,
           std::uint64_t batch, TileWork work);
 
-/// Has the threads of this rank do the tiles of its `share`, each by itself. Collective; fails as Shares::finish does.
+/// Processes the tiles of this rank's `share` on its threads, each tile by itself. Collective; fails like
+/// Shares::finish.
 void deal(const mpi::Comm& comm, const ExecOptions& options, const Tiler& tiler, const Share& share, TileWork work);
 
 }  // namespace tpx

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view weight_ending = ".weight";
 
-/// The axes of a weight without its indices, if it is a matrix of a linear layer.
+/// The two axes of a weight without its indices, if it is the matrix of a linear layer.
 std::optional<std::pair<Axis, Axis>> matrix_axes(const CanonicalTensor& tensor) {
     std::vector<Axis> axes;
     for (const Axis& axis : tensor.axes)
@@ -31,7 +31,8 @@ CanonicalTensor factor_tensor(const CanonicalTensor& weight, std::string_view na
     return made;
 }
 
-/// Adds W.a and W.b. Bridge's layers split A by rank where W is split by rows, and B by rows always.
+/// Adds W.a and W.b. Bridge's layers split A by columns if W is split by columns, else along the rank, and always split
+/// B by rows.
 void add_factors(const CanonicalTensor& weight, Family& made) {
     const auto axes = matrix_axes(weight);
     if (!axes) return;
@@ -55,7 +56,7 @@ std::string peft_name(std::string_view name, std::string_view ending) {
     return with_ending(fmt::format("{}{}{}", bracket ? "[" : "", prefix, name.substr(bracket ? 1 : 0)), ending);
 }
 
-/// What Bridge calls the adapter of a part of a fused layer: adapter_q, adapter_gate.
+/// Bridge's name for the adapter of one part of a fused layer: adapter_q, adapter_gate.
 std::string part_adapter(std::string_view part) {
     return fmt::format("adapter_{}", part.starts_with("s_") ? part.substr(2) : part);
 }
@@ -111,7 +112,7 @@ private:
             in.parts.push_back(part + ".a");
             out.parts.push_back(part + ".b");
         }
-        // Read only: what several weights share lies at the same place for all of them.
+        // Read only: one adapter for all weights of the layer. They share A, so their parts of it overlap.
         add(name("", "linear_in"), std::move(in), {"shared"});
         add(name("", "linear_out"), std::move(out), {"shared"});
     }
@@ -125,7 +126,7 @@ Family adapter_family(const Family& base) {
     made.tp_divides = base.tp_divides;
     made.dims[adapter_rank]["any"] = "varies";
     for (const auto& [name, tensor] : base.tensors) add_factors(tensor, made);
-    // The first dialect of a name is that of the model alone; others are for the model inside another one.
+    // The first dialect of each name is for the model alone; others are for the model inside another one.
     for (const char* name : {"hf", "mcore"})
         if (const Dialect* dialect = base.dialect(name)) made.dialects.push_back(DialectMaker{made, *dialect}.take());
     return made;
@@ -138,7 +139,7 @@ bool are_of_adapter(std::span<const Tensor> tensors, const Config& config) {
         return std::ranges::any_of(tensors,
                                    [&](const Tensor& tensor) { return tensor.name.find(word) != std::string::npos; });
     };
-    // Adapters of a model inside another one have other names than those of adapter_families().
+    // For adapters of a model inside another one, adapter_families() has no names.
     if (config.contains("outer.model_type")) return false;
     if (any(".adapter.") && any(".linear_in.weight")) return true;
     return any(".lora_A.weight") && (config.contains("model_type") || config.contains("num_layers"));

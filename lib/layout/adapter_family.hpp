@@ -10,12 +10,12 @@
 
 namespace tpx {
 
-/// Whether `tensors` are those of a LoRA adapter whose names can be converted: they have the names of Megatron Bridge,
-/// or those of PEFT and `config` describes the base. False for adapters of a model inside another one, such as the text
-/// model of a vision-language model.
+/// Whether `tensors` form a LoRA adapter whose names can be converted: they have the names of Megatron Bridge, or those
+/// of PEFT and `config` describes the base model. False if the base is part of another model, such as the text model of
+/// a vision-language model.
 bool are_of_adapter(std::span<const Tensor> tensors, const Config& config);
 
-/// The factor that is the rank of an adapter, which differs between weights. Letters of rules are other characters.
+/// The factor for the rank of an adapter, whose size differs between weights. Rules cannot contain this character.
 inline constexpr char adapter_rank = '\x7f';
 
 /// Whether `family` is one of adapter_families().
@@ -23,8 +23,8 @@ inline bool is_of_adapters(const Family& family) { return family.dims.contains(a
 
 /// The families of LoRA adapters for models of `families`, in the same order. For each weight W of a linear layer,
 /// except those of experts, an adapter has W.a of shape [rank, in] and W.b of shape [out, rank], under the names of
-/// PEFT (dialect "hf") and of Megatron Bridge ("mcore"). Fused layers of Megatron have either one adapter per weight
-/// (CanonicalLoRA), or one whose A the weights share (LoRA); the latter is read but never written.
+/// PEFT (dialect "hf") and of Megatron Bridge ("mcore"). A fused layer of Megatron has either one adapter per weight
+/// (CanonicalLoRA) or a single adapter whose A all its weights share (LoRA); the latter is read but never written.
 Families adapter_families(const Families& families);
 
 }  // namespace tpx

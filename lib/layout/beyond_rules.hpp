@@ -13,11 +13,11 @@ namespace tpx {
 /// compressed-tensors, FP8 and MXFP4 as Hugging Face checkpoints name them.
 bool is_of_quantized_weights(std::string_view name);
 
-/// Why no rule can describe the tensor, and what makes a model that rules can describe; empty for other tensors. A
-/// LoRA adapter and quantized weights must first be combined into the weights that the model uses.
+/// Why no rule can describe the tensor, and how to obtain a model that rules can describe; empty for other tensors. A
+/// LoRA adapter must first be merged into its base, and quantized weights dequantized.
 std::string_view why_beyond_rules(std::string_view name);
 
-/// Tensors that no rule matches because they lie outside the language model; every rank stores them whole.
+/// Tensors that no rule matches because they are outside the language model; every rank stores them whole.
 std::vector<const Tensor*> outer_tensors(const Reading& reading, std::span<const Tensor> tensors);
 
 }  // namespace tpx

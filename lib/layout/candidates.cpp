@@ -12,7 +12,8 @@ std::vector<int> divisors(int number, int most) {
     return list;
 }
 
-// Deals `layers` to the stages of `layout`; false when a stage would have none.
+// Splits `layers` across the stages of `layout`; if they do not divide evenly, sets vpp=1 and puts fewer on the last
+// stage. Returns false if a stage would have none.
 bool deal(Layout& layout, int layers) {
     const int chunks = layout.pp * layout.vpp;
     if (layers % chunks == 0) return true;
@@ -24,7 +25,7 @@ bool deal(Layout& layout, int layers) {
     return true;
 }
 
-// Adds `layout` with each way to deal experts.
+// Adds `layout` with each combination of ep and etp that fits.
 void add_expert_ways(std::vector<Layout>& found, Layout layout, int experts) {
     if (experts == 0) {
         found.push_back(layout);

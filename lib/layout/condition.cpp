@@ -12,7 +12,7 @@
 namespace tpx {
 namespace {
 
-using Value = std::optional<ConfigValue>;  // nothing: not known
+using Value = std::optional<ConfigValue>;  // nothing: unknown
 using Number = std::optional<std::int64_t>;
 
 Number number_of(const Value& value) {
@@ -22,7 +22,7 @@ Number number_of(const Value& value) {
     return number ? Number{*number} : std::nullopt;
 }
 
-/// Any number, for comparisons; whole numbers beyond 2^53 are no settings.
+/// Any number, for comparisons. Whole numbers in settings are below 2^53, so the conversion is exact.
 std::optional<double> real_of(const Value& value) {
     if (const auto* real = value ? std::get_if<double>(&*value) : nullptr) return *real;
     const Number number = number_of(value);
@@ -36,7 +36,7 @@ std::optional<bool> truth_of(const Value& value) {
     return number_of(value) != 0;
 }
 
-// Without conditional expressions of std::nullopt, for which GCC 12 warns of uninitialized text.
+// Has no conditional expression with std::nullopt, because GCC 12 warns about uninitialized text there.
 Value value_of(std::optional<bool> truth) {
     if (!truth) return std::nullopt;
     return *truth;
@@ -74,7 +74,7 @@ Value compare(std::string_view sign, const Value& a, const Value& b) {
     return sign == ">" ? *x > *y : *x >= *y;
 }
 
-/// The items of a list; none if the value is not text.
+/// The items of a list; nothing if the value is not text.
 std::optional<std::vector<ConfigValue>> items_of(const Value& list) {
     const auto* text = list ? std::get_if<std::string>(&*list) : nullptr;
     if (!text) return std::nullopt;
@@ -103,7 +103,7 @@ Value letter_at(const Value& value, const Number& at) {
     return std::string(1, (*text)[static_cast<std::size_t>(*at)]);
 }
 
-/// Reads and evaluates at once, without leaving anything out, so that mistakes are found whatever is known.
+/// Parses and evaluates in one pass, without short-circuiting, so that syntax errors are found whatever is known.
 class Evaluation {
 public:
     Evaluation(std::string_view text, const Lookup& lookup, const ListItems& lists)

@@ -11,7 +11,7 @@ namespace tpx {
 /// One value of a model's configuration.
 using ConfigValue = std::variant<std::nullptr_t, bool, std::int64_t, double, std::string>;
 
-/// A model's configuration as flat keys: the scalars of a config.json, or of Megatron's args.
+/// A model's configuration as flat keys: the values in a config.json or in Megatron's args.
 using Config = std::map<std::string, ConfigValue, std::less<>>;
 
 }  // namespace tpx

@@ -10,8 +10,7 @@ namespace {
 
 using Factor = FactoredAxis::Factor;
 
-/// All digit boxes of the factors `k`.. on one axis whose positions fall into `wanted`, given as begin and end of each
-/// factor.
+/// Finds the boxes of digits, with one interval for each factor of an axis, whose positions are in `wanted`.
 struct PieceCut {
     const std::vector<Factor>& places;
     std::vector<std::vector<Interval>>& found;
@@ -26,7 +25,8 @@ struct PieceCut {
         for (std::size_t j = k + 1; j < places.size(); ++j) inner += (places[j].size - 1) * places[j].step;
         const Index step = places[k].step;
         const Interval all{0, places[k].size};
-        // Digits whose block lies in `wanted` as a whole, and those that touch it: at most one more on either side.
+        // `full`: digits whose whole block is in `wanted`; `touched`: those whose block overlaps it, at most one more
+        // on either side.
         const Interval touched =
             intersect(all, {floor_div(wanted.begin - inner, step) + 1, floor_div(wanted.end - 1, step) + 1});
         Interval full = intersect(touched, {ceil_div(wanted.begin, step), floor_div(wanted.end - inner, step) + 1});
@@ -52,7 +52,7 @@ private:
     }
 };
 
-/// The factors of a part that stand on one stored axis, slowest first, and the digit boxes of them that a piece holds.
+/// The factors of a part on one stored axis, slowest first, and the boxes of their digits that a piece contains.
 struct AxisPieces {
     std::vector<int> factors;
     std::vector<std::vector<Interval>> boxes;
@@ -63,7 +63,7 @@ AxisPieces cut_axis(const Part& part, int axis, Interval wanted) {
     for (int k = 0; k < part.axis.size(); ++k) {
         if (part.axis[k] == axis) pieces.factors.push_back(k);
     }
-    // Where steps are equal one factor has a single digit; it must not come first, or its block would look too large.
+    // Slowest first. If two factors have equal steps, one of them has a single digit.
     std::ranges::stable_sort(pieces.factors, [&](int j, int k) { return part.step[j] > part.step[k]; });
     std::vector<Factor> places;
     for (int k : pieces.factors) places.push_back({0, part.step[k], part.shape[k]});
@@ -93,7 +93,7 @@ Piece combine(const Part& part, const Piece& stored, const std::vector<AxisPiece
     return piece;
 }
 
-/// A whole tensor whose bytes follow one another, in another shape.
+/// A whole contiguous tensor, viewed in another shape.
 Piece viewed(const Piece& stored, const Shape& view) {
     const Shape sides = sizes(stored.box);
     const bool from_zero = std::ranges::all_of(stored.box, [](Interval side) { return side.begin == 0; });

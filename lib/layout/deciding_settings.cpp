@@ -15,7 +15,7 @@
 namespace tpx {
 namespace {
 
-/// The alternatives of a condition: what `|` separates outside parentheses.
+/// The alternatives of a condition, which `|` separates outside parentheses.
 std::vector<std::string> condition_alternatives(std::string_view condition) {
     std::vector<std::string> found{""};
     int depth = 0;

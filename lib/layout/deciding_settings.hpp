@@ -9,9 +9,9 @@
 
 namespace tpx {
 
-/// The settings, each as "KEY = VALUE" or as KEY if it is a list, that say whether the model whose tensors are in the
-/// places of `model` has the canonical tensor `name` in `layer`: those that the first known alternative of its
-/// [present] condition depends on. `reading` has the configuration of the model and the dialect of its framework.
+/// The settings that decide whether a model has the canonical tensor `name` in `layer`: those in the first known
+/// alternative of its [present] condition, each as "KEY = VALUE" or, if it is a list, as KEY. `model` contains the
+/// model's tensors, `reading` its configuration and the dialect of its framework.
 std::set<std::string> deciding_settings(const Reading& reading, const Places& model, Index layer,
                                         const std::string& name);
 

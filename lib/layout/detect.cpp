@@ -13,8 +13,8 @@
 namespace tpx {
 namespace {
 
-/// The boxes of each tensor, sorted and without replicas. They are pointers into the catalogue's pieces: a checkpoint
-/// may list millions of tensors, and copies of their boxes would double the memory of the pieces.
+/// The boxes of each tensor, sorted and without replicas, as pointers into the catalogue's pieces: a checkpoint may
+/// list millions of tensors, and copies of their boxes would double the memory of the pieces.
 class StoredBoxes {
 public:
     explicit StoredBoxes(const Catalogue& catalogue) : ends_(catalogue.tensors.size()) {
@@ -54,7 +54,7 @@ private:
     std::vector<std::size_t> ends_;  // of each tensor's boxes in pieces_
 };
 
-/// The meaning of the parameter that a tensor is, or is codes or scales of; null: none.
+/// The meaning of the parameter that a tensor is, or whose codes or scales it stores; null if there is none.
 const Meaning* parameter_of(const Meaning& meaning) {
     if (meaning.weight_part) return &meaning.weight_part->meaning;
     return meaning.kind == Meaning::Kind::parameter ? &meaning : nullptr;
@@ -64,7 +64,7 @@ bool is_cut(const Reading& reading, std::size_t tensor) {
     return parameter_of(reading.meanings[tensor]) != nullptr || !reading.family;
 }
 
-/// Whether a tensor is of a parameter outside the language model.
+/// Whether a tensor belongs to a parameter outside the language model.
 bool is_outer(const Reading& reading, std::size_t t) {
     const Meaning* parameter = parameter_of(reading.meanings[t]);
     return parameter != nullptr && reading.family->tensor(parameter->rule->expression.parts[0]).outer;
@@ -81,7 +81,8 @@ bool explains(const Layout& layout, const Catalogue& catalogue, const Reading& r
                  map.shards(reading, catalogue.tensors[t], reading.meanings[t], stored_sharing(layout)))
                 expected.push_back(shard.box);
             std::ranges::sort(expected);
-            // Without rules nobody knows what a trainer left whole, and a frozen tower need not be wrapped.
+            // Without rules, it is unknown which tensors the trainer left whole, and a frozen tower need not be
+            // wrapped.
             const auto stored = boxes[t];
             const bool may_be_whole = !reading.family || is_outer(reading, t);
             const bool left_whole =
@@ -113,7 +114,7 @@ Layout claimed_by(const Config& args) {
     return layout;
 }
 
-/// How many intervals tensors are cut into on one axis: the only degrees that can have been.
+/// The divisors of the number of intervals on any axis of a tensor: the only possible degrees.
 std::set<int> degrees(const StoredBoxes& boxes) {
     std::set<int> found{1};
     std::vector<Index> begins;
@@ -171,7 +172,7 @@ Index experts_of(const Reading& reading) {
 }
 
 /// `layout` with the most stages, and then the most blocks of experts, under which each of `ranks` wrote only what it
-/// holds; nothing when that needs a single stage and block.
+/// holds; nothing if that is a single stage and block.
 std::optional<Layout> finest(const Layout& layout, int ranks, const Catalogue& catalogue, const Reading& reading,
                              const Cutting& cutting) {
     const int most_blocks = cutting.equal && layout.fsdp == 1 ? static_cast<int>(experts_of(reading)) : 0;
@@ -189,8 +190,8 @@ std::optional<Layout> finest(const Layout& layout, int ranks, const Catalogue& c
     return std::nullopt;
 }
 
-/// What more ranks than tp * fsdp wrote: pipeline stages and blocks of experts if every piece lies with its stage and
-/// block, else replicas.
+/// `layout` extended to all ranks that wrote files: by pipeline stages and blocks of experts if every piece was written
+/// by its stage and block, else by replicas.
 Layout with_writers(Layout layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
     const int ranks = writers(catalogue);
     const int shards = layout.tp * layout.fsdp;
@@ -200,7 +201,7 @@ Layout with_writers(Layout layout, const Catalogue& catalogue, const Reading& re
     return finest(layout, ranks, catalogue, reading, cutting).value_or(layout);
 }
 
-/// `layout` with experts dealt to ranks, which FSDP shares with them or cuts along a mesh axis of its own.
+/// `layout` with expert parallelism, on the ranks of FSDP or with a separate mesh axis for FSDP inside experts (efsdp).
 std::optional<Layout> with_experts(const Layout& layout, const std::set<int>& candidates, const Catalogue& catalogue,
                                    const Reading& reading, const Cutting& cutting, const StoredBoxes& boxes) {
     for (int ep : candidates) {
@@ -233,7 +234,7 @@ bool is_consistent(const Layout& layout, const Catalogue& catalogue, const Readi
             if (explains(layout, catalogue, reading, each, boxes))
                 return explains_writers(layout, catalogue, reading, each);
         }
-    } catch (const Error&) {  // its stages are not those of the layers
+    } catch (const Error&) {  // its stages do not fit the layers
     }
     return false;
 }

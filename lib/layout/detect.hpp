@@ -10,13 +10,13 @@
 
 namespace tpx {
 
-/// The layout that explains the boxes of every parameter of `catalogue`, cut as `cutting` says: what Megatron's args
-/// claim if the boxes agree, else the smallest tp and fsdp that give just these boxes. Replicas (hsdp) show only in the
-/// number of ranks that wrote files. Nothing when no layout explains the boxes.
+/// The layout under which every parameter of `catalogue`, split as `cutting` says, has exactly the stored boxes: the
+/// one in Megatron's args if it does, else the one with the smallest tp and fsdp that does. Replicas (hsdp) show only
+/// in the number of ranks that wrote files. Nothing if no layout matches.
 std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& reading, const Cutting& cutting);
 
-/// Whether `layout` cuts every parameter into just the boxes of `catalogue`, and each was written by a rank that holds
-/// it under `layout`. Several layouts may be consistent: replicas of which only one was stored leave no trace.
+/// Whether `layout` splits every parameter into exactly the boxes of `catalogue`, and each was written by a rank that
+/// holds it under `layout`. Several layouts may be consistent, because replicas that were not stored leave no trace.
 bool is_consistent(const Layout& layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting);
 
 }  // namespace tpx

@@ -20,7 +20,7 @@ std::string_view trim(std::string_view text) {
     return text;
 }
 
-/// The text up to `separator`, trimmed; `text` keeps what is behind it.
+/// The text up to `separator`, trimmed; `text` keeps the rest.
 std::string_view take_until(std::string_view& text, std::string_view separator) {
     const std::size_t at = text.find(separator);
     const std::string_view head = trim(text.substr(0, at));
@@ -28,7 +28,7 @@ std::string_view take_until(std::string_view& text, std::string_view separator) 
     return head;
 }
 
-/// Configurations come from other people: a product that does not fit is no size.
+/// Configurations are not trusted: a product that overflows has no value.
 std::optional<Index> times(Index a, Index b) {
     Index product = 0;
     return __builtin_mul_overflow(a, b, &product) ? std::nullopt : std::optional{product};
@@ -49,7 +49,7 @@ bool truth(const ConfigValue& value) {
     return false;
 }
 
-/// Whether all conditions hold, which are joined by '&'.
+/// Whether all conditions, joined by '&', hold.
 bool all_hold(const Config& config, std::string_view conditions) {
     while (!conditions.empty()) {
         if (!holds(config, take_until(conditions, "&"))) return false;
@@ -57,7 +57,7 @@ bool all_hold(const Config& config, std::string_view conditions) {
     return true;
 }
 
-/// A number with a point, "1.0".
+/// A number with a decimal point, such as "1.0".
 std::optional<double> real_number(std::string_view text) {
     if (text.find('.') == std::string_view::npos) return std::nullopt;
     double number = 0;
@@ -65,7 +65,7 @@ std::optional<double> real_number(std::string_view text) {
     return code == std::errc{} && end == text.data() + text.size() ? std::optional{number} : std::nullopt;
 }
 
-/// Whether one of the alternatives of `formula` is a number with a point.
+/// Whether one of the alternatives of `formula` is a number with a decimal point.
 bool has_real(std::string_view formula) {
     while (!formula.empty()) {
         std::string_view alternative = take_until(formula, "|");
@@ -107,7 +107,7 @@ bool holds(const Config& config, std::string_view condition) {
 Dims::Dims(const Family& family, std::string_view source, const Config& config) { derive(family, source, config); }
 
 void Dims::derive(const Family& family, std::string_view source, const Config& config) {
-    // Formulas name other factors, so they are tried until nothing new comes out; at most one round a factor.
+    // Formulas may contain other factors, so each round may make more of them known; one round per factor is enough.
     for (std::size_t round = 0; round < family.dims.size(); ++round) {
         for (const auto& [letter, formulas] : family.dims) {
             const std::string* formula = formula_for(formulas, source);
@@ -132,7 +132,7 @@ void Dims::derive_layer(const Family& family, std::string_view source, const Con
         if (found == config.end()) return std::nullopt;
         return found->second;
     };
-    // As in derive(), formulas name other factors.
+    // As in derive(), formulas may contain other factors.
     for (bool more = true; more;) {
         more = false;
         for (const auto& [letter, formulas] : family.dims) {
@@ -198,7 +198,7 @@ std::optional<Index> Dims::evaluate(std::string_view formula, const Config& conf
 }
 
 std::optional<ConfigValue> Dims::value(std::string_view formula, const Config& config) const {
-    // A setting that has a real number as one of its values has no whole one: frameworks tell 1 from 1.0.
+    // If one alternative is a real number, the setting is never an integer: frameworks distinguish 1 from 1.0.
     const bool real = has_real(formula);
     auto value = plain_value(formula, config);
     const auto* number = value ? std::get_if<std::int64_t>(&*value) : nullptr;

@@ -42,7 +42,7 @@ Cut cut_of(std::string_view module) {
     return is_one_of(fused, module) ? Cut::fused : Cut::none;
 }
 
-/// `text` as a string of TOML.
+/// `text` as a TOML string.
 std::string toml_string(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {

@@ -19,7 +19,7 @@
 namespace tpx {
 namespace {
 
-/// The size that `letter` is padded to in the dialect of `reading`; nothing when the configuration lacks the divisor.
+/// The size that `letter` is padded to in the dialect of `reading`; nothing if the configuration lacks the divisor.
 std::optional<Index> padded_size(const Reading& reading, const Config& config, int tp, char letter, Index size) {
     const auto dialect = reading.family->pad.find(reading.dialect->name);
     if (dialect == reading.family->pad.end() || !dialect->second.contains(letter)) return size;
@@ -28,7 +28,8 @@ std::optional<Index> padded_size(const Reading& reading, const Config& config, i
     return (size + *multiple - 1) / *multiple * *multiple;
 }
 
-/// `stored` is the shape it has now, if it has one: kept where the padding is not known and still fits.
+/// The shape to store. `stored` is the current shape, or null: a padded axis keeps its size if the padding is unknown
+/// and `tp` divides it.
 Shape shape_of(const Reading& reading, const Dims& sizes, const Meaning& meaning, const Config& config, int tp,
                Index stacked, const Shape* stored) {
     Shape shape;
@@ -38,14 +39,14 @@ Shape shape_of(const Reading& reading, const Dims& sizes, const Meaning& meaning
         if (axis.padded) size = padded_size(reading, config, tp, letter, axis.size);
         if (!size && stored && (*stored)[shape.size()] % tp == 0) size = (*stored)[shape.size()];
         if (!size)
-            throw failure("to what {} is padded is not known; give --set make_vocab_size_divisible_by=N",
+            throw failure("the padded size of {} is unknown; pass --set make_vocab_size_divisible_by=N",
                           size_text(reading, std::string_view{&letter, 1}));
         shape.push_back(*size);
     }
     return shape;
 }
 
-/// Makes stored tensors of canonical ones: weights, or the state that `pattern` names after them.
+/// Makes stored tensors from canonical ones: weights, or the optimizer state that `pattern` names.
 class Writer {
 public:
     Writer(Expressed& out, const Occurrences& have, const RolePattern* pattern, const Config& config, int tp,
@@ -62,11 +63,11 @@ public:
                   });
     }
 
-    /// Adds the stored tensors that `rule` makes of what no rule before it took.
+    /// Adds the stored tensors that `rule` makes from pieces that no earlier rule took.
     void apply(const Rule& rule) {
         const auto first = have_.find(rule.expression.parts[0]);
         if (first == have_.end() || rule.alias()) return;
-        std::map<Place, std::set<Place>> groups;  // by what stands in the name
+        std::map<Place, std::set<Place>> groups;  // by the indices in the name
         for (Place place : first->second.places) {
             if (done_[first->first].contains(place) || !chosen(rule, place)) continue;
             if (!numbers_in(rule.name, indices_of(place), out_.reading.dims)) continue;
@@ -78,7 +79,7 @@ public:
         for (const auto& [named, places] : groups) add(rule, first->second, named, places);
     }
 
-    /// Throws Error when a piece of the source was taken by no rule.
+    /// Throws Error if no rule took a piece of the source.
     void require_all(std::string_view dialect) {
         for (const auto& [part, occurrence] : have_) {
             for (Place place : occurrence.places) {
@@ -126,7 +127,7 @@ private:
     void require_parts(const Rule& rule, const Occurrence& first, Place named, const std::set<Place>& places) const {
         for (const std::string& part : rule.expression.parts) {
             const auto found = have_.find(part);
-            // Not std::ranges::includes(), which takes as long as there are experts in all layers.
+            // Not std::ranges::includes(), which scans the experts of all layers.
             const auto is_there = [&](const Place& place) { return found->second.places.contains(place); };
             if (found == have_.end() || !std::ranges::all_of(places, is_there))
                 throw failure("its part '{}' is missing from the source", part);
@@ -140,7 +141,7 @@ private:
         require_count(static_cast<Index>(places.size()), of_experts ? "expert" : "layer", experts, layers);
     }
 
-    /// Throws Error unless as many layers, or experts of layers, are `stored` as belong together.
+    /// Throws Error unless `stored` is the number of layers, or of experts of layers, that belong together.
     static void require_count(Index stored, std::string_view noun, Index experts, Index layers) {
         const Index all = experts * layers;
         const std::string each =
@@ -153,7 +154,7 @@ private:
 
     Expressed& out_;
     const Occurrences& have_;
-    const RolePattern* pattern_;  // null: of weights
+    const RolePattern* pattern_;  // null: weights
     const Config& config_;
     int tp_;
     const std::set<std::string>& tags_;
@@ -169,14 +170,14 @@ const CanonicalTensor* tied_tensor(const Family& family) {
     return found == family.tensors.end() ? nullptr : &found->second;
 }
 
-/// Whether the model has no output layer by its make: its names stand without their prefix, or it sorts texts.
+/// Whether the model has no output layer by design: its names lack their prefix, or it classifies text.
 bool headless(const Reading& source, const Occurrences& have) {
     const auto prefixed = [](const Rule& rule) { return rule.name.has_prefix(); };
     const bool bare = source.dialect->bare || std::ranges::none_of(source.dialect->rules, prefixed);
     return (!bare && !source.prefixed) || have.contains("score");
 }
 
-/// Adds the tied output layer where the dialect writes it, or takes it away where it does not.
+/// Adds the tied output layer if the dialect writes it, or removes it if the dialect does not.
 void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have, Expressed& out) {
     const CanonicalTensor* head = tied_tensor(*source.family);
     if (!head) return;
@@ -200,14 +201,14 @@ void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have
     }
 }
 
-/// Where the output layer is the embedding and is not written, neither is its state.
+/// Removes the optimizer state of a tied output layer that is not written.
 void drop_tied(const Family& family, States& states) {
     const CanonicalTensor* head = tied_tensor(family);
     if (!head || states[Role::weight].contains(head->name)) return;
     for (auto& [role, occurrences] : states) occurrences.erase(head->name);
 }
 
-/// Nothing yet, of the family of `source` and in `dialect`.
+/// An empty result for the family of `source` in `dialect`.
 Expressed unwritten(const Reading& source, const Dialect& dialect) {
     Expressed out;
     out.reading = source;

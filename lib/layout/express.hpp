@@ -13,57 +13,57 @@
 
 namespace tpx {
 
-/// How a state shall be stored: a reading of tensors that do not exist yet.
+/// How a state will be stored: the tensors to write, and a reading of them.
 struct Expressed {
     Reading reading;
     std::vector<Tensor> tensors;
-    /// Canonical tensors that stand in for others: a tied output layer is the embedding.
+    /// Canonical tensors that are copies of others: a tied output layer is the embedding.
     std::map<std::string, std::string> aliases;
-    /// Parts of the new tensors that hold what other parts of the source do: a weight that is kept in full precision is
-    /// the source's master, a new master is the source's weight.
+    /// Parts of the new tensors whose values come from parts of the source with other names: a weight that is kept in
+    /// full precision comes from the source's master, a new master from the source's weight.
     std::map<std::string, std::string> copies;
-    /// Parts of the source that are not written because they must equal other parts: values of layers that are the
-    /// keys.
+    /// Parts of the source that are not written because they must equal other parts: attention values that are tied to
+    /// the keys.
     std::map<std::string, std::string> dropped_ties;
     std::vector<std::string>
         left_out;  ///< stored names of the source that have no place here, and why it is no loss, or that it is
 };
 
-/// The weights of `source` in the names and axes of `dialect`, whole, and its optimizer state if the dialect has names
-/// for that. A dialect without master weights gets them as its weights; with tag "masters" one that has them gets some.
-/// `config` holds what the source's configuration lacks (vocabulary divisor); `tp` is the degree that padding depends
-/// on; `tags` choose among spellings, and with "dist" layers that are all alike share a tensor where a name allows it.
-/// Throws Error when the dialect cannot hold a parameter, when a required one is missing, or when a factor's size is
-/// unknown; the message says how to give it.
+/// The weights of `source` as whole tensors with the names and axes of `dialect`, and its optimizer state if the
+/// dialect has names for it. If the dialect has no master weights, they become its weights; if it has, and `tags`
+/// contains "masters", missing ones are made from the weights. `config` contains what the source's configuration lacks
+/// (vocabulary divisor); `tp` is the degree that padding depends on; `tags` choose among spellings, and with "dist",
+/// layers that are all alike share a tensor if the name allows it. Throws Error if the dialect cannot store a
+/// parameter, a required one is missing, or the size of a factor is unknown; the message says how to specify it.
 Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
                   int tp, const std::set<std::string>& tags);
 
-/// The tensors that the dialect of `source`, which has no tensors itself, stores of `model`: its parameters in all of
-/// its roles, but not the state of virtual nodes. Sizes and configuration are those of `source`; `tp` and `tags` are as
-/// for express(). Throws Error when the dialect cannot hold a parameter.
+/// The tensors that store `model` in the dialect of `source`, a reading without tensors: its parameters in all roles,
+/// but not the state of virtual nodes. Sizes and configuration are those of `source`; `tp` and `tags` are as for
+/// express(). Throws Error if the dialect cannot store a parameter.
 Expressed express_model(const Reading& source, const ModelState& model, int tp, const std::set<std::string>& tags);
 
-/// The formulas of the sizes that `source` needs and does not know, as far as they ask a configuration.
+/// The configuration keys that would give the sizes that `source` needs and lacks, separated by ", ".
 std::string missing_sizes(const Reading& source);
 
-/// The same tensors under the same names, but padded as `tp` asks; the identity for all dialects that do not pad.
+/// The same tensors with the same names, padded for `tp`; unchanged for dialects that do not pad.
 Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Config& config, int tp);
 
 /// One entry of a configuration for the framework that reads the new checkpoint.
 struct ConfigSetting {
     std::string key;
     ConfigValue value;
-    bool list = false;   ///< the value stands in a list of its own; text of whole numbers, "0,2", is that list
-    bool tuple = false;  ///< and the list is a tuple where the format has them
+    bool list = false;   ///< the value is written as a list; text of whole numbers, "0,2", is the whole list
+    bool tuple = false;  ///< the list is written as a tuple if the format has tuples
 };
 
-/// `config` with what formulas and conditions may ask of the tensors that are stored: see configuration_for().
+/// `config` with the keys about stored tensors that formulas and conditions may contain; see configuration_for().
 Config known_of(const Expressed& expressed, const Config& config);
 
-/// What the family's rules say that the framework of `dialect` must be told of the model, as far as it is known.
-/// Formulas see `config`, the sizes, `tied`, and for each canonical tensor that is stored `has_NAME`, `first_NAME` (a
-/// layer), `without_NAME` (the layers that lack it, "0,2") and `flags_NAME` (for each layer whether it has it,
-/// "0,1,0"); for each word of the list layer_types `flags_WORD`.
+/// The settings of the model that the framework of `dialect` needs by the family's rules, as far as they are known.
+/// Formulas may contain keys of `config`, sizes, `tied`, and for each stored canonical tensor `has_NAME`, `first_NAME`
+/// (a layer), `without_NAME` (the layers that lack it, "0,2") and `flags_NAME` (for each layer, whether it has the
+/// tensor, "0,1,0"); for each word of the list layer_types, `flags_WORD`.
 std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
                                              const Config& config);
 

@@ -14,7 +14,7 @@ namespace {
 
 FamilyHead head_of(const Family& family) { return {family.name, family.told, family.detect}; }
 
-/// Files of rules, each of which is read when it is first needed, and what they add to one another.
+/// Files of rules that may extend one another. Proven files are read when they are first needed.
 class Library {
 public:
     explicit Library(std::span<const FamilySource> sources) {
@@ -50,7 +50,7 @@ private:
         const WrittenFamily& start() const { return whole ? *whole : head; }
     };
 
-    /// The last file of this name, `other` left aside.
+    /// The last file of this name, except file `other`.
     std::optional<std::size_t> find(std::string_view name, std::size_t other) const {
         for (std::size_t number = files_.size(); number-- > 0;) {
             if (files_[number].start().own.name == name && number != other) return number;
@@ -58,7 +58,7 @@ private:
         return std::nullopt;
     }
 
-    /// A file with all that it extends; `open` are the files of which it is a part.
+    /// A file with everything that it extends; `open` contains the files that are being completed.
     WrittenFamily complete(std::size_t number, std::vector<std::size_t> open) {
         File& file = files_[number];
         if (!file.whole) file.whole = parse_family_file(file.source);
@@ -150,7 +150,8 @@ Families parse_families(std::span<const FamilySource> sources) {
         readers.push_back([library, number] { return library->family(number); });
     }
     Families families{std::move(heads), std::move(readers)};
-    // A user's file may be wrong, or make a family wrong that extends it: said whether or not the family is used.
+    // A user's file may be invalid, or may make a family that extends it invalid. That is reported even if the family
+    // is not used.
     if (!std::ranges::all_of(sources, &FamilySource::proven))
         for (std::size_t number = 0; number < families.size(); ++number) families[number];
     return families;

@@ -16,7 +16,7 @@
 
 namespace tpx {
 
-/// What is known of a family before the whole of it is read.
+/// What is known of a family before its whole file is read.
 struct FamilyHead {
     std::string name;
     bool told = false;                                       ///< see Family
@@ -67,7 +67,7 @@ public:
     /// The first family whose models have this model_type.
     std::optional<std::size_t> of_type(std::string_view type) const;
     bool has_type(std::string_view type) const { return of_type(type).has_value(); }
-    /// That family alone.
+    /// A list of that family alone.
     Families only(std::size_t number) const;
     /// The family of this name.
     std::optional<std::size_t> find(std::string_view name) const;
@@ -80,9 +80,9 @@ private:
     std::vector<std::shared_ptr<Entry>> entries_;
 };
 
-/// Families from files that may extend one another, in any order. Of several with one name the last counts; it may
-/// extend the one before. Fragments, which exist only to be extended, are not among the result. The texts of proven
-/// sources must outlive the result. Throws Error "FILE: line N: cause" for the others.
+/// Families from files that may extend one another, in any order. Of several families with one name, the last counts;
+/// it may extend the one before. Fragments, which exist only to be extended, are not in the result. The texts of proven
+/// sources must outlive the result. Throws Error "FILE: line N: cause" if a source that is not proven is invalid.
 Families parse_families(std::span<const FamilySource> sources);
 
 }  // namespace tpx

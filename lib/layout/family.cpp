@@ -67,7 +67,8 @@ void check_axes(const Family& family, const CanonicalTensor& tensor) {
         throw failure("it is tied to '{}', which is not declared", tensor.tie);
 }
 
-/// Formulas of factors that vary have the form of conditions; those of others are read by Dims::evaluate().
+/// Checks the formulas of factors that vary, which have the syntax of conditions. Dims::evaluate() reads those of other
+/// factors.
 void check_layer_formulas(const Family& family) {
     for (const auto& [letter, formulas] : family.dims) {
         if (!family.varies(letter)) continue;
@@ -118,7 +119,7 @@ Dialect build_dialect(const std::string& name, const WrittenDialect& written) {
     return dialect;
 }
 
-/// The name of `name` inside another model; see Nesting.
+/// What `name` becomes inside another model; see Nesting.
 std::string nested_name(std::string_view name, const Nesting& nesting) {
     if (!name.starts_with('[')) return nesting.before + std::string{name};
     return nesting.prefix + std::string{name.substr(name.find(']') + 1)};
@@ -129,7 +130,8 @@ std::string nested_name(std::string_view name, const Nesting& nesting) {
 Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting) {
     Dialect inside = dialect;
     for (Rule& rule : inside.rules) rule.name = NameTemplate{nested_name(rule.name.text(), nesting)};
-    // Megatron splits towers that are built of its own layers; see OuterModel for those that it has whole.
+    // Megatron splits towers that are built from its own layers; OuterModel describes the towers that each rank has
+    // whole.
     if (dialect.name != "hf") return inside;
     for (const std::string& beginning : {nesting.prefix, nesting.before})
         if (!beginning.empty()) inside.inside.push_back(beginning);
@@ -142,7 +144,7 @@ bool Dialect::is_listed_whole(std::string_view tensor) const {
 
 bool Dialect::is_whole(std::string_view tensor) const {
     if (is_listed_whole(tensor)) return true;
-    const auto optimizers = {"optimizer.", "optim."};  // state of parameters inside the language model as well
+    const auto optimizers = {"optimizer.", "optim."};  // these also contain the state of the language model
     return !inside.empty() &&
            std::ranges::none_of(optimizers, [&](const char* prefix) { return tensor.starts_with(prefix); }) &&
            std::ranges::none_of(inside, [&](const std::string& beginning) { return tensor.starts_with(beginning); });

@@ -12,30 +12,31 @@
 
 namespace tpx {
 
-/// A canonical tensor: a name with factored axes, and what parallelism may do with it.
+/// A canonical tensor: a name with factored axes, and how parallelism may split it.
 struct CanonicalTensor {
     std::string name;
-    std::vector<Axis> axes;  ///< `l`, and `e` if it is split by expert, lead and are indices, no axes of the pieces
-    char tp = 0;             ///< the factor that tensor parallelism cuts, with `ep` that of experts; 0: replicated
-    char local_tp = 0;       ///< cut so by Megatron's own layers (transformer_impl=local), replicated elsewhere
-    char ep = 0;             ///< 'e': experts are dealt to ranks in blocks, and there is one piece for each; 0: none
-    bool first = false;      ///< without layer: on the first stage
-    bool last = false;       ///< without layer: on the last stage
-    bool mtp = false;       ///< without layer: also on the stage of layers for multi-token prediction, if there are any
-    bool buffer = false;    ///< no parameter, so FSDP leaves it whole
-    bool optional = false;  ///< a checkpoint, or single layers of it, may lack it
-    bool outer = false;     ///< it is outside the language model, see OuterModel
-    std::string tie;        ///< the canonical tensor that it is when a checkpoint lacks it
+    std::vector<Axis> axes;  ///< `l`, and `e` if `ep` is set, come first and are indices, not axes of the pieces
+    char tp = 0;             ///< the factor that tensor parallelism (with `ep`: etp) splits; 0: replicated
+    char local_tp = 0;       ///< the factor that only Megatron's own layers split (transformer_impl=local)
+    char ep = 0;             ///< 'e': blocks of experts are split over ranks, with one piece per expert; 0: none
+    bool first = false;      ///< outside layers: on the first stage
+    bool last = false;       ///< outside layers: on the last stage
+    bool mtp = false;        ///< outside layers: also on the stage of the layers for multi-token prediction, if any
+    bool buffer = false;     ///< not a parameter, so FSDP does not split it
+    bool optional = false;   ///< a checkpoint or some of its layers may lack it
+    bool outer = false;      ///< it is outside the language model, see OuterModel
+    std::string tie;         ///< the canonical tensor that replaces it if a checkpoint lacks it
 
     bool has(char letter) const;  ///< `letter` is one of its factors
     bool is_index(char letter) const { return letter == 'l' || (letter == 'e' && ep != 0); }
 };
 
-/// A stored name and what is in it.
+/// A stored name and what the stored tensor contains.
 struct Rule {
     NameTemplate name;
     Expression expression;
-    /// Written only when one of them holds (no tags: always), or when all of "a+b" do; all rules are read.
+    /// The rule is used to write only if one of the tags holds (for "a+b", both) or there are none; all rules are used
+    /// to read.
     std::vector<std::string> tags;
 
     bool tagged(std::string_view tag) const;
@@ -46,11 +47,11 @@ struct Rule {
 struct RolePattern {
     Role role = Role::weight;
     std::string pattern;
-    std::string tag;  ///< written only when it holds; all patterns are read
+    std::string tag;  ///< the pattern is used to write only if it holds; all patterns are used to read
 };
 
-/// How torch's distributed checkpoints name what an optimizer keeps, whatever the model's names are: these are read of
-/// every dialect that says nothing of roles itself, and the first pattern of each role is written.
+/// How torch's distributed checkpoints name optimizer state, whatever the model's names are. All are used to read
+/// dialects without roles of their own, and the first pattern of each role to write.
 std::span<const RolePattern> torch_roles();
 
 /// The names by which one framework stores a family's tensors.
@@ -58,10 +59,11 @@ struct Dialect {
     std::string name;
     std::vector<Rule> rules;
     bool bare = false;               ///< names are written without their bracketed prefix
-    std::vector<std::string> extra;  ///< globs of what is no parameter
-    std::vector<std::string> whole;  ///< globs of parameters outside the language model, which each rank has whole
+    std::vector<std::string> extra;  ///< globs of names that are not parameters
+    std::vector<std::string>
+        whole;  ///< globs of parameters outside the language model, which each rank has whole; see is_whole()
     std::vector<RolePattern> roles;
-    std::vector<std::string> inside;  ///< beginnings of the language model's names in a model around it; or empty
+    std::vector<std::string> inside;  ///< prefixes of the language model's names inside another model; else empty
 
     /// Whether a pattern of `whole` matches the name of a tensor.
     bool is_listed_whole(std::string_view tensor) const;
@@ -71,19 +73,19 @@ struct Dialect {
     bool is_whole(std::string_view tensor) const;
 };
 
-/// How the names of a dialect change where its model is a part of another one, as the text model of a vision-language
+/// How the names of a dialect change if its model is part of another one, such as the text model of a vision-language
 /// model.
 struct Nesting {
     std::string prefix;  ///< replaces the bracketed prefix of names
     std::string before;  ///< precedes names without a bracketed prefix
 };
 
-/// A name that a dialect has for tensors of a part outside the language model.
+/// A name in a dialect for tensors of a part outside the language model.
 struct OuterName {
-    /// All names of a part have one `*`, or none. A number `*?` may be absent together with the full stop before it:
-    /// then the tensors of all numbers are stacked along a leading axis.
+    /// All names of a part have one `*`, or none has. A number `*?` may be absent together with the dot before it; the
+    /// tensors of all numbers are then stacked along a leading axis.
     std::string glob;
-    std::vector<std::string> tensors;  ///< those that are stored under it, together if there are several
+    std::vector<std::string> tensors;  ///< those that are stored under it, joined if there are several
     std::vector<Axis> axes;            ///< as they are stored; empty: as they are declared
 };
 
@@ -97,8 +99,7 @@ struct OuterTensor {
 /// A part outside the language model. With pipeline parallelism it is on the first stage.
 struct OuterPart {
     std::vector<OuterTensor> tensors;
-    std::map<std::string, std::vector<OuterName>>
-        names;  ///< by dialect; of several for one tensor the first is written
+    std::map<std::string, std::vector<OuterName>> names;  ///< by dialect; if a tensor has several, the first is written
 };
 
 /// Describes a model that contains this language model and other parts, such as a vision tower, and maps the names of
@@ -114,39 +115,40 @@ struct OuterModel {
 struct ConfigEntry {
     std::string key;
     std::string formula;
-    bool list = false;                   ///< the value stands in a list of its own
+    bool list = false;                   ///< the value is written as a list
     std::vector<std::string> more = {};  ///< formulas of the further items of a tuple
 };
 
 /// What a framework demands of one setting of the source, see check_limits().
 struct Limit {
-    std::string condition;  ///< see evaluate_condition(); what is not known holds
+    std::string condition;  ///< see evaluate_condition(); an unknown condition holds
     std::string reason;     ///< what the framework does instead of following the setting
-    std::string value;      ///< of the setting that the framework does follow
+    std::string value;      ///< the value of the setting that the framework follows
 };
 
 /// Models that are built alike: the canonical tensors, where their sizes are found, and how each framework names them.
 struct Family {
     std::string name;
-    bool told = false;                                        ///< it counts only where a model_type names it
-    bool remote_code = false;                                 ///< transformers takes its code from the checkpoint
+    bool told = false;                                        ///< it is considered only if a model_type names it
+    bool remote_code = false;                                 ///< transformers loads its code from the checkpoint
     std::map<std::string, std::vector<std::string>> detect;   ///< by source of configuration: hf, mcore
     std::map<char, std::map<std::string, std::string>> dims;  ///< factor -> source of configuration -> formula
     std::map<std::string, std::map<char, std::string>> pad;   ///< dialect -> factor -> formula
     std::map<std::string, std::string> tied;                  ///< source of configuration -> condition
-    std::map<std::string, std::vector<ConfigEntry>> config;   ///< by dialect: what its framework wants to be told
-    /// Of tensors that not all models or layers have: source of configuration -> condition, see evaluate_condition().
+    std::map<std::string, std::vector<ConfigEntry>> config;   ///< by dialect: the settings that its framework needs
+    /// For tensors that only some models or layers have: tensor -> source of configuration -> condition, see
+    /// evaluate_condition().
     std::map<std::string, std::map<std::string, std::string>, std::less<>> present;
     std::map<std::string, std::map<std::string, Limit>>
         limits;  ///< dialect -> setting -> what its framework can follow
-    /// Settings that decide what a model computes and that its framework would assume where a configuration lacks them:
-    /// dialect -> key -> what is assumed.
+    /// Settings that change what a model computes, and for which its framework would assume a value if a configuration
+    /// lacks them: dialect -> key -> assumed value.
     std::map<std::string, std::map<std::string, std::string>> needed;
     std::vector<std::string> tp_divides;  ///< formulas that tp must divide
     std::map<std::string, CanonicalTensor, std::less<>> tensors;
     std::vector<Dialect> dialects;
     std::vector<OuterModel> outer;
-    bool is_outer = false;  ///< it was widened to an outer model, see widened()
+    bool is_outer = false;  ///< it was extended to an outer model, see widened()
 
     const Dialect* dialect(std::string_view wanted) const;
     /// True if the size of a factor can differ from layer to layer (its formula for "any" is "varies"); see
@@ -166,7 +168,7 @@ Dialect nested_dialect(const Dialect& dialect, const Nesting& nesting);
 struct FamilySource {
     std::string_view name;  ///< for messages
     std::string_view toml;
-    /// It is known to be correct and to contain all of its FamilyHead before its first table, so that it can be read
+    /// It is known to be valid and to contain its whole FamilyHead before its first table, so that it can be read
     /// later.
     bool proven = false;
 };

@@ -19,7 +19,7 @@ WrittenRule parse_rule(const toml::node& node) {
         throw failure("line {}: a rule is [name, expression] or [name, expression, tags]", node.source().begin.line);
     return in_context([&] { return fmt::format("line {}", node.source().begin.line); },
                       [&] {
-                          NameTemplate{texts[0]};  // to be refused with its line
+                          NameTemplate{texts[0]};  // throws Error with the line if it is invalid
                           return WrittenRule{texts[0], parse_expression(texts[1]),
                                              texts.size() == 3 ? words_of(texts[2]) : std::vector<std::string>{}};
                       });
@@ -122,7 +122,7 @@ void read_needed(const toml::table& table, Family& family) {
     });
 }
 
-/// A condition for all sources, or a table of them by source.
+/// Reads a condition for all sources, or a table of conditions by source.
 void read_present(const toml::table& table, Family& family) {
     const auto condition = [](const toml::node& node) {
         const std::string text = text_of(node, "a condition");

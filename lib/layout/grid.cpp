@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-/// Gives the axes of `grid`, whose sizes are set, their steps; the first axis of `order` runs fastest.
+/// Sets the steps of the axes of `grid` from their sizes; the first axis of `order` varies fastest.
 void set_steps(Grid& grid, std::string_view order) {
     int step = 1;
     for (std::size_t at = 0; at < order.size(); at += 3) {
@@ -35,7 +35,7 @@ std::vector<int> stages(const Grid& grid, int stage) {
     return list;
 }
 
-/// Offsets of the ranks, among those that differ along dp and cp only, which hold shard `shard`; -1: of all.
+/// The offsets along dp and cp of the ranks that hold `shard`; -1: of all ranks.
 std::vector<int> offsets_of_shard(const Grid& grid, int shard, Sharing sharing) {
     std::vector<int> offsets;
     if (shard >= 0 && sharing == Sharing::zero) {

@@ -9,18 +9,18 @@
 
 namespace tpx {
 
-/// Among which ranks a tensor is split once more, after tensor and expert parallelism.
+/// The ranks across which a tensor is split once more, after tensor and expert parallelism.
 enum class Sharing {
     none,
-    fsdp,          ///< among the fsdp ranks of each copy
-    zero,          ///< among all replicas
-    virtual_nodes  ///< among the coordinates of dp: state of virtual nodes
+    fsdp,          ///< across the fsdp ranks of each replica
+    zero,          ///< across all replicas
+    virtual_nodes  ///< across the coordinates of dp: state of virtual nodes
 };
 
-/// How `layout` shares weights or, with `optimizer`, optimizer state.
+/// How `layout` shards weights or, if `optimizer` is true, optimizer state.
 Sharing sharing_of(const Layout& layout, bool optimizer);
 
-/// How tensors of `layout` are stored: the shards of FSDP apart, those of ZeRO together.
+/// How tensors are stored under `layout`: the shards of FSDP separately, those of ZeRO joined.
 Sharing stored_sharing(const Layout& layout);
 
 /// The ranks that hold something, by their coordinates on a grid.
@@ -33,7 +33,7 @@ struct Owner {
     int part = any;   ///< of tensor parallelism
     int shard = any;  ///< of FSDP or ZeRO
 
-    /// Takes over the coordinates that `other` restricts.
+    /// Copies the coordinates that `other` restricts.
     void restrict_to(const Owner& other);
 
     friend auto operator<=>(const Owner&, const Owner&) = default;
@@ -53,26 +53,26 @@ struct Grid {
     Axis dp;
     Axis cp;
     int fsdp = 1;       ///< shards that FSDP makes of a tensor, a divisor of dp.size
-    int fsdp_step = 1;  ///< this many neighbors along dp hold the same shard
+    int fsdp_step = 1;  ///< this many consecutive coordinates of dp hold the same shard
 
-    /// Ranks that hold the same part of the same parameters.
+    /// The number of ranks that hold the same part of the same parameters.
     int replicas() const { return dp.size * cp.size; }
     /// The position of `rank` among them, in rank order.
     int replica(int rank) const;
-    /// Into how many shards `sharing` splits a tensor.
+    /// The number of shards into which `sharing` splits a tensor.
     int shards(Sharing sharing) const;
     /// The shard that `rank` holds.
     int shard(int rank, Sharing sharing) const;
-    /// The ranks of `owner`, ascending; `sharing` says what its shard means.
+    /// The ranks of `owner`, ascending; `owner.shard` is a shard of `sharing`.
     std::vector<std::int32_t> ranks_of(const Owner& owner, Sharing sharing) const;
 };
 
 /// The grid of all tensors outside experts.
 Grid dense_grid(const Layout& layout);
 
-/// The grid of experts, over the same ranks and stages, as in megatron-core: etp and ep take the places of tp and ep,
-/// dp covers the remaining ranks of cp and dp. Throws Error (usage) when etp and ep do not divide the ranks of a stage,
-/// or when `order` would put a rank on different stages in the two grids.
+/// The grid of experts, over the same ranks and stages, as in megatron-core: etp takes the place of tp in `order`, and
+/// dp covers the ranks that etp and ep leave of tp, cp and dp. Throws Error (usage) if etp * ep does not divide the
+/// ranks of a stage, or if `order` would put a rank on different stages in the two grids.
 Grid expert_grid(const Layout& layout);
 
 /// The grid of a tensor: experts use expert_grid() if ep or etp makes it differ.

@@ -8,7 +8,8 @@
 namespace tpx {
 namespace {
 
-/// Where names count from a bound that no configuration tells, it is the number of those below it.
+/// If names count from a bound that the configuration does not contain, sets the bound to the number of layers below
+/// it.
 void find_bounds(Reading& reading, std::span<const Tensor> tensors) {
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = reading.meanings[t];
@@ -28,7 +29,7 @@ void find_bounds(Reading& reading, std::span<const Tensor> tensors) {
     }
 }
 
-/// Gives `meaning` another rule of the same name, one for the numbers in the name. Returns false if there is none.
+/// Gives `meaning` a rule that matches the same name and includes the numbers in it. Returns false if there is none.
 bool choose_by_number(const Reading& reading, Meaning& meaning) {
     const std::string name = meaning.rule->name.name(meaning.indices, false);
     for (const Rule& rule : reading.dialect->rules) {

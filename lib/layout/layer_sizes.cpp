@@ -12,7 +12,7 @@
 namespace tpx {
 namespace {
 
-/// The tensors that are stored, alone or with others, in tensors with a factor whose size varies.
+/// The canonical tensors that are stored, alone or with others, in tensors with a factor whose size varies.
 std::set<std::string> tensors_of_varying_size(const Reading& source) {
     std::set<std::string> tensors;
     for (const Rule& rule : source.dialect->rules) {

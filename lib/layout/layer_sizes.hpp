@@ -6,10 +6,10 @@
 
 namespace tpx {
 
-/// Adds the sizes that vary from layer to layer to what a model without tensors has.
+/// Adds the sizes that vary from layer to layer to `states`, those of a model without tensors.
 void add_layer_sizes(const Reading& source, States& states);
 
-/// Whether the shape of a stored tensor alone gives the size of one of its factors: no formula does.
+/// Whether the size of one of the factors of a stored tensor follows only from its shape, not from a formula.
 bool has_size_of_shape(const Reading& source, const Meaning& meaning);
 
 }  // namespace tpx

@@ -17,7 +17,7 @@ bool is_stored_with_others(const Dialect& dialect, const std::string& tensor) {
     });
 }
 
-/// Gives `have` copies of the tensor that `tensor` is tied to, where it is missing.
+/// Adds `tensor` to `have` where it is missing, as a copy of the tensor that it is tied to.
 void add_copies(const Reading& source, const CanonicalTensor& tensor, Role role, const Occurrences& weights,
                 Occurrences& have, Expressed& out) {
     const auto original = have.find(tensor.tie);
@@ -40,7 +40,8 @@ void add_copies(const Reading& source, const CanonicalTensor& tensor, Role role,
     }
 }
 
-/// Throws Error if moments are stored of what `tensor` is tied to and not of `tensor`: they are those of both.
+/// Throws Error if moments are stored for the tensor that `tensor` is tied to, but not for `tensor`: they belong to
+/// both.
 void require_moments(const CanonicalTensor& tensor, const Dialect& dialect, const Occurrences& have) {
     const auto original = have.find(tensor.tie);
     if (original == have.end()) return;
@@ -59,7 +60,7 @@ void drop_absent(const Reading& source, const Dialect& dialect, const CanonicalT
     if (found == have.end()) return;
     const auto original = weights.find(tensor.tie);
     std::erase_if(found->second.places, [&](Place place) {
-        // A condition that is unknown counts as one that holds.
+        // An unknown condition counts as true.
         if (is_present(source, dialect.name, weights, tensor.name, place.layer).value_or(true)) return false;
         if (original == weights.end() || !original->second.places.contains(place))
             throw failure("layer {}: tensor '{}' is stored without '{}', and {} names have no place for it",

@@ -15,11 +15,11 @@ namespace tpx {
 std::optional<bool> is_present(const Reading& source, std::string_view dialect, const Occurrences& weights,
                                const std::string& tensor, int layer);
 
-/// Settles tensors of layers that may be tied to another tensor of their layer, as values that are the keys. If
-/// `dialect` stores them together with others, tensors that `source` lacks become copies. If it stores them alone and
-/// `source` does not, tensors that the model lacks under the names of `dialect` ([present]) are dropped; weights among
-/// them go to `out.dropped_ties`. Throws Error when a tensor is missing that the configuration of `source` does not
-/// tie, or when optimizer state of tied tensors cannot be stored.
+/// Handles tensors that may be tied to another tensor of their layer, such as attention values that are tied to the
+/// keys. If `dialect` stores them together with others, those that `source` lacks become copies. If only `source`
+/// stores them together with others, those that the model lacks under the names of `dialect` ([present]) are dropped;
+/// dropped weights and masters go to `out.dropped_ties`. Throws Error if a tensor is missing that the configuration of
+/// `source` does not tie, or if optimizer state of tied tensors cannot be stored.
 void settle_layer_ties(const Reading& source, const Dialect& dialect, States& states, Expressed& out);
 
 }  // namespace tpx

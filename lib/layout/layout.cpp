@@ -70,8 +70,8 @@ void check_order(const std::string& order) {
 /// Values by key.
 using Pairs = std::map<std::string, std::string, std::less<>>;
 
-/// The smallest dp from that of `layout` on under which groups of ep * etp ranks fit, and the default etp if it does
-/// with a smaller one: "dp=4, or etp=1".
+/// The smallest dp, starting at that of `layout`, for which ep * etp divides tp * cp * dp, and etp=1 if that fits the
+/// current dp: "dp=4, or etp=1".
 std::string fitting_dp(const Layout& layout, int etp) {
     const std::int64_t group = std::int64_t{layout.ep} * etp, others = std::int64_t{layout.tp} * layout.cp;
     const std::int64_t step = group / std::gcd(group, others);
@@ -80,7 +80,7 @@ std::string fitting_dp(const Layout& layout, int etp) {
     return fmt::format("dp={}{}", dp, etp > 1 && whole ? ", or etp=1" : "");
 }
 
-/// Fills in what follows from what was given: dp from ranks or fsdp, and checks that all fits together.
+/// Infers omitted degrees (dp from ranks, fsdp or experts; fsdp from hsdp) and checks that all degrees fit together.
 Layout complete(Layout layout, const Pairs& given) {
     const auto has = [&](std::string_view key) { return given.contains(key); };
     const int hsdp = has("hsdp") ? parse_degree("hsdp", given.find("hsdp")->second, 1) : 0;
@@ -131,7 +131,7 @@ Layout complete(Layout layout, const Pairs& given) {
     return layout;
 }
 
-/// Virtual nodes, as a list of their number for each dp coordinate.
+/// Sets the virtual nodes from a list of their number for each dp coordinate.
 void set_virtual_nodes(Layout& layout, std::string_view list) {
     layout.vn_parts = parse_counts("vn", list, 1);
     const auto sum = std::accumulate(layout.vn_parts.begin(), layout.vn_parts.end(), std::int64_t{0});

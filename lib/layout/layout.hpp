@@ -17,17 +17,16 @@ struct Layout {
     int dp = 1;        ///< data, replicas and shards together
     int cp = 1;        ///< context
     int ep = 1;        ///< expert
-    int etp = 0;       ///< tensor parallelism inside experts; 0: as tp
-    int vpp = 1;       ///< model chunks a stage
+    int etp = 0;       ///< tensor parallelism inside experts; 0: same as tp
+    int vpp = 1;       ///< model chunks per stage
     int zero = 0;      ///< ZeRO stage
-    int fsdp = 1;      ///< of dp: over how many ranks parameters are cut
-    int fsdp_dim = 0;  ///< along which axis; 1 falls back to 0 where axis 1 is missing or does not divide
-    int efsdp =
-        0;       ///< fsdp inside experts, where it has a mesh axis beside ep, along axis 1; 0: what ep leaves of fsdp
-    int vn = 0;  ///< virtual nodes; 0: not used
+    int fsdp = 1;      ///< the number of ranks of dp across which parameters are sharded
+    int fsdp_dim = 0;  ///< the axis that fsdp splits; 1 falls back to 0 if axis 1 is missing or not divisible
+    int efsdp = 0;     ///< fsdp inside experts, along axis 1, if it has its own mesh axis; 0: what ep leaves of fsdp
+    int vn = 0;        ///< virtual nodes; 0: not used
     std::vector<int> vn_parts;  ///< number of virtual nodes of each dp coordinate; empty: even parts
     std::vector<int> stages;    ///< layers of each model chunk in pipeline order; empty: even
-    std::optional<int> first;   ///< layers of the first stage, the other stages share the rest
+    std::optional<int> first;   ///< layers of the first stage; the other stages share the rest
     std::optional<int> last;    ///< layers of the last stage
     std::string order = "tp-cp-ep-dp-pp";
 
@@ -37,7 +36,7 @@ struct Layout {
     friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// Where a rank stands on the axes of a layout.
+/// The coordinates of a rank on the axes of a layout.
 struct Coordinates {
     int tp = 0;
     int pp = 0;
@@ -45,8 +44,8 @@ struct Coordinates {
     int cp = 0;
 };
 
-/// Where a rank stands among those that hold experts, which have a grid of their own over the same ranks: etp and ep
-/// take the places of tp and ep in `order`, what is left of tp, cp and dp is dp.
+/// The coordinates of a rank on the grid of experts, which covers the same ranks: etp takes the place of tp in `order`,
+/// and dp covers what etp and ep leave of tp, cp and dp.
 struct ExpertCoordinates {
     int etp = 0;
     int ep = 0;
@@ -60,17 +59,17 @@ Layout parse_layout(std::string_view written);
 /// Reads the same keys from TOML. `source` names it in errors.
 Layout parse_layout_toml(std::string_view toml, std::string_view source);
 
-/// The shortest text that parse_layout reads as `layout`; "tp=1" when all is 1.
+/// The shortest text that parse_layout reads as `layout`; "tp=1" if all degrees are 1.
 std::string to_string(const Layout& layout);
 
-/// Where `rank` stands; the first axis of `order` runs fastest.
+/// The coordinates of `rank`; the first axis of `order` varies fastest.
 Coordinates coordinates(const Layout& layout, int rank);
 
 /// The rank at `at`: the inverse of coordinates().
 int rank_at(const Layout& layout, const Coordinates& at);
 
-/// How many consecutive ranks hold whole TP groups: tp where tp is the first axis of `order`, else as many times more
-/// as the axes before it have ranks. They divide the ranks.
+/// The smallest number of consecutive ranks that consist of whole TP groups: tp times the sizes of the axes before tp
+/// in `order`, or 1 if tp is 1. It divides the number of ranks.
 int tp_span(const Layout& layout);
 
 /// The degree of tensor parallelism inside experts.
@@ -79,17 +78,18 @@ int expert_tp(const Layout& layout);
 /// How many ranks hold the same part of the same expert.
 int expert_dp(const Layout& layout);
 
-/// Over how many ranks FSDP cuts an expert that ep deals out. Throws Error (usage) when copies do not divide them.
+/// The number of ranks across which FSDP splits the experts of an ep block. Throws Error (usage) if hsdp does not
+/// divide the number of ranks that hold the same experts.
 int expert_fsdp(const Layout& layout);
 
-/// The rank at `at` of the grid of experts.
+/// The rank at `at` on the grid of experts.
 int expert_rank_at(const Layout& layout, const ExpertCoordinates& at);
 
-/// The stage of each of `layers` layers. Throws Error (exit 2) when the stages cannot have equal parts of them, or when
-/// first, last or stages do not add up; the message names layouts that do.
+/// The stage of each of `layers` layers. Throws Error (exit 2) if they cannot be split evenly, or if first, last or
+/// stages do not add up to `layers`; for an uneven split, the message suggests layouts that fit.
 std::vector<int> stages_of_layers(const Layout& layout, int layers);
 
-/// The words that a layout is made of, for completion: "tp=", "pp=", ...
+/// The keys of a layout, for completion: "tp=", "pp=", ...
 std::vector<std::string> layout_keys();
 
 }  // namespace tpx

@@ -7,9 +7,9 @@
 
 namespace tpx {
 
-/// Throws Error when a setting of the source (`config`) makes it a model that the framework of `dialect` does not
-/// compute, by the limits that the family's rules give; the message names the setting, what the framework does instead
-/// and the option that accepts this.
+/// Throws Error if the framework of `dialect` does not follow a setting of the source (`config`), by the limits in the
+/// family's rules; the message names the setting, what the framework does instead and the option that accepts the
+/// difference.
 void check_limits(const Expressed& expressed, const std::string& dialect, const Config& config);
 
 }  // namespace tpx

@@ -29,8 +29,8 @@ private:
 /// The items of a list that is stored as text, such as "0,1,1"; see ListItems::find().
 std::vector<ConfigValue> split_list(std::string_view text);
 
-/// The whole number that is item N, counted from 0, of the list LIST of a configuration, for "LIST.N". Nothing if there
-/// is no such number.
+/// The value of "LIST.N": item N, counted from 0, of the list LIST of a configuration. Nothing if there is no such item
+/// or it is not a whole number.
 std::optional<std::int64_t> item_of_list(const Config& config, std::string_view word);
 
 }  // namespace tpx

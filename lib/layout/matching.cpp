@@ -25,7 +25,7 @@ bool speaks_of_absent(const Family& family, const Rule& rule, const std::set<std
     });
 }
 
-/// Of several rules for one name, the first counts that speaks only of tensors that are present.
+/// If several rules have the same name, chooses the first one whose tags name no absent tensor.
 void settle(const Family& family, const Dialect& dialect, std::vector<Meaning>& meanings,
             std::set<std::string_view>& present) {
     const std::set<std::string_view> before = present;
@@ -65,13 +65,13 @@ FamilyMatch match(const Family& family, const Dialect& dialect, std::span<const 
     return found;
 }
 
-/// Whether `config` is a config.json's. Megatron's args have a model_type, too, of another kind.
+/// Whether `config` is that of a config.json. Megatron's args also have a model_type, but not as text.
 bool names_model_type(const Config& config) {
     const auto found = config.find("model_type");
     return found != config.end() && std::holds_alternative<std::string>(found->second);
 }
 
-/// The model_type that a configuration names, if any of `families` goes by it; Megatron's args may say it, too.
+/// The model_type of a configuration, if one of `families` has it; Megatron's args may contain it as hf_model_type.
 std::optional<std::string> model_type(const Families& families, const Config& config) {
     for (const char* key : {"hf_model_type", "model_type"}) {
         const auto found = config.find(key);
@@ -82,7 +82,7 @@ std::optional<std::string> model_type(const Families& families, const Config& co
     return std::nullopt;
 }
 
-/// Whether a condition of detect.mcore holds, or one of several that "|" joins.
+/// Whether at least one of the conditions of detect.mcore in `conditions`, which "|" separates, holds.
 bool any_holds(const Config& config, std::string_view conditions) {
     constexpr std::string_view separator = " | ";
     while (true) {
@@ -109,7 +109,7 @@ Verdict ask(const FamilyHead& family, std::string_view source, const Config& con
 
 std::string_view source_of(const Dialect& dialect) { return dialect.name == "mcore" ? "mcore" : "hf"; }
 
-/// Sets how specific the family of `found` is, by what is known of it.
+/// Sets `named` and `asked` of `found`.
 void weigh(const FamilyHead& head, bool has_type, FamilyMatch& found) {
     const auto detect = head.detect.find(found.dialect->name == "hf" ? "hf" : "mcore");
     found.named = detect != head.detect.end();
@@ -126,7 +126,8 @@ std::string lacks(const FamilyMatch& closest, std::span<const Tensor> tensors, c
     if (unknown == closest.unknown.end())
         return fmt::format("family '{}', {} names: tensor '{}' is missing", closest.family->name, closest.dialect->name,
                            closest.missing);
-    // Where only a few names match, as of a head or an embedding, the family is another one, and its rules do not help.
+    // If only a few names match, such as those of a head or an embedding, the model is of another family, and these
+    // rules do not help.
     if (closest.verdict != Verdict::yes && closest.unknown.size() > closest.parameters) return unknown_family;
     const std::string_view source = configured_by(*closest.dialect, config);
     const Tensor& tensor = tensors[*unknown];
@@ -164,7 +165,7 @@ FamilyMatch best_match(std::span<const Tensor> tensors, const Families& families
     const FoldedNames names{tensors};
     FamilyMatch best;
     for (const Verdict verdict : {Verdict::yes, Verdict::silent}) {
-        // No other can be better than one that the configuration asks for and that fits: the others are not read.
+        // No other family is better than one that the configuration selects and that fits, so the others are not read.
         if (best.family && best.fits()) break;
         for (std::size_t number = 0; number < families.size(); ++number) {
             const FamilyHead& head = families.head(number);

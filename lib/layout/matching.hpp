@@ -12,35 +12,35 @@
 
 namespace tpx {
 
-/// What a configuration says of a family: no, nothing, or yes.
+/// Whether a configuration selects a family: no, unknown, or yes.
 enum class Verdict { no, silent, yes };
 
-/// A family and a dialect whose rules tensors were matched with.
+/// How tensors match the rules of a dialect of a family.
 struct FamilyMatch {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;
     Verdict verdict = Verdict::silent;
-    bool named = false;     ///< the family is the one for models that do not say what they are
-    std::size_t asked = 0;  ///< conditions on the configuration, which all hold
+    bool named = false;     ///< the family's rules have conditions on configurations (detect) for this dialect
+    std::size_t asked = 0;  ///< the number of conditions on Megatron's args, all of which hold
     std::vector<Meaning> meanings;
     std::vector<std::uint32_t> unknown;
     std::size_t parameters = 0;
-    std::string missing;  ///< a tensor that the family requires and nobody stores
+    std::string missing;  ///< a tensor that the family requires and the checkpoint lacks
 
     bool fits() const { return parameters > 0 && missing.empty() && (unknown.empty() || verdict == Verdict::yes); }
-    /// Better ones are larger. Of families that fit alike, the one that asks most of the configuration says most, and
-    /// then the one with the fewest tensors.
+    /// Better matches are larger. Of families that fit equally well, the one with the most conditions on the
+    /// configuration is the most specific, then the one with the fewest tensors.
     auto rank() const {
         return std::tuple{fits(), verdict, parameters,
                           named,  asked,   -static_cast<std::ptrdiff_t>(family->tensors.size())};
     }
 };
 
-/// What the rules of one dialect say of `tensors`, whatever the configuration.
+/// How `tensors` match the rules of one dialect, whatever the configuration.
 FamilyMatch match_dialect(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors);
 
-/// The best of `families` and their dialects for `tensors`, if its rules fit them; else an empty one, and `why_not`
-/// says which came closest and what it lacks.
+/// The best match of `tensors` among the dialects of `families`, if its rules fit; else an empty match, and `why_not`
+/// says which family came closest and what it lacks.
 FamilyMatch best_match(std::span<const Tensor> tensors, const Families& families, const Config& config,
                        std::string& why_not);
 

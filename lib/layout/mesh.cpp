@@ -24,7 +24,7 @@ void for_each_in_order(const Layout& layout, Each&& each) {
 }
 
 /// Calls `each(axis, size)` for the axes of the dense grid, fastest first. Experts have a grid of their own over the
-/// same ranks, so ep is no axis here.
+/// same ranks, so ep is not an axis here.
 template <class Each>
 void for_each_axis(const Layout& layout, Each&& each) {
     for_each_in_order(layout, [&](std::string_view axis) {
@@ -35,7 +35,7 @@ void for_each_axis(const Layout& layout, Each&& each) {
     });
 }
 
-/// The pp up to twice the requested one that split the layers evenly: "pp=1, 2 or 4".
+/// The values of pp, up to twice the requested one, that split the layers evenly: "pp=1, 2 or 4".
 std::string nearest_pp(const Layout& layout, int layers) {
     std::vector<int> fitting;
     for (int pp = 1; pp <= 2 * layout.pp; ++pp) {

@@ -13,7 +13,7 @@
 namespace tpx {
 namespace {
 
-/// The keys of a configuration that the first alternative of a formula reads which needs no key of a single layer.
+/// The configuration keys, except those of single layers, in the first alternative of `formula` that has any.
 std::vector<std::string> keys_to_give(std::string_view formula) {
     while (!formula.empty()) {
         const std::string_view alternative = formula.substr(0, formula.find('|'));

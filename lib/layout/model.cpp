@@ -61,16 +61,16 @@ private:
     const Config& config_;
     ListItems lists_;
     Dims dims_;
-    int layers_ = 0;       // with those of MTP
+    int layers_ = 0;       // including those of MTP
     int main_layers_ = 0;  // without
 };
 
-/// What holds for this source of configuration; null when nothing is said.
+/// The entry for this source of configuration; null if there is none.
 const std::string* ModelMaker::formula(const std::map<std::string, std::string>& by_source) const {
     return formula_for(by_source, source_);
 }
 
-/// Why the size of a factor is not known: the formula of the innermost factor that is not.
+/// Why the size of a factor is unknown: the formula of the innermost unknown factor that it depends on.
 std::string ModelMaker::unknown(char letter, std::set<char>& asked) const {
     const auto found = family_.dims.find(letter);
     const std::string* text = found == family_.dims.end() ? nullptr : formula(found->second);
@@ -95,10 +95,10 @@ Index ModelMaker::size(char letter, const Dims& sizes) const {
                           letter, family_.name);
     if (!known) {
         std::set<char> asked;
-        throw usage_error("size '{}' is not known; it follows from {}", letter, unknown(letter, asked));
+        throw usage_error("size '{}' is unknown; it follows from {}", letter, unknown(letter, asked));
     }
     if (*known <= 0 || *known > (Index{1} << 40))
-        throw usage_error("size '{}' = {} cannot be ({})", letter, *known, *formula(family_.dims.at(letter)));
+        throw usage_error("size '{}' = {} is invalid ({})", letter, *known, *formula(family_.dims.at(letter)));
     return *known;
 }
 
@@ -141,7 +141,7 @@ bool ModelMaker::by_condition(const CanonicalTensor& tensor, std::optional<int> 
     return evaluate_condition(*condition, lookup, lists_).value_or(false);
 }
 
-/// The layers that have the tensor; empty when it belongs to none. Nothing when the model lacks it.
+/// The layers that have the tensor; empty if it belongs to none. Nothing if the model lacks it.
 std::optional<std::vector<int>> ModelMaker::layers_with(const CanonicalTensor& tensor) const {
     std::vector<int> layers;
     if (!tensor.has('l')) return is_present(tensor, std::nullopt) ? std::optional{layers} : std::nullopt;
@@ -152,7 +152,7 @@ std::optional<std::vector<int>> ModelMaker::layers_with(const CanonicalTensor& t
     return layers;
 }
 
-/// Which axis tensor parallelism cuts, and how it is padded.
+/// Sets the axis that tensor parallelism splits, and its padding.
 void ModelMaker::cut(TensorClass& kind, const CanonicalTensor& tensor) const {
     if (tensor.tp == 0) return;
     int axis = 0;
@@ -161,7 +161,8 @@ void ModelMaker::cut(TensorClass& kind, const CanonicalTensor& tensor) const {
         if (tokens.front().letter == tensor.tp) kind.tp_axis = axis;
         ++axis;
     }
-    if (kind.tp_axis < 0) throw failure("factor '{}' does not lead an axis, so it cannot be cut", tensor.tp);
+    if (kind.tp_axis < 0)
+        throw failure("factor '{}' does not lead an axis, so tensor parallelism cannot split it", tensor.tp);
     for (const auto& [dialect, formulas] : family_.pad) {
         const auto pad = formulas.find(tensor.tp);
         if (pad == formulas.end()) continue;
@@ -212,7 +213,7 @@ ModelState ModelMaker::make(std::vector<StateRole> roles) {
     layers_ = layer_count('l');
     main_layers_ = family_.dims.contains('L') ? layer_count('L') : layers_;
     ModelState model{.layers = main_layers_, .roles = std::move(roles)};
-    std::set<std::string_view> shared;  // with tensors that are the same under another name
+    std::set<std::string_view> shared;  // tensors to which the output layer is tied
     for (const auto& [name, tensor] : family_.tensors) {
         in_context([&] { return fmt::format("tensor '{}'", name); },
                    [&] {

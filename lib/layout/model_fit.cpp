@@ -22,8 +22,8 @@ namespace {
 
 constexpr const char* framework = "hf";
 
-/// What `a` has and `b` lacks: "'NAME' and 3 more", and the settings of `written` that say so of the first one in
-/// parentheses; empty when there is nothing.
+/// What `a` has and `b` lacks: "'NAME' and 3 more", then in parentheses the settings of `written` that decide about the
+/// first one; empty if there is nothing.
 std::string first_beyond(const Reading& written, const Places& model, const Places& a, const Places& b) {
     std::optional<std::pair<std::string, Place>> first;
     std::size_t count = 0;
@@ -41,7 +41,7 @@ std::string first_beyond(const Reading& written, const Places& model, const Plac
                        settings.empty() ? "" : fmt::format(" ({})", fmt::join(settings, ", ")));
 }
 
-/// A size that the written configuration tells and that is another one in the tensors.
+/// A size that differs between the written configuration and the tensors.
 std::string other_size(const Expressed& expressed, const Config& written) {
     const Family& family = *expressed.reading.family;
     const Dims told{family, framework, written};
@@ -65,7 +65,7 @@ std::string other_size(const Expressed& expressed, const Config& written) {
     return found;
 }
 
-/// The first setting of the source that the model cannot follow.
+/// The first setting of the source that the framework cannot follow.
 std::string refused_setting(const Expressed& expressed, const Config& config, const Config& written) {
     const auto limits = expressed.reading.family->limits.find(framework);
     if (limits == expressed.reading.family->limits.end()) return "";
@@ -94,7 +94,7 @@ std::string misfit(const Expressed& expressed, const Config& config, const Confi
     // The sizes of such a model are not known without its tensors, so it cannot be built from its configuration.
     if (has_sizes_of_shapes(family, framework)) return "";
     const ModelState written_model = model_of(*expressed.reading.family, framework, written, {});
-    // transformers leaves layers for multi-token prediction out.
+    // transformers ignores layers for multi-token prediction.
     const Places model = places_of(written_model, written_model.layers);
     Places stored = places_of(occurrences_of(expressed.reading, expressed.tensors, Role::weight));
     std::erase_if(stored, [&](const auto& entry) { return family.tensor(entry.first).outer; });

@@ -9,12 +9,13 @@
 
 namespace tpx {
 
-/// Why a framework that builds the model of its configuration `written` does not get the model whose weights
-/// `expressed` holds: parameters that the model lacks or that nobody stores, other sizes, or a setting of the source
-/// (`config`) that the framework cannot follow. Empty when the two are the same model.
+/// Why the model that a framework builds from the configuration `written` is not the one whose weights `expressed`
+/// contains: parameters that the model or the checkpoint lacks, other sizes, or a setting of the source (`config`) that
+/// the framework cannot follow. Empty if the two are the same model.
 std::string misfit(const Expressed& expressed, const Config& config, const Config& written);
 
-/// Settings that the family calls needed and that `written` lacks, each with what the framework would assume.
+/// Settings that the family lists as needed and that `written` lacks, each with the value that the framework would
+/// assume.
 std::vector<std::pair<std::string, std::string>> missing_settings(const Expressed& expressed, const Config& written);
 
 }  // namespace tpx

@@ -25,8 +25,8 @@ struct ParameterDifference {
 };
 
 /// Compares the weights of `expressed` with the parameters of the model that the framework of its dialect builds from
-/// the configuration `written`, by the family's [present] conditions, with a name for each layer and expert. Throws
-/// Error when `written` does not tell the sizes of a model.
+/// the configuration `written`, by the family's [present] conditions, with an entry for each layer and expert. Empty if
+/// some sizes follow only from tensors. Throws Error if `written` lacks sizes of the model.
 ParameterDifference parameter_difference(const Expressed& expressed, const Config& written);
 
 }  // namespace tpx

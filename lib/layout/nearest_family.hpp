@@ -12,12 +12,12 @@
 
 namespace tpx {
 
-/// `name` with "#" in place of the numbers of its layer and expert. Other numbers, as of the parts of a layer, tell
-/// tensors of different kinds apart. Names of one kind have the same result.
+/// `name` with "#" in place of the numbers of its layer and expert. Other numbers, such as those of the parts of a
+/// layer, distinguish kinds of tensors and stay. Names of one kind have the same result.
 std::string kind_of_name(std::string_view name);
 
-/// How well the rules of a family match tensors, by their names alone. Each kind of names counts once; no rule matches
-/// a kind if none matches one of its names.
+/// How well the rules of a family match tensors, by their names alone. Each kind of name counts once, and is known only
+/// if rules match all of its names.
 struct FamilyFit {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;
@@ -31,7 +31,7 @@ struct FamilyFit {
     std::string describe() const;
 };
 
-/// The fit of `family` with its dialect that matches most names.
+/// The fit of `family` with the dialect that fits best.
 FamilyFit fit_family(const Family& family, std::span<const Tensor> tensors);
 
 /// The family that fits best, if it matches at least half of the kinds of names.

@@ -140,7 +140,7 @@ NameTemplate::NameTemplate(std::string_view text) : text_{text} {
                                        [&] { return parse_index(text.substr(open + 1, close - open - 1)); }));
         segments_.back().literal = text.substr(0, open);
         if (segments_.back().optional && !segments_.back().literal.ends_with('.'))
-            throw failure("name '{}': a full stop must stand before an index that may be absent", text_);
+            throw failure("name '{}': a dot must precede an index that may be absent", text_);
         text.remove_prefix(close + 1);
     }
     segments_.push_back({std::string{text}, 0, false});

@@ -8,10 +8,9 @@
 
 namespace tpx {
 
-/// One token of an axis: a factor (a letter), a padded factor (`v~`), or `+`, where the parts stand one after the
-/// other.
+/// One token of an axis: a factor (a letter), a padded factor (`v~`), or `+`, where the parts follow one another.
 struct Token {
-    char letter = 0;  ///< '+' for the place of the parts, '#' for that of blocks of them
+    char letter = 0;  ///< '+' where the parts are joined, '#' where blocks of them are stacked
     bool padded = false;
 
     friend bool operator==(const Token&, const Token&) = default;
@@ -19,8 +18,8 @@ struct Token {
 
 using Axis = std::vector<Token>;
 
-/// Reads axes as in "l (g +) h": each word is an axis, parentheses join several tokens into one axis.
-/// Throws Error when the text is not of that form.
+/// Reads axes such as "l (g +) h": each word is an axis, and parentheses join several tokens into one axis. Throws
+/// Error on a syntax error.
 std::vector<Axis> parse_axes(std::string_view text);
 
 /// What a stored tensor is made of: `parts` (names of canonical tensors) and, if given, its axes; without axes it has
@@ -28,17 +27,18 @@ std::vector<Axis> parse_axes(std::string_view text);
 struct Expression {
     std::vector<std::string> parts;
     std::vector<Axis> axes;
-    std::vector<Axis> shape;  ///< if given, the axes that the file claims for the same bytes
+    std::vector<Axis> shape;  ///< if given, the axes that the file declares for the same bytes
     int addend = 0;           ///< stored values are those of the only part plus this number
-    /// Empty, or for each part the factor that says how often each of its elements is stored, one after the other; 0:
-    /// once.
+    /// For each part, the factor whose size is the number of times that each of its elements is stored in a row; 0:
+    /// once. Empty if no part is repeated.
     std::vector<char> repeats = {};
-    /// If positive, `parts` are blocks of as many parts each, which are stacked along a first axis `#`. No text has it.
+    /// If positive, `parts` consists of blocks of this many parts, stacked along a first axis `#`. Rules cannot express
+    /// it.
     std::size_t block = 0;
 };
 
-/// Reads "q k v -> (g +) h", "q gate*d -> (g +) h", "e_up -> e h x as h (e x)", or "norm - 1". Throws Error when
-/// several parts lack a `+` or have an addend, when a single part is repeated, or when the two lists of axes have other
+/// Reads "q k v -> (g +) h", "q gate*d -> (g +) h", "e_up -> e h x as h (e x)", or "norm - 1". Throws Error if several
+/// parts lack a `+` or have an addend, if a single part is repeated, or if the two lists of axes have different
 /// factors.
 Expression parse_expression(std::string_view text);
 
@@ -51,28 +51,29 @@ struct NameIndices {
     friend bool operator==(const NameIndices&, const NameIndices&) = default;
 };
 
-/// A stored name with places for indices: `{l}` and `{e}`; `{l?}` may be absent together with the dot before it, then
-/// the index is a leading axis of the tensor; `{l<L}` is for indices below L, `{l-L}` for those from L on, counted from
-/// 0, `{e+N}` for all, counted from N; `[model.]` is a prefix that all names of a checkpoint have, or none.
+/// A stored name with placeholders for indices: `{l}` and `{e}`. `{l?}` may be absent together with the dot before it;
+/// the index is then a leading axis of the tensor. `{l<L}` is for indices below L, `{l-L}` for those from L on, counted
+/// from 0, and `{e+N}` for all, counted from N. `[model.]` is a prefix that either all names of a checkpoint have or
+/// none has.
 class NameTemplate {
 public:
     /// Which indices of a letter a name is for, and how it counts them.
     struct Range {
-        char letter = 0;  ///< the factor that bounds them; 0: it is for all
+        char letter = 0;  ///< the factor that is the bound; 0: it is for all
         char sign =
             '<';  ///< '<': those below the bound; '-': those from it on, counted from 0; '+': all, from the bound
     };
 
-    /// Throws Error when braces or brackets do not close or name another letter than l or e.
+    /// Throws Error if braces or brackets do not close, or if an index is neither l nor e.
     explicit NameTemplate(std::string_view text);
 
-    /// The numbers that stand in `name`, or nothing when it does not match.
+    /// The numbers in `name`, or nothing if it does not match.
     std::optional<NameIndices> match(std::string_view name) const;
 
-    /// The name with these numbers in it; one that is not set is left out. `prefixed` writes the bracketed prefix.
+    /// The name with these numbers, without those that are not set. `prefixed` adds the bracketed prefix.
     std::string name(const NameIndices& indices, bool prefixed) const;
 
-    /// All names that it can make, with `#` for each number, as fold_numbers() makes of a name.
+    /// All names that the template can make, as fold_numbers() returns them: with `#` for each number.
     std::vector<std::string> folded() const;
 
     bool has(char letter) const;       ///< {l}, {l?} or {e} occurs
@@ -103,7 +104,7 @@ std::string fold_numbers(std::string_view name);
 /// Whether `name` fits a pattern in which each `*` stands for any text.
 bool glob_match(std::string_view pattern, std::string_view name);
 
-/// What `*` stands for in `name`, for a pattern with exactly one `*`; nothing when it does not fit.
+/// What `*` stands for in `name`, for a pattern with exactly one `*`; nothing if `name` does not match.
 std::optional<std::string_view> star_of(std::string_view pattern, std::string_view name);
 
 }  // namespace tpx

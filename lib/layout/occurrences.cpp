@@ -14,7 +14,7 @@
 namespace tpx {
 namespace {
 
-/// Calls `each(place)` for what the stored tensor holds of a canonical one.
+/// Calls `each(place)` for each layer and expert of a canonical tensor that the stored tensor contains.
 template <class Each>
 void for_each_place(const Reading& reading, const Tensor& tensor, const Meaning& meaning, const CanonicalTensor& part,
                     Each&& each) {

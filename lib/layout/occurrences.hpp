@@ -27,15 +27,16 @@ struct Occurrence {
     std::set<Place> places;
     DType dtype = DType::f32;
     std::string stored;           ///< a stored name, for messages
-    std::map<Place, Dims> sizes;  ///< of the factors, where the size of one varies
+    std::map<Place, Dims> sizes;  ///< of the factors, if the size of one varies
 };
 
 using Occurrences = std::map<std::string, Occurrence, std::less<>>;
 
-/// Where the parameters of `source` occur in one role, of the weights or a state of the optimizer, by canonical name.
+/// Where the parameters of `source` occur in `role` (weights, or one kind of optimizer state), by canonical name.
 Occurrences occurrences_of(const Reading& source, std::span<const Tensor> tensors, Role role);
 
-/// Throws Error when a layer lacks a tensor that all layers have, or an expert one that the others of its layer have.
+/// Throws Error if a layer lacks a tensor that all layers must have, or an expert one that other experts of its layer
+/// have.
 void require_layers(const Reading& source, const Occurrences& have);
 
 }  // namespace tpx

@@ -80,7 +80,7 @@ OuterName parse_outer_name(std::string_view text, const OuterPart& part) {
     return name;
 }
 
-/// The names that a dialect has for the tensors of a part, each of which has one.
+/// The names of the tensors of a part in a dialect. Throws Error if a tensor has none.
 std::vector<OuterName> parse_outer_names(const toml::node& node, const OuterPart& part) {
     const auto texts = node.is_array() ? texts_of(node, "a part") : std::vector{text_of(node, "a part")};
     std::vector<OuterName> names;

@@ -9,7 +9,7 @@
 namespace tpx {
 namespace {
 
-/// The factors that `part` brings to the '+' of `axes`: its own that stand nowhere else.
+/// The factors of `part` at the '+' of `axes`: those that are on no axis.
 std::vector<char> brought_letters(const OuterTensor& part, const std::vector<Axis>& axes) {
     std::vector<char> letters;
     for (const Axis& axis : part.axes)
@@ -72,12 +72,12 @@ bool OuterLetters::add_axis(Finding& found, Index length, std::size_t k, const s
     return last == 0 || add(found, last, unknown.empty() ? std::to_string(rest) : unknown);
 }
 
-/// Adds the factors that the parts bring to a '+' of `length`, of which one may have no formula. `unknown` is a formula
-/// that has no value, if `length` depends on it.
+/// Adds the factors of the parts at a '+' of `length`. One of these factors, the open one, may have no formula.
+/// `unknown` is a formula without a value that `length` depends on, or empty.
 bool OuterLetters::add_parts(Finding& found, Index length, std::string unknown, const std::vector<Axis>& axes,
                              const std::vector<const OuterTensor*>& parts, const Tensor& tensor) {
     Index fixed = 0;     // the length of parts that lack the open factor
-    Index multiple = 0;  // how often the others have it
+    Index multiple = 0;  // the length of the other parts per unit of the open factor
     char open = 0;
     bool too_long = false;
     for (const OuterTensor* part : parts) {

@@ -14,17 +14,17 @@
 
 namespace tpx {
 
-/// Factors of a widened family, for the letters that its outer model has for a part.
+/// The factor of the widened family for each letter that the outer model uses in a part.
 using Letters = std::map<char, char>;
 
-/// `axes` with the factors of a widened family.
+/// `axes` with the factors of the widened family.
 std::vector<Axis> renamed(std::vector<Axis> axes, const Letters& letters);
 
 /// The axes a, b, and so on.
 std::vector<Axis> declared_axes(std::size_t count);
 
-/// Gives the factors of parts outside the language model letters of their own: one for each size, counted within a
-/// tensor.
+/// Maps the factors of parts outside the language model to new factors of the family: one for each size, and more if a
+/// tensor has several factors of that size.
 class OuterLetters {
 public:
     /// Adds the factors that it finds to `family`.
@@ -37,7 +37,7 @@ public:
     std::optional<Letters> of(const Tensor& tensor, const Shape& shape, const std::vector<Axis>& axes,
                               const std::vector<const OuterTensor*>& parts);
 
-    /// The first of the alternatives of `formula` that has a value.
+    /// The first alternative of `formula` that has a value; `formula` if none has.
     std::string known_alternative(std::string_view formula) const;
 
 private:

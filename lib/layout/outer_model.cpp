@@ -27,7 +27,7 @@ std::string with_star(std::string_view glob, std::string_view text) {
     return name;
 }
 
-/// A pattern of names: "layers.*?.weight" is "layers.*.weight" or, of all layers together, "layers.weight".
+/// A pattern of names: "layers.*?.weight" is "layers.*.weight" or, for all layers stacked, "layers.weight".
 struct Pattern {
     explicit Pattern(const std::string& glob) : single{glob} {
         constexpr std::string_view number = ".*?";
@@ -38,7 +38,7 @@ struct Pattern {
     }
 
     std::string single;   ///< of one tensor
-    std::string stacked;  ///< of all together; empty: there is no such name
+    std::string stacked;  ///< of all tensors stacked; empty: there is no such name
 };
 
 /// The part that a tensor belongs to, its pattern, and the text that `*` matches in its name.
@@ -46,10 +46,10 @@ struct Found {
     const OuterPart* part = nullptr;
     const OuterName* name = nullptr;
     std::string star;
-    bool stacked = false;  ///< the tensor holds those of all numbers
+    bool stacked = false;  ///< the tensor stacks those of all numbers
 };
 
-/// The part that `name` belongs to in `dialect`. The longest pattern counts, as it says most.
+/// The part that `name` belongs to in `dialect`. The longest pattern counts, because it is the most specific.
 std::optional<Found> find_part(const OuterModel& outer, const std::string& dialect, std::string_view name) {
     std::optional<Found> best;
     std::size_t length = 0;
@@ -68,7 +68,7 @@ std::optional<Found> find_part(const OuterModel& outer, const std::string& diale
     return best;
 }
 
-/// The tensor of a part that is called `name` there.
+/// The tensor of `part` with this name.
 const OuterTensor& tensor_of(const OuterPart& part, std::string_view name) {
     return *std::ranges::find(part.tensors, name, &OuterTensor::name);
 }
@@ -118,7 +118,7 @@ public:
         Shape shape = tensor.shape;
         std::vector<std::string> stars{found.star};
         if (found.stacked) {
-            constexpr Index most_members = 4096;  // of layers and the like; a shape costs its writer nothing
+            constexpr Index most_members = 4096;  // such as layers; a file can claim any shape
             if (shape.empty() || shape[0] > most_members || volume(shape) == 0) return false;
             stars.clear();
             for (Index k = 0; k < shape[0]; ++k) stars.push_back(std::to_string(k));

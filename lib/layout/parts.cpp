@@ -25,12 +25,12 @@ std::vector<char> letters_of(const std::vector<Axis>& axes) {
     return letters;
 }
 
-/// The factor that says how often elements of a part are stored; 0: once.
+/// The factor whose size is the number of times that each element of a part is stored; 0: once.
 char repeat_of(const Expression& expression, std::size_t part) {
     return expression.repeats.empty() ? '\0' : expression.repeats[part];
 }
 
-/// The factors that a part brings to the '+': all of its own that stand nowhere else, and the one that repeats it.
+/// The factors of a part at the '+': those that are on no axis, and the one that repeats it.
 std::vector<Factor> places_at_plus(const Family& family, const Expression& expression, std::size_t part,
                                    const std::vector<char>& elsewhere, const Dims& dims, Index step) {
     std::vector<Factor> places;
@@ -119,7 +119,7 @@ void check_shape(const Tensor& tensor, const std::vector<FactoredAxis>& axes) {
                       to_string(expected));
 }
 
-/// Where factor `letter` of part number `part` stands: its axis and step.
+/// The axis and step of factor `letter` of part number `part`.
 std::pair<int, Index> find_place(const std::vector<FactoredAxis>& axes, std::size_t part, char letter) {
     for (std::size_t a = 0; a < axes.size(); ++a) {
         for (const Factor& place : axes[a].places) {
@@ -158,7 +158,8 @@ Part make_part(const Reading& reading, const Dims& sizes, const Meaning& meaning
     return part;
 }
 
-/// The sizes of sizes_in(); nothing if the shape does not give them, and `cause` says why if it is not null.
+/// The result of sizes_in(), or nothing if the shape does not give the sizes. If `cause` is not null, it is set to the
+/// reason.
 std::optional<Dims> find_sizes(const Reading& reading, const Tensor& tensor, const Meaning& meaning,
                                std::string* cause) {
     const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
@@ -166,7 +167,7 @@ std::optional<Dims> find_sizes(const Reading& reading, const Tensor& tensor, con
         if (cause) *cause = fmt::format(", but {} axes were expected", axes.size());
         return std::nullopt;
     }
-    // Layers that share a stored tensor are alike.
+    // Layers that share a stored tensor have the same sizes.
     const int layer = meaning.indices.layer.value_or(0);
     Dims sizes = sizes_in_layer(reading, layer);
     for (std::size_t a = 0; a < axes.size(); ++a) {

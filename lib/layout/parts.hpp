@@ -19,7 +19,7 @@ struct Part {
     Tuple<Index> step;
     Tuple<Index> offset;
     Index repeat = 0;  ///< if positive, the same canonical tensor as an earlier part of the stored one
-    Shape view;        ///< if not empty: axes are those of the stored tensor's bytes in this shape, not in its own
+    Shape view;        ///< if not empty: `axis` refers to the stored bytes in this shape, not in the tensor's own
 };
 
 /// A stored tensor's axes with the sizes of its factors filled in.
@@ -30,46 +30,47 @@ struct FactoredAxis {
         Index size = 0;
     };
     std::vector<Factor> places;                    ///< factors that all parts share, slowest first
-    bool has_parts = false;                        ///< a '+' stands on this axis
+    bool has_parts = false;                        ///< this axis contains '+'
     std::size_t before_parts = 0;                  ///< how many of `places` are slower than the '+'
     std::vector<Index> part_begin;                 ///< where each part begins at the '+', in elements of this axis
-    std::vector<std::vector<Factor>> part_places;  ///< the factors that each part brings along
-    Index size = 0;                                ///< of the axis without padding
+    std::vector<std::vector<Factor>> part_places;  ///< the factors of each part at the '+'
+    Index size = 0;                                ///< of the axis, without padding
     bool padded = false;
 };
 
-/// The axes of what is stored, in the order of its bytes, with a leading axis of layers where these are not in the
+/// The axes of a stored tensor in the order of its bytes, with a leading axis of layers if the layer is not in its
 /// name.
 std::vector<Axis> stored_axes(const Family& family, const Meaning& meaning);
 
-/// The axes that the file claims: those of stored_axes() unless an expression says "as".
+/// The axes that the file declares: those of stored_axes() unless the expression contains "as".
 std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning);
 
 /// Whether the size of one of the factors of a stored tensor varies, see Family::varies().
 bool has_varying_size(const Family& family, const Meaning& meaning);
 
 /// The sizes of the factors of one stored tensor: those that vary follow from formulas, or else from its shape. Throws
-/// Error "tensor 'NAME': ..." where they do not.
+/// Error "tensor 'NAME': ..." if they do not.
 Dims sizes_in(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
-/// Whether the shape of a tensor is what the rule of `meaning` and the sizes of `reading`, which is complete, say.
+/// Whether the shape of a tensor agrees with the rule of `meaning` and the sizes of `reading`, which must be complete.
 bool fits_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
-/// The shape, without padding, that the rule of `meaning` and the sizes of `reading`, which is complete, give a tensor.
+/// The shape, without padding, that a tensor must have by the rule of `meaning` and the sizes of `reading`, which must
+/// be complete.
 Shape asked_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
-/// The axes of a stored tensor with the sizes of their factors; `layers` is that of an axis of layers. Throws Error
-/// when a factor has no size.
+/// The axes of a stored tensor with the sizes of their factors; `layers` is the size of an axis of layers. Throws Error
+/// if a factor has no size.
 std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers);
 
-/// The same for the axes that the file claims: those of shape_axes().
+/// The same for the axes that the file declares: those of shape_axes().
 std::vector<FactoredAxis> factored_shape(const Family& family, const Meaning& meaning, const Dims& dims, Index layers);
 
-/// The parts of a stored tensor. A tensor that is no parameter, or of a reading that is not complete, is its own only
-/// part. Throws Error "tensor 'NAME': ..." when its shape is not what the rule and the sizes say.
+/// The parts of a stored tensor. A tensor that is not a parameter, or whose reading is not complete, is its own only
+/// part. Throws Error "tensor 'NAME': ..." if its shape contradicts the rule and the sizes.
 std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
-/// What a canonical tensor is called in one role, of a layer and expert if it has them: "exp_avg.layers.3.q".
+/// The name of a canonical tensor in one role, with its layer and expert if it has them: "exp_avg.layers.3.q".
 std::string part_name(Role role, const CanonicalTensor& tensor, const NameIndices& at);
 
 /// The whole tensor as its own only part.
@@ -78,9 +79,9 @@ Part own_part(const Tensor& tensor);
 /// The coordinates in the stored tensor of element `x` of the part.
 Tuple<Index> stored_index(const Part& part, const Tuple<Index>& x);
 
-/// Appends to `out` the pieces of `part` that lie in `stored`, a piece of the stored tensor of `itemsize` bytes an
-/// element; `tensor` becomes their tensor. A piece whose boundary cuts through factors becomes several (at most 2k-1 an
-/// axis of k factors). Throws Error when the part has a view and the piece is not whole.
+/// Appends to `out` the pieces of `part` in `stored`, a piece of the stored tensor with `itemsize` bytes per element.
+/// The new pieces belong to `tensor`. If a boundary of `stored` is inside a factor, there are several (at most 2k-1 per
+/// axis of k factors). Throws Error if the part has a view and `stored` is not the whole tensor.
 void cut_out(const Part& part, const Piece& stored, std::uint32_t tensor, int itemsize, std::vector<Piece>& out);
 
 }  // namespace tpx

@@ -11,10 +11,10 @@
 
 namespace tpx {
 
-/// Where canonical tensors are, by name.
+/// The layers and experts that have each canonical tensor, by name.
 using Places = std::map<std::string, std::set<Place>, std::less<>>;
 
-/// Where the tensors of `model` are, in layers below `layers`.
+/// Those of the tensors of `model`, in layers below `layers`.
 Places places_of(const ModelState& model, int layers);
 
 Places places_of(const Occurrences& occurrences);

@@ -19,7 +19,7 @@
 namespace tpx {
 namespace {
 
-/// Sizes that no configuration told, from shapes: an axis of one unknown factor and known ones gives it away.
+/// Computes sizes that the configuration lacks from shapes: an axis with one unknown factor gives its size.
 void solve(Reading& reading, std::span<const Tensor> tensors) {
     for (bool found = true; found;) {
         found = false;
@@ -38,7 +38,7 @@ void solve(Reading& reading, std::span<const Tensor> tensors) {
                 int count = 0;
                 for (Token token : axes[a]) {
                     if (reading.family->varies(token.letter)) {
-                        count = 2;  // one tensor does not tell the size in others
+                        count = 2;  // one tensor does not give the size in others
                     } else if (const auto size = reading.dims[token.letter]) {
                         if (__builtin_mul_overflow(known, *size, &known)) known = 0;  // no axis is that long
                     } else {
@@ -55,7 +55,7 @@ void solve(Reading& reading, std::span<const Tensor> tensors) {
     }
 }
 
-/// Whether the shape of a stored tensor gives the size of `letter`: the others of its axis are known.
+/// Whether the shape of a stored tensor gives the size of `letter`: all other factors of its axis are known.
 bool is_told_by_shape(const Reading& reading, const Meaning& meaning, char letter, const Dims& sizes) {
     return std::ranges::any_of(shape_axes(*reading.family, meaning), [&](const Axis& axis) {
         return std::ranges::count(axis, letter, &Token::letter) > 0 &&
@@ -135,9 +135,9 @@ std::set<std::string, std::less<>> present_tensors(const Reading& reading) {
     return present;
 }
 
-/// Of several rules with the name of a tensor, the first one that its shape fits counts. If several fit, as for square
-/// matrices, one with the tags of rules that alone fit other tensors goes first: a checkpoint is stored in one way. A
-/// rule that is chosen because of a tensor that is stored stays.
+/// If several rules have the name of a tensor, chooses the first one that its shape fits. If its shape fits several, as
+/// for square matrices, prefers the one with the tags of the rules that are the only ones to fit other tensors, because
+/// a checkpoint is stored in one way. A rule with a tag that names a stored tensor stays.
 void choose_by_shape(Reading& reading, std::span<const Tensor> tensors) {
     const RulesByName same = rules_of_same_name(*reading.dialect);
     if (same.empty()) return;
@@ -168,8 +168,8 @@ bool knows_any(const Family& family, std::span<const Tensor> tensors) {
     });
 }
 
-/// The family of adapters for `tensors`, which `owner` keeps alive. Empty if they are not those of an adapter, or
-/// include tensors of its base: a model that is stored together with its adapter is a model.
+/// The family of adapters for `tensors`, which `owner` keeps alive. Empty if they are not those of an adapter, or if
+/// they include tensors of its base: a model that is stored together with its adapter counts as a model.
 FamilyMatch adapter_match(std::span<const Tensor> tensors, const Families& families, const Config& config,
                           std::shared_ptr<const Family>& owner) {
     if (!are_of_adapter(tensors, config)) return {};
@@ -182,7 +182,7 @@ FamilyMatch adapter_match(std::span<const Tensor> tensors, const Families& famil
     return best;
 }
 
-/// What read() finds if no tensor is state of a virtual node.
+/// read() for tensors of which none is state of a virtual node.
 Reading read_model(std::span<const Tensor> tensors, const Families& families, const Config& config) {
     Reading reading;
     reading.config = config;

@@ -15,30 +15,30 @@ namespace tpx {
 
 struct WeightPart;
 
-/// What one stored tensor is to its family.
+/// What one stored tensor means to its family.
 struct Meaning {
     enum class Kind : std::uint8_t {
         parameter,  ///< a weight, or optimizer state of a weight, by `rule`
-        extra,      ///< known to be no parameter (RNG state, counters)
-        unknown     ///< no rule says what it is
+        extra,      ///< known not to be a parameter (RNG state, counters)
+        unknown     ///< no rule matches it
     };
     Kind kind = Kind::unknown;
     const Rule* rule = nullptr;
     Role role = Role::weight;  ///< or master, exp_avg, exp_avg_sq, step: a role of the dialect
     NameIndices indices;
-    int virtual_node = -1;  ///< of an extra that one virtual node keeps: its number; -1: of all ranks
-    /// Of an unknown tensor that is codes or scales of a quantized weight: what it stores of the weight; else null.
+    int virtual_node = -1;  ///< the virtual node whose state this extra is; -1: none
+    /// For an unknown tensor of codes or scales of a quantized weight: what it stores of the weight; else null.
     std::shared_ptr<const WeightPart> weight_part = nullptr;
 };
 
 /// Unit of a stored axis: every `unit` elements along weight axis `axis` are stored as `stored` elements here.
 struct StoredAxis {
-    int axis = -1;  ///< of the weight; -1: the same elements belong to all of the weight
+    int axis = -1;  ///< of the weight; -1: the same elements belong to the whole weight
     Index unit = 1;
     Index stored = 1;
 };
 
-/// A stored tensor that has codes or scales of a quantized weight.
+/// A stored tensor of codes or scales of a quantized weight.
 struct WeightPart {
     Tensor weight;
     Meaning meaning;               ///< of the weight
@@ -46,46 +46,46 @@ struct WeightPart {
     bool can_split = true;         ///< false: its last axis has numbered groups and stays whole
 };
 
-/// Whose words `config` speaks about tensors of `dialect`: "mcore" for Megatron's args, "hf" for a config.json; either
-/// may stand beside names of the other. Where it does not tell, those of the dialect's own framework.
+/// The source of `config` for tensors of `dialect`: "mcore" for Megatron's args, "hf" for a config.json; either may
+/// come with names of the other. If `config` does not show it, the source of the dialect's own framework.
 std::string_view configured_by(const Dialect& dialect, const Config& config);
 
-/// How the tensors of a checkpoint are understood: by which family, in which framework's names.
+/// How the tensors of a checkpoint are read: by which family, in which framework's names.
 struct Reading {
-    const Family* family = nullptr;            ///< null: none fits
-    std::shared_ptr<const Family> own_family;  ///< `family`, if it is made for this checkpoint alone
-    const Dialect* dialect = nullptr;          ///< null exactly when family is
+    const Family* family = nullptr;            ///< null: no family fits
+    std::shared_ptr<const Family> own_family;  ///< `family`, if it was made for this checkpoint alone
+    const Dialect* dialect = nullptr;          ///< null exactly if `family` is
     bool prefixed = false;                     ///< the names carry the dialect's bracketed prefix
-    std::vector<Meaning> meanings;             ///< one a tensor
+    std::vector<Meaning> meanings;             ///< one per tensor
     std::vector<std::uint32_t> unknown;
     Dims dims;
     bool complete = false;  ///< the size of every factor in use is known, so tensors can be taken apart
     bool tied = false;      ///< the configuration says that the output layer is the embedding
     Config config;
     ListItems lists;      ///< those of `config`
-    std::string why_not;  ///< when no family fits: which came closest and what it lacks
+    std::string why_not;  ///< if no family fits: which came closest and what it lacks
 
-    /// The source of configuration that speaks for this dialect: "mcore", or "hf" for all others.
+    /// The source of `config`, see configured_by(); "hf" if no family fits.
     std::string_view source() const { return dialect ? configured_by(*dialect, config) : "hf"; }
 };
 
-/// Finds the family and dialect whose rules match every tensor (extras and state of virtual nodes aside) and that the
-/// configuration, if there is one, asks for; of several that match, the plainest. Then solves the sizes of the factors
-/// from the configuration and the shapes. Throws Error "tensor 'NAME': ..." when configuration and shapes contradict
-/// each other.
+/// Finds the family and dialect whose rules match every tensor (except extras and state of virtual nodes) and that fit
+/// the configuration, if there is one; of several, the best by FamilyMatch::rank(). Then computes the sizes of the
+/// factors from the configuration and the shapes. Throws Error "tensor 'NAME': ..." if configuration and shapes
+/// contradict each other.
 Reading read(std::span<const Tensor> tensors, const Families& families, const Config& config);
 
 /// The sizes of factors in `layer`, see Dims::derive_layer().
 Dims sizes_in_layer(const Reading& reading, int layer);
 
-/// Adds sizes that are known from elsewhere, and what follows from them.
+/// Adds sizes that are known from elsewhere, and updates `complete`.
 void add_dims(Reading& reading, const Dims& known);
 
-/// The factor along which tensor parallelism cuts `tensor`, or 0: Megatron's own layers, of which `reading` may have
-/// been configured (transformer_impl=local), cut some that others replicate.
+/// The factor of `tensor` that tensor parallelism splits, or 0. Megatron's own layers (transformer_impl=local in the
+/// configuration of `reading`) split some tensors that others replicate.
 char tp_factor(const Reading& reading, const CanonicalTensor& tensor);
 
-/// Whether an index of its parts ('l' or 'e') is an axis of the stored tensor, as it is not in its name.
+/// Whether `index` ('l' or 'e') of its parts is an axis of the stored tensor, because it is not in its name.
 bool is_axis(const Family& family, const Meaning& meaning, char index);
 
 /// How many layers the tensors of `reading` have; those for multi-token prediction do not count.

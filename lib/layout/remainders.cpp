@@ -43,7 +43,7 @@ std::string remainder_of(const Reading& reading, std::string_view quotient) {
     const std::size_t at = quotient.find(mark);
     if (at == quotient.npos) return "";
     const std::string_view above = quotient.substr(0, at), below = quotient.substr(at + mark.size());
-    // Of a longer formula or one with a condition, this would not be the quotient.
+    // A longer formula or one with a condition is not a plain quotient.
     for (const std::string_view other : {" + ", " - ", " * ", " / ", " if "})
         if (above.find(other) != above.npos || below.find(other) != below.npos) return "";
     const auto a = reading.dims.evaluate(above, reading.config);

@@ -7,8 +7,8 @@
 
 namespace tpx {
 
-/// Which of the sizes that the stored tensors have is no whole number by the configuration: "num_attention_heads = 4 is
-/// not a multiple of num_key_value_heads = 3". Empty if there is none. Shapes may give the size of such a factor.
+/// Which size of the stored tensors is not a whole number by the configuration: "num_attention_heads = 4 is not a
+/// multiple of num_key_value_heads = 3". Empty if there is none. Shapes may give the size of such a factor.
 std::string remainder_in_sizes(const Reading& reading);
 
 }  // namespace tpx

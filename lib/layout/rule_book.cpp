@@ -11,8 +11,8 @@ namespace {
 
 bool has_number(std::string_view text) { return text.find_first_of("0123456789#") != text.npos; }
 
-// A pattern that matches fold_numbers(name) for every name that `glob` matches. A star takes in what is left of a
-// number that the glob begins or ends.
+// A pattern that matches fold_numbers(name) for every name that `glob` matches. A number next to a star is dropped,
+// because the star may match more of its digits.
 std::string folded_glob(std::string_view glob) {
     const std::string folded = fold_numbers(glob);
     std::string loose;
@@ -23,8 +23,8 @@ std::string folded_glob(std::string_view glob) {
     return loose;
 }
 
-/// `name` without the name of the object that holds Megatron's model in NeMo: `module.` in NeMo 2, `model.` in NeMo 1.
-/// The same where there is none.
+/// `name` without the prefix of the object that contains Megatron's model in NeMo: `module.` in NeMo 2, `model.` in
+/// NeMo 1. Unchanged if there is none.
 std::string_view unwrapped(const Dialect& dialect, std::string_view name) {
     constexpr std::array<std::string_view, 2> holders{"module.", "model."};
     if (dialect.name != "mcore") return name;

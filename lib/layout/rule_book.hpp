@@ -10,12 +10,12 @@
 
 namespace tpx {
 
-/// Names of tensors, and which of them are the same but for their numbers.
+/// The names of tensors, and which of them differ only in their numbers.
 struct FoldedNames {
     explicit FoldedNames(std::span<const Tensor> tensors);
 
     std::vector<std::string> distinct;  ///< with `#` for each number, as fold_numbers() makes them
-    std::vector<std::uint32_t> of;      ///< which of `distinct` each tensor's name is
+    std::vector<std::uint32_t> of;      ///< for each tensor, the index of its name in `distinct`
 };
 
 /// Finds the rule for a name among those of a dialect.
@@ -23,11 +23,11 @@ class RuleBook {
 public:
     explicit RuleBook(const Dialect& dialect);
 
-    /// What `name`, which folds to `folded`, means. Rules are exact, so they speak before the patterns of roles and of
+    /// What `name`, which folds to `folded`, means. Rules are exact, so they come before the patterns of roles and of
     /// extras.
     Meaning meaning_of(std::string_view name, const std::string& folded) const;
 
-    /// False only where no name that folds to `folded` means anything: one question for all of a million tensors.
+    /// False only if no name that folds to `folded` has a meaning. A million tensors may fold to one name.
     bool may_know(const std::string& folded) const;
 
 private:

@@ -56,7 +56,7 @@ void set_word(CanonicalTensor& tensor, std::string_view word) {
     else if (word == "opt")
         tensor.optional = true;
     else
-        throw failure("word '{}' is not known (tp=, ep=e, tie=, first, last, mtp, buffer, opt)", word);
+        throw failure("unknown word '{}'; valid words: tp=, ep=e, tie=, first, last, mtp, buffer, opt", word);
 }
 
 }  // namespace

@@ -28,10 +28,10 @@ void for_each_in(const toml::table& parent, std::string_view key, Each&& each) {
     for (const auto& [name, value] : *node->as_table()) each(std::string{name.str()}, value);
 }
 
-/// The factor that `text` is. Throws Error if it is not one letter; `node` is where it stands.
+/// The factor in `text`. Throws Error with the line of `node` if it is not one letter.
 char letter_of(const std::string& text, const toml::node& node);
 
-/// The words of `text`, which blanks separate.
+/// The words of `text`, separated by spaces.
 std::vector<std::string> words_of(std::string_view text);
 
 /// Reads "l (g d) h ; tp=g opt". Throws Error for unknown words and factors.

@@ -46,7 +46,7 @@ std::vector<std::string> layer_types(const Config& known) {
     return words;
 }
 
-/// For each word of `layer_types`, the flags of the layers that are of that kind.
+/// Adds, for each word of `layer_types`, flags that mark the layers of that kind.
 void add_layer_types(Config& known) {
     const std::vector<std::string> words = layer_types(known);
     const std::set<std::string> kinds{words.begin(), words.end()};
@@ -57,7 +57,7 @@ void add_layer_types(Config& known) {
     }
 }
 
-/// For each word of `layer_types`, the sizes in the first layer of that kind of the factors that vary.
+/// Adds, for each word of `layer_types`, the sizes of factors that vary in the first layer of that kind.
 void add_sizes_by_layer_type(Config& known, const Reading& reading) {
     const std::vector<std::string> words = layer_types(known);
     std::set<std::string_view> seen;
@@ -69,7 +69,7 @@ void add_sizes_by_layer_type(Config& known, const Reading& reading) {
     }
 }
 
-/// What formulas may ask of the tensors that are stored.
+/// Adds the keys about stored tensors that formulas may contain.
 void add_tensors(Config& known, const Expressed& expressed, int count) {
     for (const auto& [name, layers] : layers_of_tensors(expressed, count)) {
         std::vector<int> flags;

@@ -27,7 +27,8 @@ Error cannot_split(Interval block, std::string_view degree, int parts) {
                  fitting_degrees(block.size(), parts)};
 }
 
-/// The cuts of an axis of codes or scales, `stored` elements of which belong to `unit` of those that `cuts` count.
+/// The cuts of an axis of codes or scales, from the `cuts` of the weight: tp_stored elements belong to tp_unit elements
+/// of the weight.
 Cuts in_stored_units(Cuts cuts, const TensorForm& form, std::string_view degree, int parts) {
     const Index unit = form.tp_unit, stored = form.tp_stored;
     if (unit == 1 && stored == 1) return cuts;
@@ -45,7 +46,7 @@ Cuts in_stored_units(Cuts cuts, const TensorForm& form, std::string_view degree,
     return cuts;
 }
 
-/// Removes padding: what lies beyond `size`, and cuts of which nothing remains.
+/// Removes padding beyond `size`, and cuts that become empty.
 void clip(Cuts& cuts, Index size) {
     for (AxisCut& cut : cuts) cut.interval = intersect(cut.interval, {0, size});
     std::erase_if(cuts, [](const AxisCut& cut) { return cut.interval.empty(); });
@@ -99,7 +100,7 @@ Cuts ShardMap::tp_cuts(const TensorForm& form, int parts) const {
         const Index unit = std::max<Index>(form.pad * parts, 1);
         return Interval{block.begin, (block.end + unit - 1) / unit * unit};
     };
-    // Megatron stores the blocks of a fused tensor apart even when one rank has all of them.
+    // Megatron stores the blocks of a fused tensor separately even if one rank has all of them.
     const bool in_blocks = cutting_.equal && form.tp_blocks.size() > 1;
     if (parts == 1 && !in_blocks) return {{padded({0, form.tp_blocks.back().end}), {}}};
     Cuts cuts;
@@ -118,8 +119,8 @@ int ShardMap::zero_axis(const Shape& sizes, int index_axes, int shards) const {
     return layout_.fsdp_dim == 1 && second < sizes.size() && sizes[second] % shards == 0 ? second : index_axes;
 }
 
-/// FSDP splits inside experts where a rank has fewer of them than there are shards, as torchtitan does, and where it
-/// has a mesh axis beside theirs.
+/// The axis that FSDP splits. As in torchtitan, it splits inside experts if a rank has fewer experts than there are
+/// shards, or if FSDP inside experts has its own mesh axis.
 int ShardMap::fsdp_axis(const TensorForm& form, const std::vector<Cuts>& cuts, int shards) const {
     if (cuts.size() < 2) return 0;
     if (form.experts > 0 && layout_.ep > 1)

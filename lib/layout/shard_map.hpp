@@ -12,9 +12,9 @@ namespace tpx {
 /// How a format splits tensors.
 struct Cutting {
     bool equal =
-        false;  ///< Megatron: tensor-parallel parts are equal or refused; else torch.chunk, the last may be shorter
-    bool by_layer = false;          ///< leading axes of layers and of experts are split into single ones
-    bool experts_together = false;  ///< but those of experts are not: a rank's share one tensor (grouped GEMM)
+        false;  ///< Megatron: unequal tensor-parallel parts are an error; else torch.chunk, the last may be shorter
+    bool by_layer = false;          ///< leading axes of layers and of experts are split into single layers and experts
+    bool experts_together = false;  ///< except those of experts: the experts of a rank share one tensor (grouped GEMM)
 };
 
 /// An interval of an axis and the coordinates of the ranks that hold it.
@@ -30,13 +30,13 @@ using Cuts = std::vector<AxisCut>;
 struct Shard {
     Box box;
     Owner owner;
-    bool of_experts = false;       ///< which grid the owner's coordinates are of, see grid_of()
+    bool of_experts = false;       ///< the owner's coordinates are those of the grid of experts, see grid_of()
     bool of_virtual_node = false;  ///< the owner's shard is the dp coordinate whose ranks run the virtual node
 };
 
-/// Which boxes of a tensor the ranks of a layout hold. This is the only code that answers that question for planning,
-/// resharding and the detection of layouts:
-///   experts are dealt to ep blocks, layers to stages as tpx-layout(5) says; tp_axis is split over tp (experts: etp);
+/// Which boxes of a tensor the ranks of a layout hold. This is the only code that decides it for planning, resharding
+/// and the detection of layouts: experts are split into ep blocks, layers into stages as tpx-layout(5) says; tp_axis is
+/// split over tp (experts: etp);
 ///   fsdp splits the result along axis 0 (fsdp_dim) as torch.chunk does, over the ranks that hold the same part; ZeRO
 ///   splits optimizer state (stage 3: weights too) over all of these, along the first axis that counts neither layers
 ///   nor experts; state of virtual nodes, axis 0 of which counts them, is split over dp; state of one virtual node is
@@ -60,8 +60,8 @@ public:
     /// The ranks that hold a shard, ascending.
     std::vector<std::int32_t> ranks(const Shard& shard, Sharing sharing) const;
 
-    /// The axis along which ZeRO splits a box of `sizes` into `shards`, of which the first `index_axes` count layers
-    /// and experts; -1 when the box has no other axis.
+    /// The axis along which ZeRO splits a box of `sizes` into `shards` shards. The first `index_axes` axes count layers
+    /// and experts; -1 if the box has no other axis.
     int zero_axis(const Shape& sizes, int index_axes, int shards) const;
 
     /// The stage of a layer, or of a tensor outside layers.

@@ -11,12 +11,12 @@
 namespace tpx {
 namespace {
 
-constexpr int deepest = 8;  // factors follow from factors
+constexpr int deepest = 8;  // factors may depend on factors
 
 bool is_in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-/// The alternative of the formula of `letter` that gives its size, or else its first one, without its condition; ""
-/// where there is no formula.
+/// The alternative of the formula of `letter` that gives its size, or else the first one, without its condition; "" if
+/// there is no formula.
 std::string chosen_alternative(const Reading& reading, char letter) {
     constexpr std::string_view separator = " | ";
     const auto formulas = reading.family->dims.find(letter);
@@ -51,7 +51,7 @@ bool is_letter(std::string_view word) {
     return word.size() == 1 && std::isalpha(static_cast<unsigned char>(word[0])) != 0;
 }
 
-/// `formula` with the words of the configuration for its factors.
+/// `formula` with configuration keys in place of its factors.
 std::string in_settings(const Reading& reading, std::string_view formula, int depth) {
     std::string text;
     const auto add = [&](std::string_view word) {

@@ -9,11 +9,11 @@
 
 namespace tpx {
 
-/// A formula of sizes in the words of the configuration, with its value: "head_dim = 7", "hidden_size /
+/// A formula of sizes in terms of configuration keys, with its value: "head_dim = 7", "hidden_size /
 /// num_attention_heads = 3"; a number alone if it is one.
 std::string size_text(const Reading& reading, std::string_view formula);
 
-/// The settings of the configuration, each as "KEY = VALUE", that the size of `letter` follows from.
+/// The settings of the configuration, each as "KEY = VALUE", from which the size of `letter` follows.
 std::set<std::string> size_settings(const Reading& reading, char letter);
 
 }  // namespace tpx

@@ -14,7 +14,7 @@ bool has_role(const Dialect& dialect, Role role) {
     return std::ranges::find(dialect.roles, role, &RolePattern::role) != dialect.roles.end();
 }
 
-/// Parts of role `to` are filled with those of role `from`, where `places` are.
+/// Records in `out.copies` that parts of role `to` are copies of those of role `from`, for all `places`.
 void copy_parts(const Family& family, const std::string& tensor, const Occurrence& places, Role from, Role to,
                 Expressed& out) {
     const CanonicalTensor& canonical = family.tensor(tensor);

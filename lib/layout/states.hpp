@@ -14,7 +14,7 @@
 
 namespace tpx {
 
-/// Weights and the state that Adam keeps of them, in the order in which they are written.
+/// Weights and the state that Adam keeps for them, in the order in which they are written.
 inline constexpr std::array state_roles{Role::weight, Role::master, Role::exp_avg, Role::exp_avg_sq};
 
 /// By role.
@@ -22,20 +22,21 @@ using States = std::map<Role, Occurrences>;
 
 NameIndices indices_of(Place place);
 
-/// The pattern by which `dialect` writes state of `role`: of those whose tag holds the last, else the first without
-/// one. Throws Error when it has none.
+/// The pattern by which `dialect` writes state of `role`: the last one whose tag is in `tags`; if there is none, the
+/// first one without a tag. Throws Error if the dialect has neither.
 const RolePattern& pattern_of(const Dialect& dialect, Role role, const std::set<std::string>& tags);
 
-/// What occurs of each role, of weights alone if `dialect` has no names for others. The names of all other tensors go
-/// to `left_out`, but for steps that another framework counts elsewhere.
+/// The occurrences of each role, or of weights alone if `dialect` has no names for others. The names of all other
+/// tensors are added to `left_out`, except steps if the dialect has names for optimizer state.
 States states_of(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect,
                  std::vector<std::string>& left_out);
 
-/// What occurs of each role of `model`, which is one of `family`. Buffers have no state.
+/// The occurrences of each role of `model`, a model of `family`. Buffers have no optimizer state.
 States states_of(const ModelState& model, const Family& family);
 
-/// Masters become the weights where a source has no others (ZeRO 3), and of a dialect that has no names for masters;
-/// weights become masters where these are wanted and the source has none. What comes from where goes to `out.copies`.
+/// Masters become the weights if the source has no other weights (ZeRO 3) or `dialect` has no names for masters;
+/// weights become masters if these are `wanted` and the source has none. Records the origin of the copies in
+/// `out.copies`.
 void settle_masters(const Family& family, const Dialect& dialect, bool wanted, States& states, Expressed& out);
 
 }  // namespace tpx

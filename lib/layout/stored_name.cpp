@@ -16,7 +16,7 @@ std::string stored_name(const Reading& reading, const std::string& tensor, NameI
         const auto numbers = numbers_in(rule.name, indices, reading.dims);
         return numbers ? std::optional{rule.name.name(*numbers, reading.prefixed)} : std::nullopt;
     };
-    // Of several rules, the one by which others of the kind are stored.
+    // Rules that stored tensors use come first.
     for (const Meaning& meaning : reading.meanings)
         if (meaning.kind == Meaning::Kind::parameter)
             if (auto name = name_by(*meaning.rule)) return *std::move(name);

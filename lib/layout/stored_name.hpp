@@ -7,8 +7,8 @@
 
 namespace tpx {
 
-/// What the dialect of `reading` calls the canonical tensor `tensor` of a layer and expert; its canonical name if the
-/// dialect has none.
+/// The name of the canonical tensor `tensor` of a layer and expert in the dialect of `reading`; its canonical name if
+/// the dialect has none.
 std::string stored_name(const Reading& reading, const std::string& tensor, NameIndices indices);
 
 }  // namespace tpx

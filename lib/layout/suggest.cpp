@@ -14,7 +14,8 @@
 namespace tpx {
 namespace {
 
-/// Numbers become indices: the first is a layer, one behind "experts" an expert.
+/// Replaces numbers by indices and returns their letters: a number after "experts" is an expert, the first other one a
+/// layer.
 std::string place_indices(std::vector<std::string>& words) {
     std::string letters;
     for (std::size_t at = 0; at < words.size(); ++at) {
@@ -27,7 +28,7 @@ std::string place_indices(std::vector<std::string>& words) {
     return letters;
 }
 
-/// A word for the tensor: "sink" for "...self_attn.sink.weight", "sink_bias" for its bias.
+/// A canonical name for the tensor: "sink" for "...self_attn.sink.weight", "sink_bias" for its bias.
 std::string canonical_name(const Family& family, const std::vector<std::string>& words) {
     std::vector<std::string> plain;
     for (const std::string& word : words) {
@@ -39,7 +40,7 @@ std::string canonical_name(const Family& family, const std::vector<std::string>&
     return name;
 }
 
-/// The factor of this size that is not yet in use; those that most tensors have come first.
+/// The factor of this size that is not in `used`, the most common factors first; '?' if there is none.
 char factor_of(const Dims& dims, Index size, const std::string& used) {
     std::string order = "hfvnxegd";
     for (const auto& [letter, known] : dims.known()) order += letter;

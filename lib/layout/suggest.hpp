@@ -10,10 +10,11 @@
 namespace tpx {
 
 /// The lines, separated by "; ", of a file for --rules that gives `family` a rule for a tensor that has none: a guess
-/// that a person must judge, with `?` for axes whose size is that of no factor.
+/// that a person must review, with `?` for axes whose size is that of no factor.
 std::string suggest_rule(const Family& family, const Dialect& dialect, const Dims& dims, const Tensor& tensor);
 
-/// "no rule of family 'llama' matches it; write one for --rules: ...", or why_beyond_rules() of the tensor.
+/// "no rule of family 'llama' matches this tensor; pass --rules FILE with a rule such as ...", or why_beyond_rules() of
+/// the tensor.
 std::string without_rule(const Family& family, const Dialect& dialect, const Dims& dims, const Tensor& tensor);
 
 }  // namespace tpx

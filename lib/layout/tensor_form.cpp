@@ -19,7 +19,7 @@ constexpr Index most_sized_layers = 100'000;
 
 bool leads(const Axis& axis, char letter) { return !axis.empty() && axis[0].letter == letter; }
 
-/// The factors of `part` that stand at a '+', in order.
+/// The factors of `part` at a '+', in order.
 std::vector<char> at_plus(const CanonicalTensor& part, const std::vector<Axis>& stored) {
     std::vector<char> letters;
     for (const Axis& axis : part.axes) {
@@ -116,7 +116,7 @@ void find_experts(TensorForm& form, const Reading& reading, const Meaning& meani
 
 TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
-/// The form of codes or scales: that of their weight, whose axes have another unit.
+/// The form of a tensor of codes or scales: that of its weight, with the units of the stored axes.
 TensorForm form_of_part(const Reading& reading, const Tensor& tensor, const WeightPart& part) {
     TensorForm form = make_form(reading, part.weight, part.meaning);
     const auto stored_axis = [&](int axis) {
@@ -127,7 +127,7 @@ TensorForm form_of_part(const Reading& reading, const Tensor& tensor, const Weig
     form.layer_axis = stored_axis(form.layer_axis);
     const bool stacks_experts = form.expert_axis >= 0;
     form.expert_axis = stored_axis(form.expert_axis);
-    if (stacks_experts && form.expert_axis < 0) form.experts = 0;  // all experts have it
+    if (stacks_experts && form.expert_axis < 0) form.experts = 0;  // all experts share it
     form.tp_axis = stored_axis(form.tp_axis);
     if (form.tp_axis < 0) return form;
     const StoredAxis& axis = part.axes[static_cast<std::size_t>(form.tp_axis)];
@@ -140,7 +140,7 @@ TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning
     if (meaning.weight_part) return form_of_part(reading, tensor, *meaning.weight_part);
     TensorForm form{.shape = tensor.shape};
     form.virtual_node = meaning.virtual_node;
-    // Neither state that is known not to be a parameter nor an unknown tensor among known ones is split.
+    // Extras are not split, nor are unknown tensors of a known family.
     form.replicated =
         meaning.kind == Meaning::Kind::extra || (meaning.kind == Meaning::Kind::unknown && reading.family);
     if (!form.replicated) form.layer = meaning.indices.layer.value_or(-1);
@@ -155,7 +155,7 @@ TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning
     return form;
 }
 
-/// One more than the number of the last layer that is stored under a number, or what the configuration says.
+/// The number of layers: the larger of that in the configuration and that by the layer numbers in names.
 Index layer_numbers(const Reading& reading) {
     Index count = reading.dims['l'].value_or(0);
     for (const Meaning& meaning : reading.meanings)

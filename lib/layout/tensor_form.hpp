@@ -15,15 +15,15 @@ namespace tpx {
 struct TensorForm {
     Shape shape;
     int layer_axis = -1;              ///< the axis that stacks layers; -1: none
-    int layer = -1;                   ///< the layer of all of the tensor; -1: layer_axis tells, or it has none
+    int layer = -1;                   ///< the layer of the whole tensor; -1: see layer_axis, or it has none
     bool first = false;               ///< without a layer, with `last`: on the first stage as well
     bool last = false;                ///< without a layer: on the last stage; else on the first
     int expert_axis = -1;             ///< the axis that stacks experts; -1: none
     Index experts = 0;                ///< experts of the layer; 0: the tensor belongs to no expert
-    Index expert = 0;                 ///< the expert of all of the tensor, without expert_axis
+    Index expert = 0;                 ///< the expert of the whole tensor, if it has no expert_axis
     int tp_axis = -1;                 ///< the axis that tensor parallelism splits; -1: none
     std::vector<Interval> tp_blocks;  ///< of tp_axis, ascending; each is split, and a rank holds its part of each
-    Index tp_unit = 1;                ///< elements of tp_blocks that `tp_stored` elements of tp_axis belong to
+    Index tp_unit = 1;                ///< so many elements of tp_blocks are stored as `tp_stored` elements of tp_axis
     Index tp_stored = 1;
     Index pad = 0;            ///< if positive, tp_axis is padded to a multiple of pad * tp before the split
     bool replicated = false;  ///< FSDP and ZeRO do not split it
@@ -31,14 +31,14 @@ struct TensorForm {
 };
 
 /// The form of a stored tensor. A tensor that is not a parameter of the family has no axis that is split and is on the
-/// first stage. Throws Error "tensor 'NAME': ..." when its experts or parts cannot be told apart.
+/// first stage. Throws Error "tensor 'NAME': ..." if its experts or parts cannot be told apart.
 TensorForm form_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
 /// The form of the tensors of one layer of a class; experts are stacked along axis 0.
 TensorForm form_of(const TensorClass& kind);
 
-/// Throws Error (usage) when `layout` is invalid for every tensor: heads that tp does not divide, tp or pp without a
-/// family. The message has the numbers and the nearest tp that fit.
+/// Throws Error (usage) if `layout` is invalid for the whole model: tp does not divide its heads, or tp or pp is used
+/// without a family. The message contains the numbers and values of tp that fit.
 void check_layout(const Reading& reading, const Layout& layout);
 
 /// The degrees up to twice `degree` that divide `size`, the largest six: "1, 2 or 4".

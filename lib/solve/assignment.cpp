@@ -5,17 +5,17 @@
 
 #include <algorithm>
 
-// Rows are nodes that give one unit, columns nodes that take one. A unit goes from a row straight to a column with
-// which the row gains something itself; or to the class of the row, the class of a column, the column; or, without a
-// gain, from the class of the row to the node of the smallest column size that it fits, on to larger sizes, and to any
-// class of columns of that size. What columns without a row take comes from one more node, `nobody`.
+// Rows are nodes that supply one unit each; columns are nodes that consume one. A unit flows from a row directly to a
+// column for which the row has a gain of its own; or through the class of the row and the class of a column; or,
+// without a gain, from the class of the row to the node of the smallest column size that it fits, on to larger sizes,
+// and to any class of columns of that size. One more node, `nobody`, supplies the columns that get no row.
 
 namespace tpx {
 namespace {
 
 using Cost = Simplex::Cost;
 
-// Costs count gains in steps that are larger than what all ties together add up to.
+// Costs measure gains in steps that are larger than the sum of all tie-breaking costs.
 constexpr int step_bits = 40;
 constexpr Cost step = Cost{1} << step_bits;
 
@@ -153,7 +153,7 @@ void Solver::add_nobody() {
     }
 }
 
-// Follows the flow: arcs were added in an order in which what enters a node comes before what leaves it.
+// Follows the flow: the arcs into a node were added before the arcs out of it.
 std::vector<std::uint32_t> Solver::columns() const {
     std::vector<std::vector<std::uint32_t>> rows_in(nobody_);
     for (std::uint32_t row = 0; row < first_column_; ++row) rows_in[row].push_back(row);
@@ -170,7 +170,7 @@ std::vector<std::uint32_t> Solver::columns() const {
     return columns;
 }
 
-// In whole gains, rounded: ties add less than half a step to each side of any inequality.
+// In whole gains, rounded: tie-breaking costs add less than half a step to each side of any inequality.
 std::vector<std::int64_t> Solver::prices(std::uint32_t begin, std::uint32_t end, int sign) const {
     std::vector<std::int64_t> prices;
     for (std::uint32_t node = begin; node < end; ++node) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
-// A threshold is tried by looking for a perfect matching of pairs that take no longer (Kuhn 1955). As many rows as
-// there are columns, of which those that are added may have any column that is not required, make it perfect.
+// To try a threshold, looks for a perfect matching of pairs that take no longer (Kuhn 1955). To make a perfect matching
+// possible, adds rows, which may have any column that is not required, until there are as many rows as columns.
 
 namespace tpx {
 namespace {

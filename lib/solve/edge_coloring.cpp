@@ -8,8 +8,8 @@
 namespace tpx {
 namespace {
 
-// Ends are senders from 0 and receivers after them. Links are colored one by one. When no color is free at both of
-// its ends, colors change places along a path of links of two colors, which frees one (Kempe 1879).
+// Ends are numbered: senders from 0, then receivers. Links are colored one by one. When no color is free at both ends
+// of a link, swapping two colors along a path of links in these colors frees one (Kempe 1879).
 class Colorer {
 public:
     Colorer(std::span<const Link> links, std::uint32_t nodes) : links_{links}, nodes_{nodes} {
@@ -67,8 +67,8 @@ private:
         mark(nodes_ + links_[link].to, color, link);
     }
 
-    // Gives the links of the path that leaves `end` with colors `taken`, `spare`, `taken`, ... the other of the two.
-    // It never comes to the far end of the new link: senders are left by `spare`, and there `taken` is free.
+    // Swaps the two colors of the path that leaves `end` with colors `taken`, `spare`, `taken`, ... The path never
+    // reaches the sender of the new link: it reaches senders by `taken`, which is free there.
     void swap_from(std::uint32_t end, std::uint32_t taken, std::uint32_t spare) {
         std::vector<std::uint32_t> path;
         std::uint32_t color = taken;

@@ -7,13 +7,13 @@
 
 namespace tpx {
 
-/// Something that goes from a sender to a receiver.
+/// An edge from a sender to a receiver.
 struct Link {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
 };
 
-/// Links in as few colors as can be, no two of one color from one sender or to one receiver.
+/// A coloring of links with the fewest colors: no two links of one color share a sender or a receiver.
 struct EdgeColoring {
     std::uint32_t colors = 0;          ///< the most links that one sender or one receiver has (König 1916)
     std::vector<std::uint32_t> color;  ///< of each link

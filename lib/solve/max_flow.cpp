@@ -29,7 +29,7 @@ void MaxFlow::solve() {
     }
 }
 
-// How many edges each node is from the source.
+// Sets the level of each node: how many edges it is from the source.
 void MaxFlow::level() {
     levels_.assign(leaving_.size(), none);
     levels_[source_] = 0;
@@ -44,7 +44,7 @@ void MaxFlow::level() {
     }
 }
 
-// Sends up to `limit` from `node` to the sink, each edge one level on; returns how much went.
+// Sends up to `limit` from `node` to the sink, each edge going up one level; returns the amount sent.
 std::int64_t MaxFlow::augment(std::uint32_t node, std::int64_t limit) {
     if (node == sink_) return limit;
     std::int64_t sent = 0;

@@ -21,8 +21,8 @@ void Simplex::solve() {
     arcs_.resize(arc_count_);
 }
 
-// Hangs the trees that the first flow makes under the root, by arcs that could carry flow to the root but never will:
-// nothing comes back from there.
+// Attaches the trees that the initial flow forms to the root, by arcs that could carry flow to the root but never do:
+// no arc leaves the root.
 void Simplex::plant() {
     const auto root = static_cast<std::uint32_t>(nodes_.size() - 1);
     std::vector<std::vector<std::uint32_t>> carrying(root);
@@ -67,7 +67,7 @@ void Simplex::detach(std::uint32_t node) {
     if (it.next != none) nodes_[it.next].previous = it.previous;
 }
 
-// The arc that saves most among some that follow the last one looked at, or `none` when no arc saves anything.
+// The arc that saves the most among some arcs after the last one considered, or `none` when no arc saves anything.
 std::uint32_t Simplex::find_entering() {
     const auto block = std::max(20u, static_cast<std::uint32_t>(2 * std::sqrt(static_cast<double>(arc_count_))));
     std::uint32_t best = none;
@@ -93,14 +93,14 @@ std::uint32_t Simplex::join(std::uint32_t a, std::uint32_t b) const {
     return a;
 }
 
-// Of the arcs that limit what can go round, the last one on the way round from the join leaves the tree: this keeps
-// the tree strongly feasible.
+// Of the arcs that limit the flow around the cycle, the last one on the way around from the join leaves the tree: this
+// keeps the tree strongly feasible.
 void Simplex::pivot(std::uint32_t entering) {
     const Arc arc = arcs_[entering];
     const std::uint32_t top = join(arc.from, arc.to);
     std::int64_t amount = std::numeric_limits<std::int64_t>::max();
     std::uint32_t cut = none;
-    bool cut_behind_from = true;
+    bool cut_on_from_side = true;
     for (std::uint32_t node = arc.from; node != top; node = nodes_[node].parent) {
         if (!leads_up(node) || arcs_[nodes_[node].arc].flow >= amount) continue;
         amount = arcs_[nodes_[node].arc].flow;
@@ -110,16 +110,16 @@ void Simplex::pivot(std::uint32_t entering) {
         if (leads_up(node) || arcs_[nodes_[node].arc].flow > amount) continue;
         amount = arcs_[nodes_[node].arc].flow;
         cut = node;
-        cut_behind_from = false;
+        cut_on_from_side = false;
     }
     const Cost saving = reduced_cost(arc);
     if (amount != 0) {
         push(arc, top, amount);
         arcs_[entering].flow += amount;
     }
-    const std::uint32_t node = cut_behind_from ? arc.from : arc.to;
-    rehang(entering, node, cut_behind_from ? arc.to : arc.from, cut);
-    reprice(node, cut_behind_from ? -saving : saving);
+    const std::uint32_t node = cut_on_from_side ? arc.from : arc.to;
+    rehang(entering, node, cut_on_from_side ? arc.to : arc.from, cut);
+    reprice(node, cut_on_from_side ? -saving : saving);
 }
 
 void Simplex::push(const Arc& entering, std::uint32_t top, std::int64_t amount) {
@@ -129,7 +129,7 @@ void Simplex::push(const Arc& entering, std::uint32_t top, std::int64_t amount) 
         arcs_[nodes_[node].arc].flow += leads_up(node) ? amount : -amount;
 }
 
-// Takes the subtree of `cut` out and hangs it, turned over, under `parent` by its `node`.
+// Detaches the subtree of `cut`, makes `node` its root, and attaches it to `parent`.
 void Simplex::rehang(std::uint32_t entering, std::uint32_t node, std::uint32_t parent, std::uint32_t cut) {
     std::uint32_t arc = entering;
     while (true) {

@@ -6,20 +6,20 @@
 
 namespace tpx {
 
-/// A cheapest flow through arcs without limits, by the network simplex method, with the prices that prove it. Trees are
-/// kept strongly feasible (Cunningham 1976), so that it ends however many pivots move no flow. Costs add up along paths
-/// without overflow: they are 128 bits wide.
+/// A minimum-cost flow through arcs of unlimited capacity, computed by the network simplex method, with the prices that
+/// prove it optimal. Trees stay strongly feasible (Cunningham 1976), so the method ends even if many pivots move no
+/// flow. Costs have 128 bits, so that they add up along paths without overflow.
 class Simplex {
 public:
     using Cost = __int128;
 
     explicit Simplex(std::uint32_t nodes);
 
-    /// Adds an arc that carries `flow` at first; returns its number. The arcs must make no directed cycle of negative
-    /// cost, and those that carry a flow at first no cycle of any kind.
+    /// Adds an arc with the initial flow `flow`; returns its number. The arcs must not form a directed cycle of
+    /// negative cost, and the arcs with an initial flow must not form a cycle of any kind.
     std::uint32_t add_arc(std::uint32_t from, std::uint32_t to, Cost cost, std::int64_t flow = 0);
 
-    /// Makes the flow the cheapest among those that leave as much in every node as the first one.
+    /// Makes the flow the cheapest one that leaves as much in every node as the initial flow does.
     void solve();
 
     std::int64_t flow(std::uint32_t arc) const { return arcs_[arc].flow; }
@@ -37,14 +37,14 @@ private:
         Cost cost;
         std::int64_t flow;
     };
-    // Nodes hang in a tree: the last one is its root, `arc` leads to or from the parent.
+    // Nodes form a tree: the last node is its root; `arc` leads to or from the parent.
     struct Node {
         Cost price = 0;
         std::uint32_t parent = none;
         std::uint32_t arc = none;
         std::uint32_t depth = 0;
-        std::uint32_t child = none;  // the first
-        std::uint32_t next = none;   // children of one parent are in a list
+        std::uint32_t child = none;  // the first child
+        std::uint32_t next = none;   // children of one parent form a list
         std::uint32_t previous = none;
     };
     static constexpr std::uint32_t none = ~0u;
@@ -63,8 +63,8 @@ private:
 
     std::vector<Arc> arcs_;
     std::vector<Node> nodes_;
-    std::uint32_t arc_count_ = 0;  // those after it lead to the root and are never looked at
-    std::uint32_t position_ = 0;   // of the search for entering arcs
+    std::uint32_t arc_count_ = 0;  // arcs after these lead to the root and are never considered
+    std::uint32_t position_ = 0;   // where the search for entering arcs continues
 };
 
 }  // namespace tpx

@@ -12,9 +12,9 @@
 
 namespace tpx {
 
-/// What a tensor of a training state is to its parameter. In the order of their names, in which tables list them.
+/// What a tensor of a training state is to its parameter. In alphabetical order, the order of rows in tables.
 enum class Role : std::uint8_t {
-    copy,             ///< of another tensor of the state, with the same values
+    copy,             ///< a copy of another tensor of the state
     exp_avg,          ///< Adam's first moment
     exp_avg_sq,       ///< Adam's second moment
     extra,            ///< neither a parameter nor optimizer state: RNG state, counters
@@ -22,11 +22,11 @@ enum class Role : std::uint8_t {
     max_exp_avg_sq,   ///< the largest second moment (amsgrad)
     momentum_buffer,  ///< SGD's momentum
     optimizer,        ///< a variable of an optimizer of unknown kind
-    quantized,        ///< a weight in blocks that share scales
+    quantized,        ///< a weight stored in blocks that share scales
     state,            ///< other optimizer state
-    step,             ///< how many steps an optimizer has made
+    step,             ///< how many steps an optimizer has taken
     sum,              ///< Adagrad's sum of squares
-    virtual_node,     ///< what a virtual node keeps
+    virtual_node,     ///< state of a virtual node
     weight
 };
 
@@ -42,7 +42,7 @@ std::vector<Role> roles_by_name(std::span<const std::string> texts);
 /// The names of `roles`.
 std::vector<std::string> names_of(std::span<const Role> roles);
 
-/// Whether an optimizer keeps tensors of this role, which ZeRO shares among replicas.
+/// Whether tensors of this role are optimizer state, which ZeRO shards across replicas.
 constexpr bool is_of_optimizer(Role role) {
     return role != Role::weight && role != Role::quantized && role != Role::extra && role != Role::copy &&
            role != Role::virtual_node;

@@ -1,6 +1,6 @@
-# Run by the installation of a bundle, after its libraries are installed: puts their licenses in share/doc/tpx/licenses, one
-# file with the name of each library, and the texts to which these refer in common/. LINKED lists PACKAGE=NAME, the Debian
-# packages of what is part of the program tpx itself. scripts/package/wheel.sh fails if a license is missing.
+# Runs when a bundle is installed, after its libraries: installs their licenses in share/doc/tpx/licenses, one file with the
+# name of each library, and the texts that these files refer to in common/. LINKED lists PACKAGE=NAME for the libraries that
+# are linked into tpx itself: the Debian package and the name of each. scripts/package/wheel.sh fails if a license is missing.
 set(bundle $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX})
 set(licenses ${bundle}/share/doc/tpx/licenses)
 

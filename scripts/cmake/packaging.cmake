@@ -1,5 +1,5 @@
-# What cpack makes: Debian packages of tpx and of its MPI plug-in; with TPX_BUNDLE, an archive that runs wherever it is
-# unpacked. scripts/package/deb.sh makes and checks the Debian packages.
+# Settings for cpack, which builds Debian packages of tpx and of its MPI plug-in; with TPX_BUNDLE, an archive that runs
+# wherever it is unpacked. scripts/package/deb.sh builds and checks the Debian packages.
 set(CPACK_PACKAGE_CONTACT "${CMAKE_PROJECT_NAME} developers <root@localhost>" CACHE STRING "Maintainer of packages")
 set(CPACK_PACKAGE_VENDOR "")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
@@ -40,7 +40,7 @@ set(CPACK_DEBIAN_MPI_PACKAGE_NAME tpx-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "tpx (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_MPI_PACKAGE_ENHANCES tpx)
 set(CPACK_DEBIAN_MPI_DESCRIPTION "tpx loads this MPI plug-in if mpirun or srun starts several processes of it.")
-# After the files are installed in a staging folder, and before they are packed.
+# Runs after the files are installed in a staging folder, and before they are packed.
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/scripts/package/debian/stage.cmake)
 set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/scripts/package/debian/config.cmake)
 include(CPack)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# try.sh RELEASE FILE...: installs packages of tpx in a bare system of RELEASE (bookworm, trixie, noble, jammy): .deb files,
-# or a wheel. Then reshards a real checkpoint with eight threads, and with two processes of the system's Open MPI and, if the
-# package has a plug-in for it, MPICH. Prints the time from the installation to the first result. Needs root (or sudo).
+# try.sh RELEASE FILE...: installs packages of tpx (.deb files, or a wheel) in a bare system of RELEASE: bookworm, trixie, noble
+# or jammy. Then reshards a real checkpoint with eight threads, with two processes of the system's Open MPI and, if the package
+# has a plug-in for it, of MPICH. Prints the time from the start of the installation to the first result. Needs root (or sudo).
 set -eu
 if [ "$(id -u)" -ne 0 ]; then
     exec sudo --preserve-env=http_proxy,https_proxy,TMPDIR,UBUNTU_MIRROR,XDG_CACHE_HOME sh "$0" "$@"
@@ -48,7 +48,7 @@ tpx verify ckpt tp4
 $install openmpi-bin >/dev/null
 . /root/mpi-env.sh
 mpirun.openmpi -n 2 tpx reshard ckpt tp1 --to tp=1
-# With MPICH 4.2.0 of Ubuntu 24.04, each process is alone.
+# With MPICH 4.2.0 of Ubuntu 24.04, each process is a job of its own.
 if [ -e env/lib/tpx/libtpx-mpi-mpich.so ] && [ "$(cat /etc/tpx-bare)" != noble ]; then
     $install mpich >/dev/null
     mpirun.mpich -n 2 tpx reshard ckpt pp2 --to pp=2

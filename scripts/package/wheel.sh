@@ -1,6 +1,6 @@
 #!/bin/sh
-# wheel.sh [OUT [PIP-OPTION...]]: makes a wheel in OUT (dist/ without it), with the tag of the oldest systems that have the C
-# library which its programs need. Needs pip and PyPI.
+# wheel.sh [OUT [PIP-OPTION...]]: builds a wheel in OUT (default dist/), and tags it for the oldest version of glibc with which
+# its programs run. Needs pip and PyPI.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 out=${1-$root/dist}
@@ -16,7 +16,7 @@ python3 -m venv "$scratch/env"
 wheel=$(ls "$scratch"/tpx-*.whl)
 mkdir "$scratch/files"
 (cd "$scratch/files" && python3 -m zipfile -e "$wheel" .)
-# Each library in the wheel, and each that is part of tpx, comes with its license.
+# Each library in the wheel, and each library that is linked into tpx, must come with its license.
 data=$(echo "$scratch"/files/tpx-*.data/data)
 linked="hdf5 cli11 nlohmann-json"
 ! grep -q cudaGetDeviceProperties "$data/bin/tpx" || linked="$linked cudart"
@@ -24,7 +24,7 @@ for library in $linked $(cd "$data/lib/tpx" && ls); do
     case $library in libtpx-*) continue ;; esac
     [ -s "$data/share/doc/tpx/licenses/$library" ] || { echo "wheel: the license of $library is missing" >&2; exit 1; }
 done
-# The newest version of glibc that any of its files needs.
+# The newest version of glibc that any file of the wheel needs.
 version=$(objdump -T "$data/bin/tpx" "$data"/lib/tpx/* |
     grep -o 'GLIBC_2\.[0-9]*' | sed 's/GLIBC_2\.//' | sort -n | tail -n 1)
 [ -n "$version" ] || { echo "wheel: found no program that needs glibc" >&2; exit 1; }

@@ -171,7 +171,7 @@ def corrupt(out):
     tensor("not a whole number of bytes", "f4-odd", '{"dtype":"F4","shape":[3],"data_offsets":[0,2]}', b"\x11\1")
     one("sharding-not-json", "DCP_SHARDING_INFO: not JSON", {"__metadata__": {"DCP_SHARDING_INFO": "{"}, "a": json.loads(a)})
     one("sharding-without-tensor", "tensor 'a': DCP_SHARDING_INFO does not say", {"__metadata__": {"DCP_SHARDING_INFO": "{}"}, "a": json.loads(a)})
-    for name, offsets, cause in (("rank", "[0, 0]", "do not fit the shape"), ("huge", "[9223372036854775807]", "are absurd"), ("negative", "[-1]", "a negative")):
+    for name, offsets, cause in (("rank", "[0, 0]", "do not fit the shape"), ("huge", "[9223372036854775807]", "are too large"), ("negative", "[-1]", "a negative")):
         one("sharding-" + name, cause, {"__metadata__": {"DCP_SHARDING_INFO": '{"a": {"saved_offsets": ' + offsets + "}}"}, "a": json.loads(a)})
     for name, _, data in cases:
         write(f"{out}/{name}.safetensors", data[0] if isinstance(data, tuple) else data)

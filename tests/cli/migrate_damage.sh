@@ -76,7 +76,7 @@ ready 3 2x2 2
 start --to fsdp=4
 shard=$(find s/host1/current/ -name '*.distcp' | head -n 1)
 truncate -s 100 "$shard" && ready 3 2x2 1
-grep -q "^host1      j-7-1; .*has 100 bytes, its manifest says" out || fail "inspect is silent about a shortened file"
+grep -q "^host1      j-7-1; .*has 100 bytes, but its manifest records" out || fail "inspect is silent about a shortened file"
 rm "$shard" && ready 3 2x2 1
 "$tpx" inspect --store s/host1 >out 2>err && fail "inspect is silent about a missing file"
 "$tpx" inspect --store s/host0 >out 2>err || fail "a complete store"

@@ -51,7 +51,7 @@ std::vector<Extent> extents_of(const Checkpoint& checkpoint) {
         return std::tie(a.offset, a.length) < std::tie(b.offset, b.length);
     };
     std::size_t begin = 0;
-    for (const std::size_t end : ends) {  // usually they were written in the order of the pieces
+    for (const std::size_t end : ends) {  // usually archives are stored in the order of the pieces
         const auto first = extents.begin() + std::ptrdiff_t(begin), last = extents.begin() + std::ptrdiff_t(end);
         if (!std::is_sorted(first, last, in_order)) std::sort(first, last, in_order);
         begin = end;

@@ -30,16 +30,16 @@ bool in_one_run(const torch::StoredTensor& stored) {
 void locate_one(const Catalogue& catalogue, Piece& piece, const torch::StoredTensor& stored, const Inside& inside) {
     const Tensor& tensor = catalogue.tensors[piece.tensor];
     if (stored.dtype != tensor.dtype)
-        throw failure("{} values where the metadata promises {}", tpx::name(stored.dtype), tpx::name(tensor.dtype));
+        throw failure("dtype is {}, but the metadata records {}", tpx::name(stored.dtype), tpx::name(tensor.dtype));
     if (inside.elements > 0) {
         if (volume(stored.shape) != inside.elements || !in_one_run(stored))
-            throw failure("shape {} where the metadata promises {} elements in a row", to_string(stored.shape),
+            throw failure("shape is {}, but the metadata records {} contiguous elements", to_string(stored.shape),
                           inside.elements);
         piece.offset += stored.offset + static_cast<std::uint64_t>(inside.begin * itemsize(tensor.dtype));
         return;
     }
     if (stored.shape != sizes(piece.box))
-        throw failure("shape {} where the metadata promises {}", to_string(stored.shape), to_string(sizes(piece.box)));
+        throw failure("shape is {}, but the metadata records {}", to_string(stored.shape), to_string(sizes(piece.box)));
     piece.offset += stored.offset;
     piece.strides = stored.strides;
 }

@@ -58,7 +58,7 @@ public:
         // Megatron-core 0.15 writes a subclass of torch's.
         const std::string_view name = root.class_name();
         if (name != "Metadata" && name != "MCoreMetadata")
-            throw failure("holds {}, not the metadata of DCP", root.describe());
+            throw failure("contains {}, not the metadata of DCP", root.describe());
         const Value storage = root.attribute_at("storage_data");
         most_pieces_ = storage.entries().size();
         catalogue_.pieces.reserve(most_pieces_);
@@ -127,7 +127,7 @@ private:
         Piece piece{index, nowhere, 0, {}, {}, -1};
         for (int axis = 0; axis < size.size(); ++axis) {
             if (begin[axis] > tensor.shape[axis] || size[axis] > tensor.shape[axis] - begin[axis])
-                throw failure("chunk at {} of size {} leaves the shape {}", to_string(begin), to_string(size),
+                throw failure("chunk at {} of size {} exceeds the shape {}", to_string(begin), to_string(size),
                               to_string(tensor.shape));
             piece.box.push_back({begin[axis], begin[axis] + size[axis]});
         }

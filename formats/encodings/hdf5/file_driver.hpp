@@ -12,7 +12,7 @@ namespace tpx::formats::hdf5 {
 File open_bytes(const Bytes& bytes);
 
 /// While a probe exists, libhdf5's reads of payloads on this thread read nothing; the probe records where they would
-/// read. This finds out where a chunk is stored, because libhdf5 looks a chunk up quickly only when it reads the chunk.
+/// read. Reading a chunk this way finds out where it is stored: libhdf5 has no other fast way to look that up.
 class PayloadProbe {
 public:
     PayloadProbe();

@@ -87,7 +87,7 @@ std::string read_all(int fd) {
 std::string how_it_ended(int status) {
     if (!WIFSIGNALED(status)) return fmt::format("ended with status {}", WEXITSTATUS(status));
     const int signal = WTERMSIG(status);
-    if (signal == SIGXCPU || signal == SIGKILL) return "did not finish";
+    if (signal == SIGXCPU || signal == SIGKILL) return "was stopped";
     return fmt::format("crashed ({})", ::strsignal(signal));
 }
 

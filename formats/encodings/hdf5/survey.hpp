@@ -75,7 +75,7 @@ struct DatasetFacts {
 };
 
 struct Survey {
-    std::vector<GroupFacts> groups;  ///< parents first, the root first of all; else by name
+    std::vector<GroupFacts> groups;  ///< parents before children, the root first; siblings by name
     std::vector<DatasetFacts> datasets;
 };
 

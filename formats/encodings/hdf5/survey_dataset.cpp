@@ -48,7 +48,7 @@ void read_filters(hid_t properties, DatasetFacts& facts) {
             facts.filters.push_back(Coding::Filter::fletcher32);
         else
             facts.refusal = fmt::format(
-                "is stored with the filter '{}' (number {}); gzip, shuffle and fletcher32 "
+                "is stored with the filter '{}' (number {}); only gzip, shuffle and fletcher32 "
                 "are read",
                 name.data(), filter);
     }

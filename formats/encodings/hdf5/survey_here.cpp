@@ -55,7 +55,7 @@ private:
     }
 
     void link(hid_t parent, const std::string& path, const Link& link) {
-        if (++links_ > most_links_) throw failure("has more names than bytes to hold them ({})", links_);
+        if (++links_ > most_links_) throw failure("has more names ({}) than its size allows", links_);
         if (link.type == H5L_TYPE_EXTERNAL) throw failure("'{}': is a link to another file", path);
         if (link.type != H5L_TYPE_HARD && link.type != H5L_TYPE_SOFT)
             throw failure("'{}': is a link of an unknown kind", path);
@@ -96,7 +96,8 @@ private:
 Survey survey_here(const Bytes& bytes) {
     const auto signature = find_signature(bytes);
     if (!signature) throw failure("has no HDF5 signature");
-    // The bytes before the signature are a user block. `inner` begins at the signature, as addresses in the file do.
+    // The bytes before the signature are a user block. `inner` begins at the signature, so that libhdf5 counts
+    // addresses from there.
     Bytes inner = bytes;
     inner.offset += *signature;
     inner.length -= *signature;

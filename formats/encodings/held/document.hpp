@@ -54,7 +54,8 @@ struct Document {
     /// Offset in the segment of the tensors' CRC-32s (as in zip, little-endian), in tensor order; unset: none are
     /// stored.
     std::optional<std::uint64_t> crcs;
-    /// Where the tensors are; unset: in the segment. Objects and checksums are always in the segment.
+    /// The GPU memory that contains the tensors; unset: they are in the segment, where objects and checksums always
+    /// are.
     std::optional<GpuPlace> gpu;
 };
 

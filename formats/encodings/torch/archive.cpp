@@ -53,7 +53,7 @@ private:
         const Zip& zip = archive.zip_.emplace(archive.range_);
         if (archive.range_.examined != nullptr) archive.range_.examined->parts.emplace_back(0, 2);
         const ZipEntry& pickle = member(zip, "data.pkl");
-        if (zip.find("constants.pkl") != nullptr) throw failure("a TorchScript archive, which holds code");
+        if (zip.find("constants.pkl") != nullptr) throw failure("a TorchScript archive, which contains code");
         member(zip, "version");
         archive.big_endian_ = is_big_endian(zip);
         const std::string bytes = zip.read(pickle, most_inflated * archive.range_.length);

@@ -15,8 +15,7 @@ std::shared_ptr<const torch::Value> kept(torch::Document document);
 std::shared_ptr<const torch::Value> kept_copy(torch::Value value);
 
 /// Same, including the tensors of `value`: adds their elements, which are in `archive`, to `storages` under new keys.
-/// Omits all elements if a tensor cannot be copied, or if they exceed 64 MiB, as what Megatron stores in addition to
-/// its parameters does not.
+/// Omits all elements if a tensor cannot be copied, or if they exceed 64 MiB; Megatron's common state is smaller.
 std::shared_ptr<const torch::Value> kept_copy(const torch::Archive& archive, torch::Value value,
                                               torch::Contents& storages);
 

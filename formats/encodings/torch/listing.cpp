@@ -20,14 +20,14 @@ std::string key_name(Value key) {
     return key.is(Kind::integer) ? std::to_string(key.as_int()) : key.describe();
 }
 
-/// Limits the names of a file of `length` bytes: in a few bytes each, a pickle can refer to one tensor many times, or
-/// nest values so deep that their names become long.
+/// Limits the names of a file of `length` bytes: with few bytes, a pickle can refer to one tensor many times, or nest
+/// values so deep that their names become long.
 class NameBudget {
 public:
     explicit NameBudget(std::uint64_t length) : count_{length / 48 + 65536}, bytes_{8 * length + (16 << 20)} {}
 
     void charge_tensor() {
-        if (count_-- == 0) throw failure("the file names more tensors than one of its size can hold");
+        if (count_-- == 0) throw failure("the file names more tensors than a file of its size can contain");
     }
     void charge_name(std::string_view name) {
         if (name.size() > bytes_)

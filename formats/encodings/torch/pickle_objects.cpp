@@ -62,7 +62,7 @@ Value PickleMachine::call(Value callable, Value args) {
     if (global == Global{"_codecs", "encode"} && items.size() == 2 && items[1].as_string() == "latin1") {
         charge(items[0].as_string().size());
         const auto bytes = utf8_to_latin1(items[0].as_string());
-        if (!bytes) throw failure("bytes hold a character beyond 255");
+        if (!bytes) throw failure("bytes contain a character beyond 255");
         return document_.bytes(*bytes);
     }
     if (global.module == "builtins") return call_builtin(global.name, callable, args);

@@ -65,8 +65,9 @@ std::string refusal(std::string_view function, Items args) {
             return "is a DTensor, of which each rank has a part: save its full_tensor(), or let all ranks save it with "
                    "torch.distributed.checkpoint";
         return fmt::format(
-            "is a {}.{}, a class that makes its elements of other tensors: save them as a plain tensor, as its "
-            "dequantize() or to_dense() returns it",
+            "is a {}.{}, whose elements are computed from other tensors: save the plain tensor that its dequantize() "
+            "or "
+            "to_dense() returns",
             own.module, own.name);
     }
     if (function == "_rebuild_sparse_tensor") return "is sparse: save its to_dense()";

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t chunk = std::size_t{1} << 20;
 
-/// Inflates the `stored_size` bytes that calls of `next(done, most)` return, and calls `each` with chunks of at most
-/// 1 MiB of the result. Holds at most two chunks in memory.
+/// Inflates the `stored_size` bytes that calls of `next(done, most)` return, and calls `each` with chunks of at most 1
+/// MiB of the result. Holds at most two chunks in memory.
 template <class Next, class Each>
 void inflate_all(std::uint64_t stored_size, std::uint64_t size, Next&& next, Each&& each) {
     if (size / Coding::most_inflation > stored_size) throw failure("{} bytes cannot inflate to {}", stored_size, size);

@@ -108,7 +108,8 @@ private:
         const bool is_given = table_.contains("samples");
         if (!is_given && files.empty()) throw usage_error("{}: samples is missing, or files", file_);
         if (is_given && !files.empty())
-            throw mistake(*table_.get("samples"), file_, "samples: files have it, each its own; leave one out");
+            throw mistake(*table_.get("samples"), file_,
+                          "samples: conflicts with files, which have their own samples; use only one of these");
         if (is_given) return required(table_, "samples", 1, most_samples);
         Index sum = 0;
         for (const DataFile& file : files) {
@@ -122,7 +123,8 @@ private:
         const Index samples = position.order.samples;
         const toml::node* node = table_.get("consumed");
         if (node != nullptr && (table_.contains("epoch") || table_.contains("cursor")))
-            throw mistake(*node, file_, "consumed: epoch and cursor say it, too; leave out one or the other");
+            throw mistake(*node, file_,
+                          "consumed: conflicts with epoch and cursor; use either consumed or both of these");
         if (node == nullptr && !(table_.contains("epoch") && table_.contains("cursor")))
             throw usage_error("{}: consumed is missing, or epoch and cursor", file_);
         const Index sum = node != nullptr ? number(*node, "consumed", 0, most_samples)

@@ -39,7 +39,7 @@ inline constexpr std::string_view data_position_name = "tpx.data.json";
 /// The content of that file without the ranks.
 nlohmann::ordered_json to_json(const DataPosition& position);
 
-/// The data position that to_json() made `json` of. Throws Error if it is none.
+/// The data position from which to_json() made `json`. Throws Error if `json` is not a data position.
 DataPosition data_position_of(const nlohmann::ordered_json& json);
 
 /// The data position in the checkpoint `folder`, if it has one. Throws Error "PATH: cause".

@@ -14,7 +14,7 @@
 // A data store: the folder of one host that contains the data files of a job, under the paths of the data position.
 namespace tpx::formats {
 
-/// Names in a data store that begin so are those of tpx.
+/// Names in a data store that begin with this prefix are reserved for tpx.
 inline constexpr std::string_view reserved_prefix = "tpx.";
 
 /// The name of the file in a data store that records the checksums of its files.
@@ -23,12 +23,12 @@ inline constexpr const char* data_record_name = "tpx.data-store.json";
 /// A file that a data store contains.
 struct DataStoreFile {
     std::filesystem::path path;  ///< relative to the data store
-    bool is_optional = false;    ///< no file if no host has it
+    bool is_optional = false;    ///< the file may be missing from all hosts
 };
 
-/// The files that the data of `position` consists of, in their order and each once. With Megatron's FILE.idx comes
-/// FILE.bin, and with FILE.bin, if there is one, FILE.idx. Throws Error (usage) if the position lists no files, or if a
-/// path could leave the data store or has a name that tpx uses.
+/// The files that contain the data of `position`, in their order and each once. Megatron's FILE.idx implies FILE.bin,
+/// and FILE.bin implies FILE.idx, which is optional. Throws Error (usage) if the position lists no files, or if a path
+/// could leave the data store or has a reserved name.
 std::vector<DataStoreFile> stored_data_files(const DataPosition& position);
 
 /// A file of a data store.
@@ -46,7 +46,8 @@ std::map<std::string, StoredData> read_data_record(const std::filesystem::path& 
 /// Writes the record.
 void write_data_record(const std::filesystem::path& folder, const std::map<std::string, StoredData>& files);
 
-/// Size and time of the regular file at `path`, without a checksum. Throws Error "PATH: cause" if it is none.
+/// Size, time and permissions of the regular file at `path`, without a checksum. Throws Error "PATH: cause" if it is
+/// not a regular file.
 StoredData stored_data_at(const std::filesystem::path& path);
 
 }  // namespace tpx::formats

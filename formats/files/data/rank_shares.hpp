@@ -29,8 +29,8 @@ struct StoredNodes {
     std::vector<int> parts;  ///< of each dp coordinate; empty: even parts, or unknown
 };
 
-/// The virtual nodes in the data position of the checkpoint `folder`, whose layout has `dp` coordinates; nothing if it
-/// has no position. Throws Error "PATH: cause".
+/// The virtual nodes in the data position of the checkpoint `folder`, whose layout has `dp` data-parallel coordinates;
+/// unset if it has no position. Throws Error "PATH: cause".
 std::optional<StoredNodes> read_stored_nodes(const std::filesystem::path& folder, int dp);
 
 /// The text of the file tpx.data.json: the data position, and the share of each rank, with the positions of its samples

@@ -38,7 +38,7 @@ void write_column(hdf5::Writer& file, const char* name, const Rows& rows, Get ge
     file.numbers<T>(name, values, std::span{&count, 1});
 }
 
-// One box a row: [axis][begin, end], zeros where there is no axis.
+// Writes one box per row: [axis][begin, end], zeros where there is no axis.
 template <class Rows>
 void write_boxes(hdf5::Writer& file, const char* name, const Rows& rows, hsize_t axes) {
     std::vector<std::int64_t> values(rows.size() * axes * 2);
@@ -53,7 +53,7 @@ void write_boxes(hdf5::Writer& file, const char* name, const Rows& rows, hsize_t
     file.numbers<std::int64_t>(name, values, std::array<hsize_t, 3>{rows.size(), axes, 2});
 }
 
-// One tuple a row, zeros behind its end.
+// Writes one tuple per row, padded with zeros.
 template <class Rows, class Get>
 void write_tuples(hdf5::Writer& file, const char* name, const Rows& rows, hsize_t axes, Get get) {
     std::vector<std::int64_t> values(rows.size() * axes);
@@ -94,7 +94,7 @@ void write_tensors(hdf5::Writer& file, const FileChange& content, hsize_t axes) 
     write_tuples(file, "tensors/shape", content.tensors, axes, [](const Tensor& t) -> const Shape& { return t.shape; });
 }
 
-// What ranks hold: pieces without places in files.
+// Writes what ranks hold: pieces without places in files.
 void write_held(hdf5::Writer& file, const std::string& group, std::span<const Piece> pieces, hsize_t axes) {
     const auto at = [&](const char* name) { return group + "/" + name; };
     write_column<std::uint32_t>(file, at("tensor").c_str(), pieces, [](const Piece& p) { return p.tensor; });
@@ -104,7 +104,7 @@ void write_held(hdf5::Writer& file, const std::string& group, std::span<const Pi
 
 hsize_t rows_of(const hdf5::Reader& file, const std::string& name) { return file.shape(name.c_str()).front(); }
 
-// The rows of a column, all of which must be as many.
+// Reads a column, which must have `rows` rows.
 template <class T>
 std::vector<T> column(const hdf5::Reader& file, const std::string& name, hsize_t rows) {
     return file.numbers<T>(name.c_str(), std::span{&rows, 1});
@@ -182,7 +182,7 @@ std::vector<Piece> read_pieces(const hdf5::Reader& file, const std::string& grou
     return pieces;
 }
 
-// Files of earlier versions have none.
+// Reads the cells; files of earlier versions have none.
 std::vector<PieceCell> read_cells(const hdf5::Reader& file, const FileChange& content, hsize_t axes) {
     if (!file.has_group("cells")) return {};
     const hsize_t rows = rows_of(file, "cells/parcel");

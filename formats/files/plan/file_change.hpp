@@ -6,11 +6,11 @@
 
 namespace tpx::formats {
 
-/// The part of a plan file that is about a checkpoint: attributes, and the groups tensors, source_files, target_files,
-/// source, target, held_before, held_after, cells and moves.
+/// Writes the part of a plan file that describes a checkpoint: attributes, and the groups tensors, source_files,
+/// target_files, source, target, held_before, held_after, cells and moves.
 void write_checkpoint_plan(hdf5::Writer& file, const FileChange& content);
 
-/// Reads it. Of indices only those are checked that tell how many axes a row has; check_values looks at the rest.
+/// Reads this part. Checks only those indices that determine how many axes a row has; check_values() checks the rest.
 FileChange read_checkpoint_plan(const hdf5::Reader& file);
 
 }  // namespace tpx::formats

@@ -12,22 +12,23 @@
 #include <string_view>
 #include <vector>
 
-/// The little of HDF5 that tpx's own files use: attributes on the root, groups, and contiguous arrays of numbers and
-/// of fixed-length text. Nothing else is read, so that a file cannot ask for more memory than it has bytes, for
-/// another file, or for a filter. The 512 bytes before HDF5's own, its user block, hold a line of text with the schema,
-/// the size of the file and the CRC-64 of all bytes after the block, so that a damaged file is refused before HDF5's
-/// parser sees it.
+/// The small part of HDF5 that tpx's own files use: attributes on the root, groups, and contiguous arrays of numbers
+/// and of fixed-length text. Nothing else is read, so that a file cannot ask for more memory than it has bytes, for
+/// another file, or for a filter. The 512 bytes before HDF5's own, its user block, contain a line of text with the
+/// schema, the size of the file and the CRC-64 of all bytes after the block, so that a damaged file is rejected before
+/// HDF5's parser sees it.
 namespace tpx::formats::hdf5 {
 
-/// The user block of a file, for its size and its bytes after the block; what `file` has in its place does not count.
+/// The user block of `file`, computed from its size and its bytes after the block; ignores the block that `file` has.
 inline constexpr std::size_t block_size = 512;
 std::string user_block(std::string_view file, std::string_view schema);
 
-/// The types in which programs hold numbers: std::uint32_t, std::uint64_t, std::int32_t, std::int64_t, double.
+/// The HDF5 type of T in memory; T is std::uint32_t, std::uint64_t, std::int32_t, std::int64_t or double.
 template <class T>
 hid_t memory_type();
 
-/// Makes a file in memory, and writes it when it is whole: libhdf5 does not recover from a full disk.
+/// Builds a file in memory and writes it to disk when it is complete, because libhdf5 does not recover from a full
+/// disk.
 class Writer {
 public:
     Writer(std::filesystem::path path, std::string_view schema);
@@ -37,11 +38,11 @@ public:
     void attribute(const char* name, double number);
     void group(const char* name);
 
-    /// One-dimensional, each as long as the longest.
+    /// Writes a one-dimensional array of texts, padded to the length of the longest.
     void texts(const char* name, std::span<const std::string> texts);
 
-    /// `values` in C order with dimensions `shape`. Whole numbers are stored little-endian in 8, 16, 32 or 64 bits, the
-    /// fewest that hold all of them.
+    /// Writes `values`, which are in C order, with dimensions `shape`. Whole numbers are stored little-endian in 8, 16,
+    /// 32 or 64 bits, the fewest that can represent all of them.
     template <class T>
     void numbers(const char* name, std::span<const T> values, std::span<const hsize_t> shape);
 
@@ -58,11 +59,11 @@ private:
     File file_;  // in content_, which outlives it
 };
 
-/// Reads what Writer writes, from a file that may have come from anyone. Throws Error "'NAME': cause" for anything
-/// else; the file's path is for the caller to add.
+/// Reads what Writer writes, from a file that is not trusted. Throws Error "'NAME': cause" for anything else; the
+/// caller adds the file's path.
 class Reader {
 public:
-    /// Throws Error "FILE: cause" when the file is of another kind, with Exit::no when bytes have changed since it was
+    /// Throws Error "FILE: cause" if the file is of another kind, with Exit::no if its bytes have changed since it was
     /// written.
     Reader(const std::filesystem::path& path, std::string_view schema);
 
@@ -78,7 +79,7 @@ public:
     /// The dimensions of an array.
     std::vector<hsize_t> shape(const char* name) const;
 
-    /// An array of dimensions `shape` of numbers that T holds.
+    /// Reads an array with dimensions `shape`, all of whose numbers T can represent.
     template <class T>
     std::vector<T> numbers(const char* name, std::span<const hsize_t> shape) const;
 

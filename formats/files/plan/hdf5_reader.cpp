@@ -21,7 +21,7 @@ bool is_one_of(hid_t type, Types... types) {
     return ((H5Tequal(type, types) > 0) || ...);
 }
 
-// Whether T holds all numbers of `type`.
+// Whether T can represent all numbers of `type`.
 template <class T>
 bool holds_type(hid_t type) {
     if constexpr (std::is_same_v<T, double>) return is_one_of(type, H5T_IEEE_F64LE);
@@ -40,7 +40,7 @@ std::string trimmed(std::string text) {
     return text;
 }
 
-// Whether each part of "a/b" is a link of its own and leads nowhere else.
+// Whether each part of a path such as "a/b" is a hard link, not a soft or external one.
 bool is_plain_path(hid_t file, std::string_view name) {
     for (std::size_t end = name.find('/');; end = name.find('/', end + 1)) {
         H5L_info_t link;
@@ -50,7 +50,7 @@ bool is_plain_path(hid_t file, std::string_view name) {
     }
 }
 
-// `block` begins with the schema, whose number behind the slash is its version.
+// Throws Error unless `block` begins with the schema, whose number after the slash is its version.
 void check_schema(std::string_view block, std::string_view schema, const std::filesystem::path& path) {
     const std::string_view own = block.substr(0, std::min(block.find(' '), block.size()));
     if (own == schema) return;
@@ -71,7 +71,7 @@ std::string first_block(const std::filesystem::path& path) {
 }  // namespace
 
 Reader::Reader(const std::filesystem::path& path, std::string_view schema) {
-    check_schema(first_block(path), schema, path);  // before all of a file of any kind is read
+    check_schema(first_block(path), schema, path);  // before a file of unknown kind is read completely
     content_ = read_file(path, std::numeric_limits<std::uint64_t>::max());
     size_ = content_.size();
     const std::string_view stored = std::string_view{content_}.substr(0, block_size);

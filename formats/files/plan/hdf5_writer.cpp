@@ -14,7 +14,7 @@
 namespace tpx::formats::hdf5 {
 namespace {
 
-// An attribute lies in an object header, whose messages end below 64 KiB.
+// An attribute is stored in an object header, whose messages are shorter than 64 KiB.
 constexpr std::size_t longest_attribute = 60'000;
 constexpr std::size_t longest_text = 4096;
 
@@ -26,7 +26,7 @@ Type text_type(std::size_t length) {
     return type;
 }
 
-// The narrowest of `types`, for 8, 16, 32 and 64 bits, that holds all of `values`.
+// The narrowest of `types`, for 8, 16, 32 and 64 bits, that can represent all of `values`.
 template <class T>
 hid_t narrowest(std::span<const T> values, const std::array<hid_t, 4>& types) {
     T least = 0, most = 0;
@@ -96,7 +96,7 @@ Writer::Writer(std::filesystem::path path, std::string_view schema) : path_{std:
 
 void Writer::attribute(const char* name, std::string_view text) {
     if (text.size() > longest_attribute)
-        throw failure("{}: '{}': {} bytes, at most {} can be kept", path_.string(), name, text.size(),
+        throw failure("{}: '{}': {} bytes, at most {} can be stored", path_.string(), name, text.size(),
                       longest_attribute);
     const std::string content = text.empty() ? std::string(1, '\0') : std::string{text};
     const Type type = text_type(content.size());
@@ -130,7 +130,7 @@ void Writer::texts(const char* name, std::span<const std::string> texts) {
     for (const std::string& text : texts) {
         longest = std::max(longest, text.size());
         if (text.size() > longest_text || text.find('\0') != text.npos)
-            throw failure("{}: '{}': a text of {} bytes cannot be kept (at most {}, none of them 0)", path_.string(),
+            throw failure("{}: '{}': a text of {} bytes cannot be stored (at most {}, none of them 0)", path_.string(),
                           name, text.size(), longest_text);
     }
     std::string padded;

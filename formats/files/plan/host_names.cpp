@@ -15,7 +15,7 @@ Error mistake(std::string_view list, std::string_view cause) {
     return Error{Exit::usage, "hosts '{}': {}", list, cause};
 }
 
-// Takes what stands before the first `separator` outside brackets off `rest`, and the separator.
+// Removes the text before the first `separator` outside brackets, and the separator, from `rest`; returns the text.
 std::string_view take_item(std::string_view& rest, char separator) {
     int depth = 0;
     std::size_t at = 0;
@@ -36,7 +36,7 @@ std::uint64_t number(std::string_view text, std::string_view list) {
     return value;
 }
 
-// "001-003" or "7".
+// Appends the numbers of a range such as "001-003" or "7" to `names`.
 void expand_range(std::string_view range, std::string_view list, std::vector<std::string>& names) {
     const std::string_view first = range.substr(0, range.find('-'));
     const std::string_view last = range.size() > first.size() ? range.substr(first.size() + 1) : first;
@@ -47,7 +47,7 @@ void expand_range(std::string_view range, std::string_view list, std::vector<std
     for (std::uint64_t n = begin; n <= end; ++n) names.push_back(fmt::format("{:0{}}", n, first.size()));
 }
 
-// All ways to go on from each of `heads` with one of `tails`.
+// All concatenations of one of `heads` and one of `tails`.
 std::vector<std::string> join(const std::vector<std::string>& heads, const std::vector<std::string>& tails,
                               std::string_view list) {
     if (heads.size() * tails.size() > most_names) throw mistake(list, fmt::format("more than {} names", most_names));
@@ -77,7 +77,8 @@ std::vector<std::string> expand_item(std::string_view item, std::string_view lis
     return names;
 }
 
-// A name as a stem and the number behind it, "n" and "007"; no number, or one too long: all is stem.
+// A name split into a stem and the number at its end, such as "n" and "007". If there is no number, or if it is too
+// long, the whole name is the stem.
 struct NumberedName {
     std::string_view stem, digits;
 
@@ -87,7 +88,7 @@ struct NumberedName {
         stem = name.substr(0, end);
         digits = name.substr(end);
     }
-    bool goes_on_from(const NumberedName& before, std::string_view list) const {
+    bool follows(const NumberedName& before, std::string_view list) const {
         return !digits.empty() && stem == before.stem && digits.size() == before.digits.size() &&
                number(digits, list) == number(before.digits, list) + 1;
     }
@@ -111,7 +112,7 @@ std::string fold_host_names(const std::vector<std::string>& names) {
     for (std::size_t first = 0; first < names.size();) {
         const NumberedName begin{names[first]};
         std::size_t last = first;
-        while (last + 1 < names.size() && NumberedName{names[last + 1]}.goes_on_from(NumberedName{names[last]}, list))
+        while (last + 1 < names.size() && NumberedName{names[last + 1]}.follows(NumberedName{names[last]}, list))
             ++last;
         list += list.empty() ? "" : ",";
         list += first == last ? names[first]

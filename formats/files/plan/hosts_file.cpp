@@ -39,15 +39,15 @@ std::optional<int> whole_number(std::string_view text, std::int64_t most = most_
     return number;
 }
 
-// Why a name cannot stand for {host} in paths; empty: it can.
+// Why a name cannot replace {host} in paths; empty: it can.
 std::string_view path_fault(std::string_view name) {
     if (name.find('/') != name.npos) return "it contains '/'";
-    if (name == "." || name == "..") return "it is a name of folders";
+    if (name == "." || name == "..") return "it refers to a folder";
     const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
     return std::ranges::any_of(name, is_control) ? "it contains a control character" : "";
 }
 
-// Collects hosts and refuses a name that came before.
+// Collects hosts and rejects duplicate names.
 class Hosts {
 public:
     explicit Hosts(std::string_view file) : file_{file} {}
@@ -74,7 +74,7 @@ private:
     std::map<std::string, std::size_t> lines_;
 };
 
-// "node0 slots=8", "node0:8" or "node0"; `line` has no comment.
+// Parses "node0 slots=8", "node0:8" or "node0"; `line` has no comment. Unset for a blank line.
 std::optional<Host> host_of_line(std::string_view line, std::string_view file, std::size_t number) {
     constexpr std::string_view blanks = " \t\r";
     std::vector<std::string_view> words;
@@ -113,8 +113,8 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
     return std::move(hosts).all();
 }
 
-// A rate that cannot be right is one in another unit, such as nic = 25 for 25 GB/s; with its unit it may be as small as
-// that of a machine that stands still.
+// Rejects rates that are probably in another unit, such as nic = 25 for 25 GB/s. A rate with a unit may be small: a
+// machine may be stalled.
 double sane_rate(double rate, const toml::node& value, std::string_view key, std::string_view file) {
     if (rate < (value.is_string() ? 1 : least_rate) || rate > most_rate)
         throw mistake(file, value.source().begin.line,
@@ -162,7 +162,7 @@ bool truth_of(const toml::node& value, std::string_view key, std::string_view fi
     return *truth;
 }
 
-// Different numbers from 0, ascending.
+// The distinct device numbers in `value`, ascending.
 std::vector<int> numbers_of(const toml::node& value, std::string_view key, std::string_view file) {
     const auto refuse = [&] {
         return mistake(file, value.source().begin.line, "{}: a list of devices such as [0, 5] was expected", key);
@@ -253,7 +253,7 @@ std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
     return std::move(hosts).all();
 }
 
-// "4x8" or "4×8".
+// Parses "4x8" or "4×8"; unset for other text.
 std::optional<std::vector<Host>> grid_of(std::string_view text) {
     for (std::string_view times : {"x", "X", "×"}) {
         const std::size_t at = text.find(times);

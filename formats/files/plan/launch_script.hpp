@@ -14,7 +14,7 @@ namespace tpx::formats {
 /// The folders that ranks use, each empty or one for each host.
 struct LaunchFolders {
     std::vector<std::filesystem::path> states;  ///< from which ranks load their state: TPX_STATE
-    std::vector<std::filesystem::path> data;    ///< that have the data files: TPX_DATA
+    std::vector<std::filesystem::path> data;    ///< that contain the data files: TPX_DATA
 };
 
 /// A shell script that starts the ranks of `layout` on the hosts and devices of `placement`, with torchrun, srun or
@@ -27,7 +27,7 @@ std::string launch_script(std::span<const Host> hosts, const Placement& placemen
 /// Throws Error (usage) for a host that is not lost, or a folder in `folders`, that a launch script cannot contain.
 void check_launch_names(std::span<const Host> hosts, const LaunchFolders& folders);
 
-/// The text of launch.sh, which is compiled in: the script with placeholders such as @RANKS@ for what a plan decides.
+/// The text of launch.sh, which is compiled in: the script with placeholders such as @RANKS@ for values from the plan.
 std::string_view launch_template();
 
 }  // namespace tpx::formats

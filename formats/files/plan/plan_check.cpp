@@ -13,7 +13,7 @@ std::string fault_of_moves(const FileChange& plan, Certificate& found) {
     found = certify(plan.source_side(), {target, plan.target}, plan.moves);
     if (!found.holds()) return found.fault;
     if (found != plan.proven)
-        return fmt::format("the totals stored are not those of the moves (bytes read: {} stored, {} counted)",
+        return fmt::format("the stored totals are not those of the moves (bytes read: {} stored, {} counted)",
                            plan.proven.bytes_read, found.bytes_read);
     return {};
 }
@@ -24,7 +24,7 @@ CheckedPlan check_plan_file(const std::filesystem::path& path, std::optional<std
     StoredPlan stored = read_stored_plan(path);
     CheckedPlan checked{.content = std::move(stored.content)};
     if (stored.request_digest != request_digest(checked.content)) {
-        checked.fault = "what the plan is for was altered since it was made (request_digest)";
+        checked.fault = "the request that the plan answers was altered after the plan was made (request_digest)";
         return checked;
     }
     if (checked.content.checkpoint) {

@@ -12,20 +12,20 @@
 
 namespace tpx::formats {
 
-/// What was proven about the plan in a file.
+/// The result of checking the plan in a file.
 struct CheckedPlan {
     PlanFile content;
-    std::optional<std::uint64_t> catalogue;  ///< catalogue_digest of the checkpoint it is for; none: made from a model
+    std::optional<std::uint64_t> catalogue;  ///< catalogue_digest of the plan's checkpoint; unset: it has a model
     std::optional<Certificate> moves;        ///< of a checkpoint's pieces
-    std::optional<PlanCheck> hosts;          ///< what goes where; none: the file names no hosts
-    std::string fault;                       ///< the first thing that does not hold; empty: everything does
+    std::optional<PlanCheck> hosts;          ///< the check of placement and transfers; unset: there are no hosts
+    std::string fault;                       ///< the first claim of the plan that is wrong; empty: none is
 
     bool holds() const { return fault.empty(); }
 };
 
-/// Reads the file at `path` and proves its plan anew, with code that shares nothing with the planner but the reading of
-/// the file; see check_plan for `sample`. Throws Error, with Exit::no when bytes have changed since the file was
-/// written, when it is no plan; what it says wrongly is a fault.
+/// Reads the file at `path` and proves its plan again, with code that shares only the reading of the file with the
+/// planner; see check_plan() for `sample`. Throws Error if the file is not a plan, with Exit::no if its bytes have
+/// changed since it was written. A wrong claim of the plan is a fault, not an Error.
 CheckedPlan check_plan_file(const std::filesystem::path& path, std::optional<std::size_t> sample = {});
 
 }  // namespace tpx::formats

@@ -7,8 +7,8 @@
 
 namespace tpx::formats {
 
-/// Calls `visit(name, column)` for the columns that describe a model, in the order of the file: the one place that
-/// knows what they are called there. `Tables` is ModelTables, const or not.
+/// Calls `visit(name, column)` for the columns that describe a model, in the order of the file. Their names in the file
+/// are defined only here. `Tables` is ModelTables, const or not.
 template <class Tables, class Visit>
 void for_each_model_column(Tables& tables, Visit&& visit) {
     auto& classes = tables.classes;
@@ -23,7 +23,7 @@ void for_each_model_column(Tables& tables, Visit&& visit) {
     visit("classes/layers", classes.layers.values);
 }
 
-/// The same for the columns of hosts, ranks and what goes between them.
+/// The same for the columns of hosts, ranks and the transfers between them.
 template <class Tables, class Visit>
 void for_each_host_column(Tables& tables, Visit&& visit) {
     auto& hosts = tables.hosts;

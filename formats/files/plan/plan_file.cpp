@@ -19,7 +19,7 @@
 namespace tpx::formats {
 namespace {
 
-// Writes each column that is visited, and the groups they are in.
+// Writes each visited column and its group.
 class ColumnWriter {
 public:
     explicit ColumnWriter(hdf5::Writer& file) : file_{file} {}
@@ -41,7 +41,7 @@ private:
     std::set<std::string> groups_;
 };
 
-// Reads each column that is visited.
+// Reads each visited column.
 struct ColumnReader {
     const hdf5::Reader& file;
 
@@ -117,7 +117,7 @@ HostTables read_hosts(const hdf5::Reader& file) {
     return tables;
 }
 
-// Throws unless the plan is of something, and has the parts that belong together.
+// Throws Error unless the plan is for a checkpoint or a model, and has all parts that belong together.
 void check_parts(const PlanTables& tables, bool of_checkpoint) {
     if (tables.model.has_value() == of_checkpoint) throw failure("not made either for a checkpoint or from a model");
     if (tables.model && !tables.hosts) throw failure("a model without hosts");

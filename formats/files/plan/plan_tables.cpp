@@ -34,7 +34,7 @@ RankSets sets(const ListColumn& column, std::string_view name) {
     const std::span<const std::int32_t> values = column.values;
     for (std::uint32_t k = 0; k + 1 < column.begin.size(); ++k) {
         if (made.add(values.subspan(column.begin[k], column.begin[k + 1] - column.begin[k])) != k)
-            throw failure("{}: set {} is there twice", name, k);
+            throw failure("{}: set {} appears twice", name, k);
     }
     return made;
 }

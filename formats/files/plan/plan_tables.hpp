@@ -10,18 +10,18 @@ namespace tpx::formats {
 ModelTables to_tables(const ModelState& model);
 ModelState from_tables(const ModelTables& tables, std::string name, const HostTables& hosts);
 
-/// Hosts, ranks, parcels, placement and relocation as tables, and back. `model` gives the dtypes of roles, where there
-/// is one.
+/// Hosts, ranks, parcels, placement and relocation as tables, and back. `model`, if not null, provides the dtypes of
+/// roles.
 HostTables to_tables(const Change& plan, const ModelState* model);
 Change from_tables(const HostTables& tables);
 
 /// What ranks hold, for lib/check.
 HeldTables held_tables(const FileChange& plan);
 
-/// All that lib/check looks at.
+/// Everything that lib/check examines.
 PlanTables to_tables(const PlanFile& content);
 
-/// A file as it was read, with its tables as they stand there.
+/// The content of a file, with its tables as stored.
 struct StoredPlan {
     PlanFile content;
     PlanTables tables;
@@ -30,7 +30,7 @@ struct StoredPlan {
 
 inline constexpr std::string_view plan_schema = "tpx.plan/3";
 
-/// As read_plan_file.
+/// Same as read_plan_file(), with the tables.
 StoredPlan read_stored_plan(const std::filesystem::path& path);
 
 }  // namespace tpx::formats

@@ -31,7 +31,7 @@ void check_files(std::span<const FileEntry> files) {
     }
 }
 
-// One past the last byte of `piece`, or nothing when it exceeds 64 bits.
+// One past the last byte of `piece`; unset if it exceeds 64 bits.
 std::optional<std::uint64_t> end_of(const Piece& piece, DType dtype) {
     Index last = 0;
     for (int k = 0; k < piece.strides.size(); ++k) {
@@ -71,7 +71,7 @@ void check_piece(const Piece& piece, const Tensor& tensor, DType dtype, std::spa
         throw failure("tensor '{}': a piece is in file {} of {}", tensor.name, piece.file, files.size());
     const std::optional<std::uint64_t> end = volume(piece.box) == 0 ? piece.offset : end_of(piece, dtype);
     if (!end || *end > files[piece.file].size)
-        throw failure("tensor '{}': a piece at byte {} ends behind its file '{}' of {} bytes", tensor.name,
+        throw failure("tensor '{}': a piece at byte {} extends beyond its file '{}' of {} bytes", tensor.name,
                       piece.offset, files[piece.file].path.string(), files[piece.file].size);
 }
 

@@ -5,8 +5,8 @@
 
 namespace tpx::formats {
 
-/// Checks that everything in `content` refers to something: tensors are possible, pieces lie in their tensors and their
-/// bytes in their files, file names stay in their directory, moves name pieces. Throws Error with the cause.
+/// Checks that everything in `content` is valid: shapes are possible, pieces are inside their tensors and their bytes
+/// inside their files, file names stay in their directory, moves refer to pieces. Throws Error with the cause.
 void check_values(const FileChange& content);
 
 }  // namespace tpx::formats

@@ -31,7 +31,7 @@ std::optional<std::int32_t> number(std::string_view text) {
     return value;
 }
 
-// What one line says: ranks first up to last on a host, from a device on if it is given.
+// The content of a line: ranks `first` to `last` are on `host` and, if `device` is set, on consecutive devices from it.
 struct Entry {
     std::int32_t first = 0;
     std::int32_t last = 0;
@@ -75,7 +75,7 @@ private:
     std::size_t line_ = 0;
 };
 
-// "n0", "0-7 n0 [2]", "rank 0=n0 slot=2", where Open MPI's slots are cores.
+// Parses "n0", "0-7 n0 [2]" or "rank 0=n0 slot=2"; ignores Open MPI's slots, which are cores.
 Entry Map::parse(std::span<const std::string_view> words) const {
     if (words.size() == 1) return {next_, next_, words[0], std::nullopt};
     std::string_view ranks = words[0];

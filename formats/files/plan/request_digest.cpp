@@ -79,7 +79,7 @@ void add(Fingerprint& print, std::span<const Piece> pieces) {
     }
 }
 
-// What ranks hold lies in no file.
+// What ranks hold is not in files, so these pieces have no file, offset or strides.
 void add_held(Fingerprint& print, std::span<const Piece> pieces) {
     print.add(pieces.size());
     for (const Piece& piece : pieces) {

@@ -40,7 +40,7 @@ std::uint64_t crc_of_range(const Fd& fd, Interval range, const fs::path& file,
     return crc;
 }
 
-/// Requires that a listed file is inside the state, and that its indices are those of listed hosts and tensors.
+/// Throws Error unless a listed file is inside the state, and its indices are those of listed hosts and tensors.
 void check_file(const Manifest& manifest, const ManifestFile& file) {
     const fs::path plain = file.path.lexically_normal();
     if (plain.empty() || plain.is_absolute() || *plain.begin() == "..")
@@ -122,7 +122,7 @@ Manifest parse_manifest(const std::string& text, const fs::path& file) {
 
 void require_size(const fs::path& file, std::uint64_t size) {
     if (const std::uint64_t found = size_of_file(file); found != size)
-        throw failure("{}: has {} bytes, its manifest says {}", file.string(), found, size);
+        throw failure("{}: has {} bytes, but its manifest records {}", file.string(), found, size);
 }
 
 std::uint64_t crc_of_file(const fs::path& file, std::uint64_t size, const std::function<void(std::uint64_t)>& on_read) {

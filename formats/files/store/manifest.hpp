@@ -15,7 +15,7 @@ namespace tpx::formats {
 /// The name of the manifest in the folder of a state.
 inline constexpr const char* manifest_name = "manifest.json";
 
-/// A file of a state. All stores that have it have the same bytes.
+/// A file of a state. Its bytes are the same in all stores that have it.
 struct ManifestFile {
     std::filesystem::path path;  ///< relative to the folder of the state
     std::uint64_t size = 0;
@@ -43,7 +43,7 @@ struct Manifest {
     std::string layout;
     std::string format;
     int replicas = 1;            ///< every file is in at least as many stores
-    int requested_replicas = 0;  ///< that the next change makes, of a state saved from leaving hosts; 0: `replicas`
+    int requested_replicas = 0;  ///< made by the next change if the state was saved from leaving hosts; 0: `replicas`
     std::vector<ManifestHost> hosts;
     std::vector<std::string> tensors;
     std::vector<ManifestFile> files;
@@ -55,19 +55,19 @@ std::string state_name(const Manifest& manifest);
 /// The text of a manifest file.
 std::string to_text(const Manifest& manifest);
 
-/// The manifest whose text is `text`; `file` names it in errors. Throws Error when it is damaged.
+/// Parses the text of a manifest; `file` names it in errors. Throws Error if it is damaged.
 Manifest parse_manifest(const std::string& text, const std::filesystem::path& file);
 
 /// Throws Error unless `file` has `size` bytes.
 void require_size(const std::filesystem::path& file, std::uint64_t size);
 
-/// The linear CRC-64 of the content of a file of `size` bytes. Throws Error when it cannot be read or has another size.
+/// The linear CRC-64 of the content of a file of `size` bytes. Throws Error if it cannot be read or has another size.
 /// Calls `on_read` with the number of bytes after each part that it reads.
 std::uint64_t crc_of_file(const std::filesystem::path& file, std::uint64_t size,
                           const std::function<void(std::uint64_t)>& on_read = {});
 
-/// The same for a file of which the bytes in `known`, ascending and apart, are not read: `crc` is the CRC of a file in
-/// which all other bytes are zero.
+/// The same without reading the bytes in the ranges `known`, which are ascending and disjoint: `crc` is the CRC of the
+/// file with zeros in place of all other bytes.
 std::uint64_t crc_of_file(const std::filesystem::path& file, std::uint64_t size, std::span<const Interval> known,
                           std::uint64_t crc);
 

@@ -32,7 +32,7 @@ SwitchRecord parse_record(const std::string& text, const std::filesystem::path& 
     try {
         const auto word = std::ranges::find(words, json.at("says").get<std::string>());
         if (word == words.end())
-            throw failure("{}: is damaged: it says '{}'", file.string(), std::string{json["says"]});
+            throw failure("{}: is damaged: unknown status '{}'", file.string(), std::string{json["says"]});
         return {json.at("change"), json.at("epoch"), json.at("state"),
                 static_cast<SwitchRecord::Says>(word - words.begin()), json.at("decision_dir")};
     } catch (const Json::exception&) {

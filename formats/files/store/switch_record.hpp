@@ -24,10 +24,10 @@ struct SwitchRecord {
 /// The text of a record's file.
 std::string to_text(const SwitchRecord& record);
 
-/// The record whose text is `text`; `file` names it in errors. Throws Error when it is damaged.
+/// Parses the text of a record; `file` names it in errors. Throws Error if it is damaged.
 SwitchRecord parse_record(const std::string& text, const std::filesystem::path& file);
 
-/// The record in `file`, or std::nullopt if there is no such file. Throws Error when the record is damaged.
+/// The record in `file`, or std::nullopt if there is no such file. Throws Error if the record is damaged.
 std::optional<SwitchRecord> read_record(const std::filesystem::path& file);
 
 }  // namespace tpx::formats

@@ -1,4 +1,4 @@
-# Brings what is installed into the form that Debian's policy asks for. Does nothing for other packages.
+# Changes the installed files to the form that Debian's policy requires. Does nothing for other packages.
 if(NOT CPACK_GENERATOR STREQUAL DEB)
   return()
 endif()
@@ -21,6 +21,6 @@ foreach(component tpx mpi)
   file(GLOB_RECURSE compressed ${usr}/share/man/*.[1-9] ${doc}/changelog)
   execute_process(COMMAND gzip -9n ${compressed} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
-# Where Debian's zsh looks for completions of packages.
+# Debian's zsh looks here for the completions of packages.
 set(zsh ${CPACK_TEMPORARY_DIRECTORY}/tpx/usr/share/zsh)
 file(RENAME ${zsh}/site-functions ${zsh}/vendor-completions)

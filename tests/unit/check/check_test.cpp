@@ -199,7 +199,7 @@ TEST_CASE(
     CHECK(fault() == "parcel 0: host 'c' forwards bytes 0 to 10 in round 0, but has them after round 0");
     tables.transfers.from = {0, 1};
     tables.transfers.forwards = {0, 0};
-    CHECK(fault() == "parcel 0: transfer 1 is marked as what it is not (forwards)");
+    CHECK(fault() == "parcel 0: transfer 1 has the wrong value of forwards");
     tables.transfers.forwards = {0, 1};
     tables.transfers.round = {1, 0};
     CHECK(fault() == "parcel 0: host 'b' forwards bytes 0 to 10 in round 0, but has them after round 1");

@@ -134,7 +134,7 @@ TEST_CASE("messages name the tensor and the boxes") {
     CHECK(message_of(catalogue_of({4, 4}, {{{0, 2}, {0, 4}}})) == "tensor 'w': no file contains [2:4, 0:4]");
     CHECK(message_of(catalogue_of({4}, {{{0, 1}}, {{2, 3}}})) == "tensor 'w': no file contains [1:2] (and 1 more box)");
     CHECK(message_of(catalogue_of({4}, {{{0, 3}}, {{2, 4}}})) == "tensor 'w': boxes [0:3] and [2:4] overlap");
-    CHECK(message_of(catalogue_of({4}, {{{0, 5}}})) == "tensor 'w': box [0:5] leaves the shape [4]");
+    CHECK(message_of(catalogue_of({4}, {{{0, 5}}})) == "tensor 'w': box [0:5] exceeds the shape [4]");
     CHECK(message_of(catalogue_of({}, {})) == "tensor 'w': no file contains []");
     CHECK(message_of(catalogue_of({0, 3}, {})) == "");
 }

@@ -145,8 +145,8 @@ TEST_CASE("conditions that lead nowhere, or to no tensor, are refused") {
                          "base.toml: line 22: condition 'l >=': a name or number was expected (at 4)", Error);
     Config values = config();
     values.erase("hidden");
-    CHECK_THROWS_WITH_AS(made("aa = \"true\"", values),
-                         "tensor 'aa': size 'h' is not known; it follows from h = hidden", Error);
+    CHECK_THROWS_WITH_AS(made("aa = \"true\"", values), "tensor 'aa': size 'h' is unknown; it follows from h = hidden",
+                         Error);
 }
 
 }  // namespace

@@ -183,14 +183,14 @@ TEST_CASE("a model that cannot be is refused with what is missing or wrong") {
           "model 'llama4': no such file, and none of the built-in ones: deepseek-v3 gpt3-1.3b gpt3-175b gpt3-2.7b "
           "gpt3-6.7b llama3-405b llama3-70b llama3-8b mixtral-8x22b moe-1t qwen3-235b");
     CHECK(refusal("llama3-8b", {{"hidden_size", nullptr}}) ==
-          "model 'llama3-8b': tensor 'down': size 'h' is not known; it follows from h = hidden_size");
+          "model 'llama3-8b': tensor 'down': size 'h' is unknown; it follows from h = hidden_size");
     CHECK(
         refusal("llama3-8b", {{"num_attention_heads", nullptr}}).ends_with("it follows from n = num_attention_heads"));
     CHECK(refusal("llama3-8b", {{"num_hidden_layers", std::int64_t{-3}}}) ==
-          "model 'llama3-8b': size 'l' = -3 cannot be (num_hidden_layers)");
+          "model 'llama3-8b': size 'l' = -3 is invalid (num_hidden_layers)");
     CHECK(refusal("llama3-8b", {{"num_hidden_layers", std::int64_t{1} << 30}}) ==
           "model 'llama3-8b': 1073741824 layers are more than 100000");
-    CHECK(refusal("llama3-8b", {{"vocab_size", std::int64_t{0}}}).ends_with("size 'v' = 0 cannot be (vocab_size)"));
+    CHECK(refusal("llama3-8b", {{"vocab_size", std::int64_t{0}}}).ends_with("size 'v' = 0 is invalid (vocab_size)"));
     CHECK(refusal("llama3-8b", {{"hidden_size", std::int64_t{1} << 62}}).find("cannot be") != std::string::npos);
     CHECK(refusal("llama3-8b", {{"intermediate_size", std::int64_t{1} << 39}, {"hidden_size", std::int64_t{1} << 39}})
               .ends_with("cannot be"));

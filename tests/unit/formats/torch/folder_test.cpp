@@ -90,7 +90,7 @@ TEST_CASE("an index that does not agree with its files is refused") {
         const Copy copy;
         copy.change_index(norm, "\"lost\": \"pytorch_model-00002-of-00002.bin\"");
         CHECK(copy.refusal().ends_with(
-            "tensor 'model.norm.weight': pytorch_model-00002-of-00002.bin has it, the index does not"));
+            "tensor 'model.norm.weight': pytorch_model-00002-of-00002.bin has it, but the index does not"));
     }
     SUBCASE("a file that is missing") {
         const Copy copy;

@@ -46,7 +46,7 @@ TEST_CASE("what .metadata tells is checked against itself and the files") {
     CHECK(complaint([](Told& told) { told.pieces[1].box[0] = {3, 4}; }) == "tensor 'w': no file contains [2:3, 0:4]");
     CHECK(complaint([](Told& told) {
               told.pieces[1].box[0] = {3, 5};
-          }) == ".metadata: tensor 'w': chunk at [3, 0] of size [2, 4] leaves the shape [4, 4]");
+          }) == ".metadata: tensor 'w': chunk at [3, 0] of size [2, 4] exceeds the shape [4, 4]");
     CHECK(complaint([](Told& told) { told.pieces[1].box = told.pieces[0].box; }) ==
           ".metadata: tensor 'w': box [0:2, 0:4] is stored twice");
     CHECK(complaint([](Told& told) { told.lengths[1] = 101; }) ==

@@ -89,7 +89,7 @@ TEST_CASE("each mistake in a data file is one line") {
     CHECK(fault(whole) == "data.toml: consumed is missing, or epoch and cursor");
     CHECK(fault(whole + "epoch = 1\n") == "data.toml: consumed is missing, or epoch and cursor");
     CHECK(fault(whole + "consumed = 8\nepoch = 0\n") ==
-          "data.toml:5: consumed: epoch and cursor say it, too; leave out one or the other");
+          "data.toml:5: consumed: conflicts with epoch and cursor; use either consumed or both of these");
     CHECK(fault(whole + "consumed = 9\n") ==
           "data.toml:5: 9 consumed samples are not a multiple of the global batch of 8");
     CHECK(fault(whole + "epoch = 0\ncursor = 1000\n") ==
@@ -109,7 +109,7 @@ TEST_CASE("each mistake in a data file is one line") {
     CHECK(fault(counted + "files = [1]\n") == "data.toml:4: files: a table with path and samples was expected");
     CHECK(fault(counted + "[[files]]\nsamples = 3\n") == "data.toml:4: files: path is missing");
     CHECK(fault(counted + "samples = 3\n[[files]]\npath = \"a\"\nsamples = 3\n") ==
-          "data.toml:4: samples: files have it, each its own; leave one out");
+          "data.toml:4: samples: conflicts with files, which have their own samples; use only one of these");
     CHECK(fault(counted + "[[files]]\npath = \"a.tar\"\n")
               .ends_with("only the samples of .idx and .txt files are counted; add samples = N"));
     CHECK(fault(counted + "[[files]]\npath = \"a.tar\"\nsize = 3\n") ==
