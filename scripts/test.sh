@@ -30,7 +30,7 @@ build() {
 check() {
     preset=$1
     shift
-    ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --parallel "$(nproc)" \
+    ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --parallel "$(($(nproc) + 1))" \
         --output-junit result.xml "$@" || status=1
 }
 

@@ -102,10 +102,10 @@ c = "l f ; opt"
     CHECK(layer_formula(families[0], 'f', "hf") == nullptr);
     CHECK(has_sizes_of_shapes(families[0], "hf"));
     values["own.3.groups"] = std::int64_t{-6};
-    CHECK_THROWS_WITH_AS(model(), doctest::Contains("size 'g' is not known"), Error);
+    CHECK_THROWS_WITH_AS(model(), doctest::Contains("size 'g' is unknown"), Error);
     values.erase("own.3.groups");
     values.erase("kinds");
-    CHECK_THROWS_WITH_AS(model(), doctest::Contains("size 'g' is not known"), Error);
+    CHECK_THROWS_WITH_AS(model(), doctest::Contains("size 'g' is unknown"), Error);
 }
 
 TEST_CASE("formulas for layers must have the form of conditions") {

@@ -48,7 +48,7 @@ TEST_CASE("buckets that args do not explain are left as they are, with a note") 
     const std::filesystem::path path = folder / "megatron/llama-opt-dist-tp1pp1dp4-dp_reshardable-buckets/ckpt";
     const Source source = opened(path, families, {{"overlap_param_gather_with_optimizer_step", true}});
     REQUIRE(source.checkpoint.notes.size() == 1);
-    CHECK(source.checkpoint.notes[0].find("where these parameters make") != std::string::npos);
+    CHECK(source.checkpoint.notes[0].find("but these parameters need") != std::string::npos);
     CHECK(std::ranges::any_of(source.checkpoint.catalogue.tensors, [](const Tensor& tensor) {
         return tensor.name.find("bucket_idx_0.exp_avg") != std::string::npos;
     }));
