@@ -119,8 +119,8 @@ private:
             dequantize(source_, target_.dtype);
         }
         if (const auto& quantised = source_.checkpoint.quantised; !quantised.empty())
-            throw failure("tensor '{}' and {} more are quantized ({}): their blocks cannot be moved", quantised[0].name,
-                          quantised.size() - 1, quantised[0].type);
+            throw failure("tensor '{0}': is quantized ({2}): its blocks cannot be moved (others: {1})",
+                          quantised[0].name, quantised.size() - 1, quantised[0].type);
         if (const auto restore = target_.format->restore) restore(source_.checkpoint);
         settle_folder_files(source_.checkpoint, target_.format);
         settle_adapter(source_, target_);

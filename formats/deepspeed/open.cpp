@@ -94,7 +94,7 @@ void note_copies(Grid& grid) {
     }
     if (copies > 0)
         grid.notes.push_back(fmt::format(
-            "ignored copies of {} tied parameters on later pipeline stages; using those of the first stage", copies));
+            "ignored copies of tied parameters on later pipeline stages ({}); using those of the first stage", copies));
 }
 
 /// Whether the checkpoint was saved with exclude_frozen_parameters: then frozen_param_shapes is None, otherwise a dict

@@ -43,7 +43,7 @@ public:
         }
         if (copies > 0)
             grid_.notes.push_back(fmt::format(
-                "ignored {} files of zero/, which are copies of tensors in the model files, cast to f32", copies));
+                "ignored files of zero/ that are copies of tensors in the model files, cast to f32 ({})", copies));
         if (grid_.zero3) read_steps();
         add_missing();
         note_round_robin();

@@ -136,7 +136,8 @@ void note_unreadable(Checkpoint& checkpoint) {
     std::string text;
     for (const auto& [type, count] : counts) text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", count, type);
     checkpoint.notes.push_back(fmt::format(
-        "{} quantized tensors ({}) can be compared, but not converted: tpx cannot dequantize these types", all, text));
+        "quantized tensors that can be compared, but not converted: {} ({}); tpx cannot dequantize these types", all,
+        text));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ std::vector<KerasLayer> keras_layers(std::string_view model_config);
 
 /// The layer to which a variable belongs.
 struct KerasPlace {
-    std::string chain;  ///< names of the layers that contain it, and its own, with slashes
+    std::string chain;  ///< names of the layers that contain the variable, joined with slashes
     std::string path;   ///< in Keras 3 weights; empty if the position in its class is unknown
 };
 

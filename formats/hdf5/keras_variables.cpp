@@ -158,7 +158,7 @@ private:
         }
         throw failure(
             "{}: the order of its variables is unknown, because it is not one of Keras' own classes or was changed; "
-            "pass --config MODEL.h5, a keras-legacy file of the same model",
+            "pass --config MODEL.h5, the same model saved whole as keras-legacy",
             what);
     }
 

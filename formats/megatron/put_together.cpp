@@ -163,7 +163,7 @@ private:
         placed.name.expert = static_cast<int>(placed.directory->ep * experts);
     }
 
-    /// In torch_dist, Megatron stacks layers unless moe_layer_freq gives experts only to some of them.
+    /// In torch_dist, Megatron stacks layers unless the model has experts and moe_layer_freq is a list or more than 1.
     bool may_stack() const {
         if (!checkpoint_.common) return true;
         const auto args = checkpoint_.common->find("args");

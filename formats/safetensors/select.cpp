@@ -121,8 +121,8 @@ void note_others(Selection& selection) {
     const auto sharded = names_ending(selection.directory / "sharded", tensor_ending);
     selection.consolidated = !sharded.empty() && !selected("sharded" / sharded.front());
     if (selection.consolidated)
-        selection.notes.push_back(
-            fmt::format("ignored {} files in sharded/: the same tensors are stored whole beside it", sharded.size()));
+        selection.notes.push_back(fmt::format(
+            "ignored the files in sharded/ ({}): the same tensors are stored whole beside it", sharded.size()));
 }
 
 Selection select_in_directory(const fs::path& directory) {

@@ -57,7 +57,7 @@ struct Pass {
 };
 
 // Runs a pass for about `seconds`; returns the number of bytes done, at most `bytes` and at least a chunk. Adds to
-// `rates` a sample for every four chunks, or one for the whole pass if it syncs.
+// `rates` a sample for every four chunks, or one for the whole pass if it syncs or has fewer chunks.
 std::uint64_t run_pass(const Pass& pass, char* buffer, std::uint64_t bytes, double seconds,
                        std::vector<double>& rates) {
     const Fd fd = open_file(pass.path, pass.flags | O_NOFOLLOW);

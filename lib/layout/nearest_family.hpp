@@ -17,7 +17,7 @@ namespace tpx {
 std::string kind_of_name(std::string_view name);
 
 /// How well the rules of a family match tensors, by their names alone. Each kind of name counts once, and is known only
-/// if rules match all of its names.
+/// if rules match all of its names that are looked up.
 struct FamilyFit {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;

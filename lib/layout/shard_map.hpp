@@ -35,8 +35,8 @@ struct Shard {
 };
 
 /// Which boxes of a tensor the ranks of a layout hold. This is the only code that decides it for planning, resharding
-/// and the detection of layouts: experts are split into ep blocks, layers into stages as tpx-layout(5) says; tp_axis is
-/// split over tp (experts: etp);
+/// and the detection of layouts:
+///   experts are split into ep blocks, layers into stages as in tpx-layout(5); tp_axis is split over tp (experts: etp);
 ///   fsdp splits the result along axis 0 (fsdp_dim) as torch.chunk does, over the ranks that hold the same part; ZeRO
 ///   splits optimizer state (stage 3: weights too) over all of these, along the first axis that counts neither layers
 ///   nor experts; state of virtual nodes, axis 0 of which counts them, is split over dp; state of one virtual node is

@@ -181,7 +181,8 @@ private:
         add_missing(grid, chunks);
     }
 
-    /// Shuffling works on whole elements, swapping on the two parts of each complex element.
+    /// Adds the filter that swaps bytes. It works on numbers, of which a complex element has two, but shuffling works
+    /// on whole elements.
     void add_swap(Coding& coding) const {
         coding.filters.push_back(Filter::swap);
         const bool shuffled = std::ranges::count(coding.filters, Filter::shuffle) > 0;

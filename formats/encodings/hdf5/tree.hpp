@@ -18,7 +18,7 @@ struct Tree {
     struct Origin {
         std::string path;
         Attributes attributes;
-        std::string new_path;  ///< if Keras 2 wrote the file: the path in Keras 3; empty: unknown
+        std::string new_path;  ///< of a legacy Keras file: the path in Keras 3 files; empty: unknown
     };
 
     std::vector<GroupFacts> groups;

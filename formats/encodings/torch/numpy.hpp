@@ -16,7 +16,7 @@ struct NumpyValue {
     bool scalar = false;
     std::string dtype;  ///< "f32", "i64", "u8", "bool", ...; otherwise NumPy's own name
     Shape shape;
-    std::string bytes;  ///< little-endian, in the order of the pickled array
+    std::string bytes;  ///< little-endian, in row-major order
 };
 
 /// `object` as a NumPy value; unset if it is another object, or is not built as NumPy builds it.

@@ -230,7 +230,7 @@ TEST_CASE("which files are meant must be clear") {
         const Checkpoint checkpoint = open_safetensors(at);
         CHECK(checkpoint.catalogue.pieces.size() == 1);
         REQUIRE(checkpoint.notes.size() == 1);
-        CHECK(checkpoint.notes[0].starts_with("ignored 2 files in sharded/"));
+        CHECK(checkpoint.notes[0].starts_with("ignored the files in sharded/ (2):"));
 
         const std::vector<safetensors::Entry> scalar{{"step", DType::u8, {}, 0, 1}};
         test::write_text(at / "model.safetensors", safetensors::write_header({}, scalar) + "x");
