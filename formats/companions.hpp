@@ -23,8 +23,8 @@ inline constexpr std::string_view not_carried_over = "not carried over: ";
 void find_companions(const std::filesystem::path& directory, Checkpoint& checkpoint,
                      std::initializer_list<std::string_view> own = {});
 
-/// Fills config and config_json of `checkpoint` from `directory`/config.json if it exists. Values in top-level objects
-/// are named "outer.inner"; deeper values and lists are ignored. Throws Error if the file is not a JSON object.
+/// Fills config, as parse_config_json() does, and config_json of `checkpoint` from `directory`/config.json if it
+/// exists. Throws Error if the file is not a JSON object.
 void read_config(const std::filesystem::path& directory, Checkpoint& checkpoint);
 
 /// Fills companions and config_json of `checkpoint` from its directory, but not `config`: for formats with a

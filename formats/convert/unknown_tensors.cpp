@@ -81,7 +81,7 @@ void note_unknown(Source& source) {
     }
     if (!whole.empty())
         source.checkpoint.notes.push_back(
-            fmt::format("{} {} outside the language model, such as '{}': every rank stores them whole", whole.size(),
+            fmt::format("{} {} outside the language model, such as '{}', stored whole on every rank", whole.size(),
                         whole.size() == 1 ? "tensor" : "tensors", whole[0]->name));
     if (!reading.family || unknown.empty()) return;
     const std::string more = unknown.size() > 1 ? fmt::format(" (and {} more)", unknown.size() - 1) : "";
