@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <utility>
 
 namespace tpx::cli {
@@ -133,9 +134,23 @@ Option& Option::layout() {
     return *this;
 }
 
+Option& Option::range(std::int64_t least, std::int64_t most) {
+    least_ = least;
+    most_ = most;
+    return *this;
+}
+
 Option& Option::details(std::string_view text) {
     details_ = text;
     return *this;
+}
+
+std::int64_t Option::whole_number(const std::string& text) const {
+    std::int64_t number = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (code != std::errc{} || end != text.data() + text.size() || number < least_ || number > most_)
+        throw usage_error("{}: '{}' is not a whole number from {} to {}", name(), text, least_, most_);
+    return number;
 }
 
 void Option::store(const std::vector<std::string>& given) const {
@@ -160,6 +175,7 @@ void Option::store(const std::vector<std::string>& given) const {
     if (auto* const* texts = std::get_if<std::vector<std::string>*>(&target_)) **texts = values;
     if (auto* const* size = std::get_if<std::optional<std::uint64_t>*>(&target_))
         **size = in_context([&] { return name(); }, [&] { return parse_bytes(values.front()); });
+    if (auto* const* number = std::get_if<Whole*>(&target_)) **number = whole_number(values.front());
 }
 
 Command::Command(std::string_view name, std::string_view summary) : name_{name}, summary_{summary} {}

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,8 +18,11 @@ namespace tpx::cli {
 
 class Output;
 
-/// Where a parsed value goes: a switch, a text, every text given, or a size in bytes ("64MiB").
-using Target = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*>;
+/// A whole number that an option sets; empty: not given.
+using Whole = std::optional<std::int64_t>;
+
+/// Where a parsed value goes: a switch, a text, every text given, a size in bytes ("64MiB"), or a whole number.
+using Target = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*, Whole*>;
 
 /// What TAB offers for a value.
 enum class Completes { nothing, choices, suggestions, list, file, layout };
@@ -45,6 +49,8 @@ public:
     Option& file();
     /// The value is a layout text or a file with one.
     Option& layout();
+    /// The limits of a whole number; without this, from 1 to 2147483647.
+    Option& range(std::int64_t least, std::int64_t most);
     /// Whole sentences that the manual page adds to the summary.
     Option& details(std::string_view text);
 
@@ -75,10 +81,13 @@ public:
     void store(const std::vector<std::string>& values) const;
 
 private:
+    std::int64_t whole_number(const std::string& text) const;
+
     std::string long_name_, short_name_, value_, summary_, details_, standard_, group_;
     std::vector<std::string> unless_, choices_, suggestions_;
     std::vector<std::pair<std::string, std::string>> aliases_;
     Target target_;
+    std::int64_t least_ = 1, most_ = std::numeric_limits<int>::max();
     Completes completes_ = Completes::nothing;
     bool required_ = false;
 };

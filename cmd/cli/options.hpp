@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/cli/cli.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,13 +30,15 @@ struct TechniqueOptions {
     std::vector<std::string> without, only;
 };
 
+constexpr int max_threads = 1024;  ///< upper limit of --threads, per process
+
 /// Resource limits of a process, and how long it waits for other ranks.
 struct LimitOptions {
     std::optional<std::uint64_t> memory;
-    std::string threads;
+    Whole threads;
     int usual_threads = 2;  ///< default of --threads
-    std::string patience;
-    std::string io_ranks;
+    Whole patience;         ///< seconds
+    Whole io_ranks;
     std::string log;  ///< of reshard and migrate
 };
 

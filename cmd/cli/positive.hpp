@@ -10,6 +10,4 @@ namespace tpx::cli {
 /// is an integer from 1 to `most`.
 int positive(const std::string& text, const char* option, int otherwise, int most = std::numeric_limits<int>::max());
 
-constexpr int max_threads = 1024;  ///< upper limit of --threads, per process
-
 }  // namespace tpx::cli

@@ -75,6 +75,7 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
 
 void add_limit_options(Command& command, LimitOptions& options, std::string_view metadata) {
     command.option("-j,--threads", &options.threads, "N", "Threads that read, copy and write in each process")
+        .range(1, max_threads)
         .standard(fmt::format("{}; in a single process all cores, up to 32", options.usual_threads));
     command.option("--io-ranks", &options.io_ranks, "N", "Processes on each host that move tensor data")
         .standard("all")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold/hold_state.hpp"
 
+#include "cmd/cli/options.hpp"
 #include "cmd/cli/positive.hpp"
 #include "cmd/jobs/check_copies.hpp"
 #include "cmd/jobs/reading.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hosts/migrate_data.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/hosts/migrate_assignment.hpp"
 #include "formats/driver.hpp"
 #include "formats/files/data/rank_shares.hpp"
@@ -28,7 +27,7 @@ void share_virtual_nodes(Layout& layout, formats::DataPosition& position) {
 
 void add_data(Migration& job, const MigrateRequest& options) {
     Layout& layout = job.target.layout;
-    job.batch = positive(options.plan.batch, "--batch", 0);
+    job.batch = static_cast<int>(options.plan.batch.value_or(0));
     job.position = options.position;
     if (!job.position && path_is_directory(job.origin.folder))
         job.position = formats::read_data_position(job.origin.folder);

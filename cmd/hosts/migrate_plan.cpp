@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/cli/positive.hpp"
 #include "cmd/hosts/migrate_assignment.hpp"
 #include "cmd/hosts/migrate_auto.hpp"
 #include "cmd/hosts/migrate_data.hpp"
@@ -217,7 +216,7 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
         job.files_of_hosts = files_to_save(job, hosts, held);
     } else {
         job.files_of_hosts = files_of_hosts(job, hosts, files);
-        add_replicas(job.files_of_hosts, hosts, job.conversion.draft, positive(options.replicas, "--replicas", 1));
+        add_replicas(job.files_of_hosts, hosts, job.conversion.draft, static_cast<int>(options.replicas.value_or(1)));
     }
     plan_transfers(options, job, hosts, held);
     job.planning.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -24,11 +24,11 @@ struct MigrateRequest {
     std::string export_to;
     std::string background_rate;
     std::string job;
-    std::string iteration;
+    Whole iteration;
     std::string leaving;
     std::string within;
     std::string rejoin;
-    std::string replicas;
+    Whole replicas;
     std::string fallback;
     std::string decision_dir;
     std::string data;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/jobs/ranks.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/jobs/keeper_client.hpp"
 #include "cmd/output/job_log.hpp"
 #include "cmd/output/output.hpp"
@@ -53,8 +52,7 @@ void in_ranks(const std::function<Exit(const mpi::Comm&)>& body) {
     if (exit != Exit::success) throw Finished{exit};
 }
 
-Patience::Patience(const mpi::Comm& comm, const std::string& option) : comm_{comm} {
-    mpi::all_or_none(comm, [&] { limit_ = std::chrono::seconds{positive(option, "--patience", 60)}; });
+Patience::Patience(const mpi::Comm& comm, Whole seconds) : comm_{comm}, limit_{seconds.value_or(60)} {
     guard_.emplace(comm, limit_, [this](const std::string& what) { end_job(what); });
 }
 
@@ -71,8 +69,8 @@ void Patience::end_job(const std::string& what) const {
     mpi::end_job(exit_);
 }
 
-Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::function<Exit(Patience&)>& body) {
-    Patience patience{comm, option};
+Exit with_patience(const mpi::Comm& comm, Whole seconds, const std::function<Exit(Patience&)>& body) {
+    Patience patience{comm, seconds};
     Exit exit = Exit::success;
     try {
         exit = body(patience);
@@ -87,16 +85,12 @@ Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::
 int threads_of(const mpi::Comm& comm, const LimitOptions& options) {
     constexpr int most = 32;
     const int cores = comm.size() == 1 ? static_cast<int>(std::thread::hardware_concurrency()) : 1;
-    return positive(options.threads, "--threads", std::clamp(cores, options.usual_threads, most), max_threads);
+    return static_cast<int>(options.threads.value_or(std::clamp(cores, options.usual_threads, most)));
 }
 
 void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec) {
-    int io_ranks = comm.size();
-    mpi::all_or_none(comm, [&] {
-        exec.threads = threads_of(comm, options);
-        io_ranks = positive(options.io_ranks, "--io-ranks", io_ranks);
-    });
-    exec.takes_part = is_among_first(comm, io_ranks);
+    exec.threads = threads_of(comm, options);
+    exec.takes_part = is_among_first(comm, static_cast<int>(options.io_ranks.value_or(comm.size())));
 }
 
 }  // namespace tpx::cli

@@ -26,11 +26,11 @@ void set_command(std::string_view name);
 /// once, and its exit status ends the process, as does a result other than Exit::success.
 void in_ranks(const std::function<Exit(const mpi::Comm&)>& body);
 
-/// Ends the job when a rank, or the work of this rank, makes no progress for the time that --patience sets. Collective.
+/// Ends the job when a rank, or the work of this rank, makes no progress for `seconds`, the value of --patience, or 60
+/// seconds. Collective.
 class Patience {
 public:
-    /// Throws Error (usage) on all ranks if `option` is not a number of seconds.
-    Patience(const mpi::Comm& comm, const std::string& option);
+    Patience(const mpi::Comm& comm, Whole seconds);
 
     /// From then on, only the end of with_ranks() is limited; see mpi::limit_end.
     ~Patience();
@@ -47,22 +47,22 @@ private:
     [[noreturn]] void end_job(const std::string& what) const;
 
     const mpi::Comm& comm_;
-    std::chrono::seconds limit_{0};
+    std::chrono::seconds limit_;
     std::string text_;
     Exit exit_ = Exit::failure;
     std::optional<StallGuard> guard_;
 };
 
-/// Runs `body` with the patience that `option` sets, and then waits for all ranks, but no longer than that. Collective;
-/// `body` may only throw mpi::AgreedErrors.
-Exit with_patience(const mpi::Comm& comm, const std::string& option, const std::function<Exit(Patience&)>& body);
+/// Runs `body` with a Patience, and then waits for all ranks, but no longer than `seconds`. Collective; `body` may only
+/// throw mpi::AgreedErrors.
+Exit with_patience(const mpi::Comm& comm, Whole seconds, const std::function<Exit(Patience&)>& body);
 
 /// The number of --threads. Without it, a single process uses all cores, at most 32, and each of several processes uses
-/// `options.usual_threads`. Throws Error (usage).
+/// `options.usual_threads`.
 int threads_of(const mpi::Comm& comm, const LimitOptions& options);
 
 /// Sets how many threads of this rank move tensor data, and whether the rank takes part, according to --threads and
-/// --io-ranks. Throws an mpi::AgreedError if they are not numbers. Collective.
+/// --io-ranks. Collective.
 void set_workers(const mpi::Comm& comm, const LimitOptions& options, ExecOptions& exec);
 
 }  // namespace tpx::cli

@@ -122,6 +122,7 @@ std::vector<Claim> claims_of_options(const ReshardOptions& options, const Reshar
     const auto size = [](std::optional<std::uint64_t> value) {
         return value ? fmt::format("{} bytes", *value) : "not given";
     };
+    const auto number = [](Whole value) { return value ? fmt::format("'{}'", *value) : "not given"; };
     const auto flag = [](bool given) { return given ? "given" : "not given"; };
     return {{"OUT", text(options.output), {}},
             {"the layout of OUT", to_string(job.target.layout), {}},
@@ -134,9 +135,9 @@ std::vector<Claim> claims_of_options(const ReshardOptions& options, const Reshar
             {"--shard-size", size(options.shard_size), {}},
             {"--hardware", text(options.hardware), {}},
             {"--trace", text(options.trace), {}},
-            {"--threads", text(options.threads), {}},
-            {"--io-ranks", text(options.io_ranks), {}},
-            {"--patience", text(options.patience), {}},
+            {"--threads", number(options.threads), {}},
+            {"--io-ranks", number(options.io_ranks), {}},
+            {"--patience", number(options.patience), {}},
             {"--hold", text(options.hold), {}},
             {"--hold-name", text(options.hold_name), {}},
             {"--hold-device", text(options.hold_device), {}},

@@ -159,7 +159,7 @@ void check_plain_options(const MigrateRequest& options) {
                                                          {"--background-rate", !options.background_rate.empty()},
                                                          {"--within", !options.within.empty()},
                                                          {"--job", !options.job.empty()},
-                                                         {"--iteration", !options.iteration.empty()},
+                                                         {"--iteration", options.iteration.has_value()},
                                                          {"--rejoin", !options.rejoin.empty()},
                                                          {"--fallback", !options.fallback.empty()},
                                                          {"--prune", options.prune},

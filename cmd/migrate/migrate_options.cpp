@@ -3,6 +3,7 @@
 #include "cmd/migrate/migrate.hpp"
 #include "lib/layout/candidates.hpp"
 
+#include <limits>
 #include <memory>
 
 namespace tpx::cli {
@@ -29,7 +30,8 @@ void add_store_options(Command& command, MigrateRequest& options) {
             "100kB/s. Reads and writes are limited separately; the processes of a host share the limit.");
     command.option("--job", &options.job, "NAME", "Name of the job, for --import")
         .standard("the job in the stores, or a digest of the tensors");
-    command.option("--iteration", &options.iteration, "N", "Iteration of CKPT, if it does not record its own");
+    command.option("--iteration", &options.iteration, "N", "Iteration of CKPT, if it does not record its own")
+        .range(0, std::numeric_limits<std::int64_t>::max());
     command.option("--replicas", &options.replicas, "N", "Number of hosts that keep each file")
         .standard("as in the stores, or 1")
         .details(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/plan/auto_layouts.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/jobs/in_threads.hpp"
 #include "cmd/plan/auto_costs.hpp"
 #include "cmd/plan/auto_subject.hpp"
@@ -45,7 +44,7 @@ public:
         : options_{options}, subject_{std::move(subject)}, stored_{stored} {
         result_.from = subject_.from;
         result_.ranks = subject_.ranks;
-        most_ = static_cast<std::size_t>(positive(options.top, "--top", most_compared));
+        most_ = static_cast<std::size_t>(options.top.value_or(most_compared));
         find_memory();
     }
 
@@ -175,7 +174,7 @@ void Comparing::add_bounds(const std::vector<Layout>& layouts) {
 // Makes a complete plan: what the ranks of a checkpoint hold is known only once all of its pieces are.
 void Comparing::add_plan(const Layout& layout) {
     try {
-        check_virtual_nodes(layout, positive(options_.batch, "--batch", 0));
+        check_virtual_nodes(layout, static_cast<int>(options_.batch.value_or(0)));
         const PlanReport report = plan(layout);
         if (subject_.opened) subject_.opened->copies_are_equal = true;  // the plan has compared the copies
         const std::uint64_t most = std::ranges::max(report.change.held_after);

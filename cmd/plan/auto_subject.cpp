@@ -2,7 +2,6 @@
 #include "cmd/plan/auto_subject.hpp"
 
 #include "cmd/cli/cli.hpp"
-#include "cmd/cli/positive.hpp"
 #include "cmd/cli/shared_options.hpp"
 #include "cmd/plan/plan_hosts.hpp"
 #include "cmd/plan/planning.hpp"
@@ -77,7 +76,7 @@ int usable_devices(std::span<const Host> hosts) {
 
 void add_hosts(AutoSubject& subject, const PlanOptions& options) {
     subject.hosts = given_hosts(options, subject.from.ranks());
-    subject.ranks = positive(options.devices, "--devices", usable_devices(subject.hosts));
+    subject.ranks = static_cast<int>(options.devices.value_or(usable_devices(subject.hosts)));
     if (subject.ranks > subject.from.ranks()) subject.hosts = given_hosts(options, subject.ranks);
 }
 
@@ -96,9 +95,9 @@ void exclude_techniques(PossibleLayouts& found, std::span<const std::string_view
 }  // namespace
 
 AutoSubject auto_subject(const PlanOptions& options) {
-    const double sequence = positive(options.sequence, "--sequence", 4096);
+    const double sequence = static_cast<int>(options.sequence.value_or(4096));
     AutoSubject subject;
-    subject.batch = positive(options.batch, "--batch", 512);
+    subject.batch = static_cast<int>(options.batch.value_or(512));
     subject.excluded = excluded_techniques(options, layout_techniques);
     if (options.model.empty())
         add_checkpoint(subject, options, sequence, open_checkpoint(options.checkpoint, options));
@@ -110,14 +109,14 @@ AutoSubject auto_subject(const PlanOptions& options) {
 }
 
 AutoSubject auto_subject(const PlanOptions& options, const Opened& opened, std::span<const Host> hosts) {
-    const double sequence = positive(options.sequence, "--sequence", 4096);
+    const double sequence = static_cast<int>(options.sequence.value_or(4096));
     AutoSubject subject;
-    subject.batch = positive(options.batch, "--batch", 512);
+    subject.batch = static_cast<int>(options.batch.value_or(512));
     subject.excluded = excluded_techniques(options, layout_techniques);
     add_checkpoint(subject, options, sequence, opened);
     add_fit(subject, options);
     subject.hosts.assign(hosts.begin(), hosts.end());
-    subject.ranks = positive(options.devices, "--devices", usable_devices(hosts));
+    subject.ranks = static_cast<int>(options.devices.value_or(usable_devices(hosts)));
     return subject;
 }
 

@@ -37,12 +37,12 @@ void write_plan_files(const PlanOptions& options, const PlanReport& report) {
 void run_plan(const PlanOptions& options, Output& out) {
     if (!is_first_rank()) return;
     if (!options.check.empty()) return check_plan(options, out);
-    if (options.full || !options.sample.empty()) throw Error{Exit::usage, "--full and --check-ranks are for --check"};
+    if (options.full || options.sample) throw Error{Exit::usage, "--full and --check-ranks are for --check"};
     check_placement_options(options);
     if (!options.via.empty()) return plan_sequence(options, out);
     if (options.to == "auto") return plan_auto(options, out);
-    if (options.pareto || !options.devices.empty() || !options.batch.empty() || !options.sequence.empty() ||
-        !options.throughput.empty() || !options.top.empty() || !options.without.empty() || !options.only.empty())
+    if (options.pareto || options.devices || options.batch || options.sequence || !options.throughput.empty() ||
+        options.top || !options.without.empty() || !options.only.empty())
         throw Error{
             Exit::usage,
             "--pareto, --devices, --throughput, --top, --without, --only, --batch and --sequence are for --to auto"};

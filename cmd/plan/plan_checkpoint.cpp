@@ -135,7 +135,7 @@ std::optional<std::uint64_t> recorded_iteration(const formats::Source& source) {
 
 // The iteration of the checkpoint on shared storage, as recorded or given. Throws Error if these differ.
 std::optional<std::uint64_t> storage_iteration(const PlanOptions& options, const formats::Source& source) {
-    const auto given = given_iteration(options.storage_iteration, "--storage-iteration");
+    const auto given = unsigned_of(options.storage_iteration);
     const auto recorded = recorded_iteration(source);
     if (given && recorded && given != recorded)
         throw failure("{}: records iteration {}, not {} (--storage-iteration)",

@@ -134,14 +134,7 @@ void write_plan(const PlanReport& report, const std::filesystem::path& file) {
 
 void check_plan(const PlanOptions& options, Output& out) {
     std::optional<std::size_t> sample;
-    if (!options.sample.empty()) {
-        std::size_t ranks = 0;
-        const char* end = options.sample.data() + options.sample.size();
-        const auto [stop, code] = std::from_chars(options.sample.data(), end, ranks);
-        if (code != std::errc{} || stop != end || ranks == 0)
-            throw Error{Exit::usage, "--check-ranks: '{}' is not a number of ranks", options.sample};
-        sample = ranks;
-    }
+    if (options.sample) sample = static_cast<std::size_t>(*options.sample);
     const formats::CheckedPlan plan = formats::check_plan_file(options.check, sample);
     if (!plan.holds()) throw Error{Exit::no, "{}: {}", options.check, plan.fault};
     check_subject(options, plan);

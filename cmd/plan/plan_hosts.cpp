@@ -67,7 +67,7 @@ double given_rate(const std::string& text, const char* option) {
 }
 
 void set_iterations(std::vector<Host>& hosts, const PlanOptions& options) {
-    const std::optional<std::uint64_t> iteration = given_iteration(options.iteration, "--iteration");
+    const std::optional<std::uint64_t> iteration = unsigned_of(options.iteration);
     for (Host& host : hosts) {
         if (!host.iteration) host.iteration = iteration;
     }
@@ -102,15 +102,6 @@ std::vector<std::string> distinct_names(const std::string& list, const char* opt
     for (const std::string& name : names)
         if (!seen.insert(name).second) throw usage_error("{}: names '{}' twice", option, name);
     return names;
-}
-
-std::optional<std::uint64_t> given_iteration(const std::string& text, const char* option) {
-    if (text.empty()) return std::nullopt;
-    std::int64_t number = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (code != std::errc{} || end != text.data() + text.size() || number < 0)
-        throw Error{Exit::usage, "{}: '{}' is not a whole number", option, text};
-    return static_cast<std::uint64_t>(number);
 }
 
 std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {

@@ -25,8 +25,10 @@ std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& opti
 /// The names in `list`, the value of `option`. Throws Error (usage) if a name occurs twice, which is probably a typo.
 std::vector<std::string> distinct_names(const std::string& list, const char* option);
 
-/// The iteration in `text`, the value of `option`; nothing if `text` is empty. Throws Error (usage) if it is invalid.
-std::optional<std::uint64_t> given_iteration(const std::string& text, const char* option);
+/// A whole number that cannot be negative, as an unsigned one.
+inline std::optional<std::uint64_t> unsigned_of(Whole number) {
+    return number ? std::optional{static_cast<std::uint64_t>(*number)} : std::nullopt;
+}
 
 /// Where the old ranks are: according to --ranks-on or, by default, in the order of the hosts. Ranks on lost devices
 /// have no seat or, if state is in stores, a seat in the store of their host.

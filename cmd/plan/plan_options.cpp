@@ -3,6 +3,7 @@
 #include "cmd/plan/plan.hpp"
 #include "lib/layout/candidates.hpp"
 
+#include <limits>
 #include <memory>
 
 namespace tpx::cli {
@@ -108,6 +109,7 @@ void add_plan_state(Command& command, PlanOptions& options) {
             "memory: in the memory of the current ranks; stores: in node-local stores; shared: on storage that all "
             "hosts share. The time estimate depends on it.");
     command.option("--iteration", &options.iteration, "N", "Training iteration of the state that hosts hold")
+        .range(0, std::numeric_limits<std::int64_t>::max())
         .details(
             "Applies to hosts without an iteration in HOSTS. State of different iterations is never combined: the exit "
             "status is 1 if hosts hold different iterations, or if part of the state is only on shared storage, and of "
@@ -115,6 +117,7 @@ void add_plan_state(Command& command, PlanOptions& options) {
     command
         .option("--storage-iteration", &options.storage_iteration, "N",
                 "Training iteration of the checkpoint on shared storage")
+        .range(0, std::numeric_limits<std::int64_t>::max())
         .standard("the iteration that CKPT records");
     command.option("--staging", &options.window, "SIZE", "Buffer memory of each host for bytes in transit")
         .standard("1GiB")

@@ -141,8 +141,8 @@ void RequestCheck::compare_host(const Host& stored, const Host& given) const {
 }
 
 void RequestCheck::compare_sources(const Change& stored) const {
-    const auto on_hosts = given_iteration(options_.iteration, "--iteration");
-    const auto in_storage = given_iteration(options_.storage_iteration, "--storage-iteration");
+    const auto on_hosts = unsigned_of(options_.iteration);
+    const auto in_storage = unsigned_of(options_.storage_iteration);
     for (const StateSource& source : stored.sources) {
         const bool is_storage = source.host == from_storage;
         const auto given = is_storage ? in_storage : on_hosts;

@@ -129,7 +129,7 @@ ChangeOptions change_options(const PlanOptions& options) {
             .objective = options.objective == "time" ? Objective::time : Objective::bytes,
             .placement_class = options.placement == "groups" ? PlacementClass::groups : PlacementClass::blocks,
             .window = options.window.value_or(default_window),
-            .storage_iteration = given_iteration(options.storage_iteration, "--storage-iteration")};
+            .storage_iteration = unsigned_of(options.storage_iteration)};
 }
 
 std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/stores/managed_end.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/hosts/migrate_launch.hpp"
 #include "cmd/hosts/migrate_report.hpp"
 #include "cmd/stores/data_copies.hpp"
@@ -16,7 +15,8 @@ namespace tpx::cli {
 namespace {
 
 CurrentRanks current_ranks(const Managed& run) {
-    CurrentRanks ranks{.batch = positive(run.options.plan.batch, "--batch", 0), .position = current_position(run)};
+    CurrentRanks ranks{.batch = static_cast<int>(run.options.plan.batch.value_or(0)),
+                       .position = current_position(run)};
     if (run.options.assigned) ranks.batch = run.options.assigned->batch;
     if (!ranks.position.is_null()) ranks.batch = ranks.position.at("global_batch");
     ranks.places = rank_places(*run.survey.manifest, run.team.hosts, ranks.batch);

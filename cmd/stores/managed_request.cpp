@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/stores/managed_request.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/hosts/migrate_files.hpp"
 #include "cmd/hosts/migrate_ranks.hpp"
 #include "cmd/output/output_file.hpp"
@@ -34,7 +33,7 @@ RequestedState requested_state(const Managed& run) {
     return {
         plan.to.empty() ? current.layout : to_string(given_layout(plan.to)),
         plan.format.empty() ? current.format : std::string{formats::name(formats::format_by_name(plan.format).value())},
-        positive(run.options.replicas, "--replicas", 1)};
+        static_cast<int>(run.options.replicas.value_or(1))};
 }
 
 /// Whether a change would write the current state again, even if another request created it: its layout, format,
@@ -43,7 +42,7 @@ bool matches_request(const Managed& run) {
     const MigrateRequest& options = run.options;
     const formats::Manifest& current = *run.survey.manifest;
     if (!options.import_from.empty() || options.assigned || options.position || !options.plan.dialect.empty() ||
-        !options.plan.batch.empty())
+        options.plan.batch)
         return false;
     const RequestedState requested = requested_state(run);
     if (requested.layout != current.layout || requested.format != current.format ||
@@ -63,10 +62,10 @@ bool matches_request(const Managed& run) {
 }  // namespace
 
 bool asks_for_change(const MigrateRequest& options) {
-    const std::string* given[] = {&options.plan.to,   &options.plan.format, &options.plan.dialect, &options.replicas,
-                                  &options.plan.lost, &options.leaving,     &options.rejoin,       &options.plan.batch,
-                                  &options.data,      &options.assignment};
-    return std::ranges::any_of(given, [](const std::string* text) { return !text->empty(); });
+    const std::string* given[] = {&options.plan.to, &options.plan.format, &options.plan.dialect, &options.plan.lost,
+                                  &options.leaving, &options.rejoin,      &options.data,         &options.assignment};
+    return options.replicas || options.plan.batch ||
+           std::ranges::any_of(given, [](const std::string* text) { return !text->empty(); });
 }
 
 bool only_reads(const MigrateRequest& options) {
@@ -80,11 +79,11 @@ void check_managed_options(const MigrateRequest& options) {
     if (!options.import_from.empty() && !options.fallback.empty())
         throw Error{Exit::usage, "--import and --fallback exclude each other"};
     for (const auto& [name, given] :
-         {std::pair{"--replicas", !options.replicas.empty()}, std::pair{"--assignment", !options.assignment.empty()},
+         {std::pair{"--replicas", options.replicas.has_value()}, std::pair{"--assignment", !options.assignment.empty()},
           std::pair{"--prune", options.prune}})
         if (!options.export_to.empty() && given) throw Error{Exit::usage, "--export and {} exclude each other", name};
     if (!options.job.empty() && options.import_from.empty()) throw usage_error("--job: requires --import");
-    if (!options.iteration.empty() && options.import_from.empty() && options.fallback.empty())
+    if (options.iteration && options.import_from.empty() && options.fallback.empty())
         throw usage_error("--iteration: requires --import or --fallback");
     const bool moves = !options.import_from.empty() || !options.export_to.empty() || asks_for_change(options);
     for (const auto& [name, given] :
@@ -101,9 +100,9 @@ void check_managed_options(const MigrateRequest& options) {
 
 std::string request_text(const MigrateRequest& options, const Team& team, const std::string& layout,
                          const std::string& format) {
-    std::string text =
-        fmt::format("{}|{}|{}|{}|{}|{}|{}", layout, format, options.plan.dialect,
-                    positive(options.replicas, "--replicas", 1), options.job, options.import_from, options.plan.batch);
+    std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}", layout, format, options.plan.dialect,
+                                   static_cast<int>(options.replicas.value_or(1)), options.job, options.import_from,
+                                   options.plan.batch ? std::to_string(*options.plan.batch) : "");
     if (options.position) text += fmt::format("|{}", to_json(*options.position).dump());
     if (options.assigned) {
         text += fmt::format("|assignment of {}", options.assigned->batch);
@@ -145,15 +144,15 @@ std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Te
 void keep_replicas(const Managed& run, MigrateRequest& options, Output& out) {
     const auto hosts = static_cast<int>(std::ranges::count_if(run.team.hosts, remains));
     if (hosts == 0) throw mpi::AgreedError{usage_error("no host remains: all hosts are lost or leaving")};
-    if (!options.replicas.empty() || !run.survey.manifest) {
-        mpi::all_or_none(run.comm, [&] { require_hosts(positive(options.replicas, "--replicas", 1), hosts); });
+    if (options.replicas || !run.survey.manifest) {
+        mpi::all_or_none(run.comm, [&] { require_hosts(static_cast<int>(options.replicas.value_or(1)), hosts); });
         return;
     }
     const int before = std::max(run.survey.manifest->replicas, run.survey.manifest->requested_replicas);
     if (hosts < before)
         out.note("--replicas {} instead of {}: only {} can store files; pass --replicas {} when there are more hosts",
                  hosts, before, counted(static_cast<std::size_t>(hosts), "host"), before);
-    options.replicas = std::to_string(std::max(1, std::min(before, hosts)));
+    options.replicas = std::max(1, std::min(before, hosts));
 }
 
 void keep_virtual_nodes(const Managed& run, MigrateRequest& options) {

@@ -35,12 +35,12 @@ std::string model_of(const Migration& job) {
 
 /// The iteration that the checkpoint records or, if it records none, that of --iteration.
 std::int64_t iteration_of(const Managed& run, const std::string& path, const Migration& job) {
-    const auto given = given_iteration(run.options.iteration, "--iteration");
+    const Whole given = run.options.iteration;
     const std::optional<std::int64_t>& recorded = job.opened.source.checkpoint.iteration;
-    if (recorded && given && static_cast<std::uint64_t>(*recorded) != *given)
+    if (recorded && given && *recorded != *given)
         throw failure("{}: has iteration {}, not {} (--iteration)", path, *recorded, *given);
     if (!recorded && !given) throw Error{Exit::usage, "{}: does not record its iteration; pass --iteration N", path};
-    return recorded ? *recorded : static_cast<std::int64_t>(*given);
+    return recorded ? *recorded : *given;
 }
 
 /// The name of the job whose checkpoint is at `path`: from --job, from the stores, or derived from the model, in this

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/stores/managed_target.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/hosts/migrate_files.hpp"
 #include "cmd/hosts/migrate_ranks.hpp"
 #include "cmd/hosts/migrate_run.hpp"
@@ -197,7 +196,7 @@ formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, cons
                                .model = job.model,
                                .layout = to_string(migration.target.layout),
                                .format = std::string{formats::name(migration.target.format)},
-                               .replicas = positive(run.options.replicas, "--replicas", 1)};
+                               .replicas = static_cast<int>(run.options.replicas.value_or(1))};
     std::vector<std::uint32_t> numbers(run.team.hosts.size());
     for (std::size_t h = 0; h < run.team.hosts.size(); ++h) {
         if (!remains(run.team.hosts[h])) continue;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/stores/migrate_leaving.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/hosts/migrate_report.hpp"
 #include "cmd/output/job_log.hpp"
 #include "cmd/stores/managed_request.hpp"
@@ -35,8 +34,9 @@ bool is_only_on(const StoredFile& file, const std::vector<bool>& hosts) {
 MigrateRequest options_to_save(const MigrateRequest& options, const formats::Manifest& current) {
     MigrateRequest save = options;
     save.plan.to = current.layout;
-    for (std::string* text : {&save.plan.format, &save.plan.dialect, &save.plan.batch, &save.replicas, &save.data})
-        text->clear();
+    for (std::string* text : {&save.plan.format, &save.plan.dialect, &save.data}) text->clear();
+    save.plan.batch.reset();
+    save.replicas.reset();
     save.position.reset();
     save.assigned.reset();
     return save;
@@ -100,7 +100,7 @@ MigrateDone save(Managed& run, const MigrateRequest& options, const ManagedJob& 
     request.add(run.survey.manifest->request);
     const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey, nullptr, run.stop};
     formats::Manifest manifest = manifest_to_be(saving, job, fmt::format("{:016x}", request.value()));
-    manifest.requested_replicas = positive(run.options.replicas, "--replicas", 1);  // in case this run ends here
+    manifest.requested_replicas = static_cast<int>(run.options.replicas.value_or(1));  // in case this run ends here
     const ManagedDone done = write_to_stores(saving, job, manifest, record, patience, out);
     run.survey = survey_stores(run.comm, run.team, run.store, rejoining_hosts(run.options, run.team));
     out.note("saved: {} has all files on hosts that remain", state_name(done.manifest));

@@ -20,14 +20,15 @@ AgreedSource::AgreedSource(const mpi::Comm& comm, const std::string& path, const
 void AgreedSource::check_unchanged(const mpi::Comm& comm) const { tpx::check_unchanged(comm, record_); }
 
 void require_same_options(const mpi::Comm& comm, const VerifyOptions& options) {
+    const auto number = [](Whole value) { return value ? std::to_string(*value) : "default"; };
     const std::string text = fmt::format(
-        "{}, rules '{}', config '{}', set '{}', ignore '{}', memory {}, threads '{}', io ranks '{}', patience '{}', "
+        "{}, rules '{}', config '{}', set '{}', ignore '{}', memory {}, threads {}, io ranks {}, patience {}, "
         "flags {}{}{}{}{}",
         options.second.empty() ? "one checkpoint" : "two checkpoints", fmt::join(options.rules, " "), options.config,
         fmt::join(options.settings, " "), fmt::join(options.ignore, " "),
-        options.memory ? std::to_string(*options.memory) : "default", options.threads, options.io_ranks,
-        options.patience, int{options.weights_only}, int{options.write}, int{options.masters}, int{options.dtype},
-        int{options.tensors});
+        options.memory ? std::to_string(*options.memory) : "default", number(options.threads), number(options.io_ranks),
+        number(options.patience), int{options.weights_only}, int{options.write}, int{options.masters},
+        int{options.dtype}, int{options.tensors});
     require_same(comm, {{"the options", text, {}}});
 }
 

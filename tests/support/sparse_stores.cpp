@@ -65,8 +65,8 @@ void make_stores(const std::vector<std::string>& words) {
     options.plan.hosts = words[2];
     options.plan.to = words[3];
     options.plan.format = "dcp";
-    options.replicas = words[4];
-    options.iteration = words[5];
+    options.replicas = std::stoi(words[4]);
+    options.iteration = std::stoll(words[5]);
     const mpi::Comm self;
     Team team{.hosts = given_hosts(options.plan, 1)};
     team.rank_of_host.assign(team.hosts.size(), 0);
