@@ -44,6 +44,23 @@ public:
         out.insert(out.end(), fits[0].weights.begin(), fits[0].weights.end());
     }
 
+    /// Gives `weight` the name of the base's tensor, where modules are saved under other names than they have in
+    /// memory.
+    void rename(AdaptedWeight& weight) const {
+        const Dialect* dialect = source_.reading.dialect;
+        if (dialect == nullptr || numbers_.contains(weight.name)) return;
+        for (const Rule& rule : dialect->rules) {
+            const auto indices = rule.name.match(weight.name);
+            if (!indices) continue;
+            for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
+                const Meaning& meaning = source_.reading.meanings[t];
+                if (meaning.kind == Meaning::Kind::parameter && meaning.role == Role::weight &&
+                    meaning.rule->expression.parts == rule.expression.parts && meaning.indices == *indices)
+                    weight.name = tensors_[t].name;
+            }
+        }
+    }
+
 private:
     /// A parameter that has the shape of an adapter's weight, or the transpose of that.
     struct Fit {
@@ -57,9 +74,12 @@ private:
 
     std::vector<Fit> fits_of(const AdaptedWeight& weight) const {
         std::vector<Fit> fits;
+        const Index ranks = adapter_.tensor(*weight.a).shape[0];  // of all experts
         for (const std::string& name : parameters_of(adapter_.settings, weight.module())) {
+            if (experts_in(ranks, adapter_.settings.rank_of(name)) < 2) continue;
             for (const bool transposed : {false, true}) {
                 AdaptedWeight made = weight;
+                set_stack(adapter_.settings, name, ranks, made);
                 made.transposed = transposed;
                 std::vector<AdaptedWeight> found = in_one_tensor(made, name);
                 if (found.empty()) found = in_single_tensors(made, name);
@@ -121,11 +141,14 @@ private:
         for (const Rule& rule : source_.reading.dialect->rules) {
             const auto indices = rule.name.match(name);
             if (!indices) continue;
+            const int layer = indices->layer.value_or(-1);
             std::vector<AdaptedWeight> found;
             for (Index expert = 0; expert < weight.experts; ++expert) {
-                if (!add_expert(weight, rule, indices->layer.value_or(-1), expert, found)) return {};
+                if (!add_expert(weight, rule, layer, expert, found)) return {};
             }
-            return found;
+            const bool has_more =
+                singles_.contains({rule.expression.parts[0], layer, static_cast<int>(weight.experts)});
+            return has_more ? std::vector<AdaptedWeight>{} : found;
         }
         return {};
     }
@@ -160,14 +183,13 @@ private:
 }  // namespace
 
 std::vector<AdaptedWeight> with_experts_as_stored(const Adapter& adapter, const Source& source) {
-    if (std::ranges::none_of(adapter.weights, &AdaptedWeight::stacked)) return adapter.weights;
     const ExpertFinder finder{adapter, source};
     std::vector<AdaptedWeight> weights;
     for (const AdaptedWeight& weight : adapter.weights) {
         if (weight.stacked())
             finder.add(weight, weights);
         else
-            weights.push_back(weight);
+            finder.rename(weights.emplace_back(weight));
     }
     return weights;
 }
