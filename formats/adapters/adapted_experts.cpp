@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/adapters/adapted_experts.hpp"
 
+#include "formats/adapters/saved_names.hpp"
 #include "lib/core/error.hpp"
 
 #include <fmt/ranges.h>
@@ -19,7 +20,7 @@ namespace {
 class ExpertFinder {
 public:
     ExpertFinder(const Adapter& adapter, const Source& source)
-        : adapter_{adapter}, source_{source}, tensors_{source.checkpoint.catalogue.tensors} {
+        : adapter_{adapter}, source_{source}, tensors_{source.checkpoint.catalogue.tensors}, names_{source} {
         const Reading& reading = source.reading;
         for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
             numbers_.emplace(tensors_[t].name, t);
@@ -44,22 +45,8 @@ public:
         out.insert(out.end(), fits[0].weights.begin(), fits[0].weights.end());
     }
 
-    /// Gives `weight` the name of the base's tensor, where modules are saved under other names than they have in
-    /// memory.
-    void rename(AdaptedWeight& weight) const {
-        const Dialect* dialect = source_.reading.dialect;
-        if (dialect == nullptr || numbers_.contains(weight.name)) return;
-        for (const Rule& rule : dialect->rules) {
-            const auto indices = rule.name.match(weight.name);
-            if (!indices) continue;
-            for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
-                const Meaning& meaning = source_.reading.meanings[t];
-                if (meaning.kind == Meaning::Kind::parameter && meaning.role == Role::weight &&
-                    meaning.rule->expression.parts == rule.expression.parts && meaning.indices == *indices)
-                    weight.name = tensors_[t].name;
-            }
-        }
-    }
+    /// Gives `weight` the name of the base's tensor.
+    void rename(AdaptedWeight& weight) const { weight.name = names_.of(weight.name); }
 
 private:
     /// A parameter that has the shape of an adapter's weight, or the transpose of that.
@@ -81,7 +68,7 @@ private:
                 AdaptedWeight made = weight;
                 set_stack(adapter_.settings, name, ranks, made);
                 made.transposed = transposed;
-                std::vector<AdaptedWeight> found = in_one_tensor(made, name);
+                std::vector<AdaptedWeight> found = in_one_tensor(made, names_.of(name));
                 if (found.empty()) found = in_single_tensors(made, name);
                 if (!found.empty()) fits.push_back({name, transposed, std::move(found)});
             }
@@ -176,6 +163,7 @@ private:
     const Adapter& adapter_;
     const Source& source_;
     const std::vector<Tensor>& tensors_;
+    SavedNames names_;
     std::map<std::string, std::uint32_t, std::less<>> numbers_;
     std::map<std::tuple<std::string, int, int>, std::uint32_t> singles_;  // part, layer, expert
 };
