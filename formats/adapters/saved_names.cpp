@@ -13,14 +13,17 @@ struct Beginning {
     std::string_view saved;
 };
 
-constexpr std::array<Beginning, 8> beginnings{{{"model.language_model.", "language_model.model."},
-                                               {"model.language_model.", "model."},
-                                               {"lm_head.", "language_model.lm_head."},
-                                               {"model.", "backbone."},
-                                               {"model.visual.", "visual."},
-                                               {"model.vision_tower.", "vision_tower."},
-                                               {"model.audio_tower.", "audio_tower."},
-                                               {"model.multi_modal_projector.", "multi_modal_projector."}}};
+constexpr std::array<Beginning, 11> beginnings{{{"model.language_model.", "language_model.model."},
+                                                {"model.language_model.", "model."},
+                                                {"model.text_model.", "text_model.model."},
+                                                {"lm_head.", "language_model.lm_head."},
+                                                {"lm_head.", "text_model.lm_head."},
+                                                {"model.", "backbone."},
+                                                {"model.visual.", "visual."},
+                                                {"model.vision_tower.", "vision_tower."},
+                                                {"model.audio_tower.", "audio_tower."},
+                                                {"model.vqmodel.", "vqmodel."},
+                                                {"model.multi_modal_projector.", "multi_modal_projector."}}};
 
 }  // namespace
 

@@ -117,6 +117,7 @@ NEWER = {
     "ernie-4.5": ("Ernie4_5ForCausalLM", {**GLU, "head_dim": 8, "use_bias": True}, "tp=2,pp=2"),
     "gpt-oss": ("GptOssForCausalLM", {**GLU, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 4}, "tp=2,pp=2,dp=2,ep=2"),
     "olmoe": ("OlmoeForCausalLM", {**GLU, "num_experts": 4, "num_experts_per_tok": 2}, "tp=2,pp=2,dp=2,ep=2"),
+    "emu3": ("Emu3ForCausalLM", {**GLU, "attention_dropout": 0.0}, "tp=2,pp=2"),
     "exaone-moe": (
         "ExaoneMoeForCausalLM",
         {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2},
@@ -575,12 +576,16 @@ KEPT = {
     ),
     # Parts outside the language model have names that no rule has: each rank has them whole.
     "minicpm-v": ("MiniCPMV4_6ForConditionalGeneration", {"text_config": {**TEXT, **DELTA, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2}, "vision_config": {**TOWER, "patch_size": 7}}),
+    "emu3-vl": (
+        "Emu3ForConditionalGeneration",
+        {"text_config": GLU, "vocabulary_map": {"<image>": 98}, "vq_config": {"codebook_size": 32, "embed_dim": 4, "latent_channels": 4, "base_channels": 32, "channel_multiplier": [1, 1], "num_res_blocks": 1, "hidden_size": 32, "temporal_downsample_factor": 1}},
+    ),
     "ovis2": ("Ovis2ForConditionalGeneration", {"text_config": {**TEXT, "model_type": "qwen2"}, "vision_config": {**TOWER, "vocab_size": 32, "num_visual_indicator_tokens": 2}}),
 }  # fmt: skip
 
 
 # Parts of models outside the language model, and adapters, which no rule counts.
-OTHER_PARTS = re.compile(r"local_encoder|local_decoder|patcher|_adapter_list|visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_|sam_model|view_seperator|image_newline")
+OTHER_PARTS = re.compile(r"vqmodel|local_encoder|local_decoder|patcher|_adapter_list|visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_|sam_model|view_seperator|image_newline")
 
 # Models of which `tpx plan --model` counts other parameters than transformers saves, or refuses to count them, and a
 # part of what it says.
@@ -633,7 +638,7 @@ ORDERED = {
 OTHERS = {
     *("bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta", "roberta-prelayernorm"),
     *("roc_bert", "roformer", "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian"),
-    *("mbart", "mvp", "pegasus", "plbart", "prophetnet", "trocr", "whisper", "musicgen", "musicgen_melody", "git", "emu3"),
+    *("mbart", "mvp", "pegasus", "plbart", "prophetnet", "trocr", "whisper", "musicgen", "musicgen_melody", "git"),
     *("gemma4_assistant", "gemma4_unified_assistant", "reformer"),
     "gpt-sw3",  # its config.json says gpt2
 }
