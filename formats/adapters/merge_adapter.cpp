@@ -5,6 +5,7 @@
 #include "formats/adapters/adapter.hpp"
 #include "formats/adapters/mergeable.hpp"
 #include "formats/adapters/saved_names.hpp"
+#include "formats/adapters/untie.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/merged_weight.hpp"
@@ -252,11 +253,12 @@ private:
 
 std::string merge_adapter(Source& source, const fs::path& directory) {
     check_is_of_peft(directory);
-    const Adapter adapter = read_adapter(directory);
+    Adapter adapter = read_adapter(directory);
     in_context([&] { return directory.string(); },
                [&] {
                    check_mergeable(source, adapter);
                    dequantize(source, {});
+                   untie_replaced(source, adapter);
                    Merge{source, adapter}.run();
                });
     // If the adapter were copied to the output, frameworks would apply it to the merged weights.

@@ -55,6 +55,11 @@ CASES = [
     ("router", MIXTRAL, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "gate", "w1", "w2", "w3"]}),
     ("saved under other names", NEMOTRON_H, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "up_proj", "down_proj"], "modules_to_save": ["norm_f"]}),
     ("regular expressions", LLAMA, BF16, None, {"r": 4, "target_modules": r".*\.(q|o|up)_proj", "rank_pattern": {r"model\.layers\.[01]\.self_attn\.(q|v)_proj": 2}}),
+    # PEFT unties an embedding and an output layer that it replaces by different values.
+    ("output layer of tied", QWEN, BF16, None, {"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}),
+    ("embedding of tied", QWEN, BF16, None, {"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]}),
+    ("both of tied", QWEN, F16, None, {"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens", "lm_head"]}),
+    ("both of tied, still tied", QWEN, BF16, None, {"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"], "ensure_weight_tying": True}),
     ("high rank", LLAMA, BF16, BF16, {"r": 128, "lora_alpha": 7, "target_modules": ALL}),
 ]
 
