@@ -46,7 +46,7 @@ TYPES = {"hunyuandensev1": "hunyuan_v1_dense", "hunyuanmoev1": "hunyuan_v1_moe",
          "gemma4unified": "gemma4_unified_text", "minicpmv46": "qwen3_5_text", "ovis2": "qwen2", "mllama": "mllama_text_model", "mistrallarge4": "mistral_large4_text",
          "dots3note": "dots3_note_text", "inkling": "inkling_text", "minimaxm3vl": "minimax_m3_vl_text",
          "fuyu": "persimmon", "openaigpt": "openai-gpt", "modernbertdecoder": "modernbert-decoder", "aria": "aria_text", "inkling2": "inkling2_text", "coherecompass": "cohere_compass_text",
-         "unlimitedocr": "unlimited_ocr_text", "musespark": "muse_spark_text"}  # fmt: skip
+         "unlimitedocr": "unlimited_ocr_text", "emu3": "emu3_text_model", "musespark": "muse_spark_text"}  # fmt: skip
 # The family of each fixture of Megatron's optimizer state.
 FIXTURES = {"llama": "llama", "gpt2": "gpt2", "moe": "qwen3moe"}
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/adapters/adapted_experts.hpp"
 
+#include "formats/adapters/saved_names.hpp"
 #include "lib/core/error.hpp"
 
 #include <fmt/ranges.h>
@@ -19,7 +20,7 @@ namespace {
 class ExpertFinder {
 public:
     ExpertFinder(const Adapter& adapter, const Source& source)
-        : adapter_{adapter}, source_{source}, tensors_{source.checkpoint.catalogue.tensors} {
+        : adapter_{adapter}, source_{source}, tensors_{source.checkpoint.catalogue.tensors}, names_{source} {
         const Reading& reading = source.reading;
         for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
             numbers_.emplace(tensors_[t].name, t);
@@ -44,6 +45,9 @@ public:
         out.insert(out.end(), fits[0].weights.begin(), fits[0].weights.end());
     }
 
+    /// Gives `weight` the name of the base's tensor.
+    void rename(AdaptedWeight& weight) const { weight.name = names_.of(weight.name); }
+
 private:
     /// A parameter that has the shape of an adapter's weight, or the transpose of that.
     struct Fit {
@@ -57,11 +61,14 @@ private:
 
     std::vector<Fit> fits_of(const AdaptedWeight& weight) const {
         std::vector<Fit> fits;
+        const Index ranks = adapter_.tensor(*weight.a).shape[0];  // of all experts
         for (const std::string& name : parameters_of(adapter_.settings, weight.module())) {
+            if (experts_in(ranks, adapter_.settings.rank_of(name)) < 2) continue;
             for (const bool transposed : {false, true}) {
                 AdaptedWeight made = weight;
+                set_stack(adapter_.settings, name, ranks, made);
                 made.transposed = transposed;
-                std::vector<AdaptedWeight> found = in_one_tensor(made, name);
+                std::vector<AdaptedWeight> found = in_one_tensor(made, names_.of(name));
                 if (found.empty()) found = in_single_tensors(made, name);
                 if (!found.empty()) fits.push_back({name, transposed, std::move(found)});
             }
@@ -121,11 +128,14 @@ private:
         for (const Rule& rule : source_.reading.dialect->rules) {
             const auto indices = rule.name.match(name);
             if (!indices) continue;
+            const int layer = indices->layer.value_or(-1);
             std::vector<AdaptedWeight> found;
             for (Index expert = 0; expert < weight.experts; ++expert) {
-                if (!add_expert(weight, rule, indices->layer.value_or(-1), expert, found)) return {};
+                if (!add_expert(weight, rule, layer, expert, found)) return {};
             }
-            return found;
+            const bool has_more =
+                singles_.contains({rule.expression.parts[0], layer, static_cast<int>(weight.experts)});
+            return has_more ? std::vector<AdaptedWeight>{} : found;
         }
         return {};
     }
@@ -153,6 +163,7 @@ private:
     const Adapter& adapter_;
     const Source& source_;
     const std::vector<Tensor>& tensors_;
+    SavedNames names_;
     std::map<std::string, std::uint32_t, std::less<>> numbers_;
     std::map<std::tuple<std::string, int, int>, std::uint32_t> singles_;  // part, layer, expert
 };
@@ -160,14 +171,13 @@ private:
 }  // namespace
 
 std::vector<AdaptedWeight> with_experts_as_stored(const Adapter& adapter, const Source& source) {
-    if (std::ranges::none_of(adapter.weights, &AdaptedWeight::stacked)) return adapter.weights;
     const ExpertFinder finder{adapter, source};
     std::vector<AdaptedWeight> weights;
     for (const AdaptedWeight& weight : adapter.weights) {
         if (weight.stacked())
             finder.add(weight, weights);
         else
-            weights.push_back(weight);
+            finder.rename(weights.emplace_back(weight));
     }
     return weights;
 }

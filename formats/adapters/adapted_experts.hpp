@@ -9,7 +9,8 @@
 namespace tpx::formats {
 
 /// Replaces each stacked weight by one weight per base tensor: one for the whole stack, or one for each tensor of each
-/// expert. Throws Error if no base tensor has these experts, or if several fit.
+/// expert. Other weights get the names that the base's tensors have. Throws Error if no base tensor has these experts,
+/// or if several fit.
 std::vector<AdaptedWeight> with_experts_as_stored(const Adapter& adapter, const Source& source);
 
 }  // namespace tpx::formats

@@ -82,16 +82,20 @@ void check_factors(const Adapter& adapter, const Tensor& a, const Tensor& b, Ada
                       to_string(b.shape));
     if (a.shape[0] != b.shape[1])
         throw failure("has rank {}, but lora_B {} has rank {}", a.shape[0], to_string(b.shape), b.shape[1]);
-    weight.rank = a.shape[0];
-    const auto rank = adapter.settings.rank_of(weight.module());
-    const std::vector<std::string> parameters = parameters_of(adapter.settings, weight.module());
-    if (!parameters.empty() && rank > 0 && weight.rank % rank == 0) {
-        weight.experts = weight.rank / rank;
-        weight.rank = rank;
-    }
-    weight.targets_parameter = weight.stacked() || std::ranges::find(parameters, weight.name) != parameters.end();
-    if (weight.rank != rank) throw failure("has rank {}, but {} sets rank {}", weight.rank, adapter_config_name, rank);
-    weight.scale = adapter.settings.scale(weight.module(), rank);
+    const AdapterSettings& settings = adapter.settings;
+    const Index rows = a.shape[0];
+    const std::vector<std::string> parameters = parameters_of(settings, weight.module());
+    weight.targets_parameter = std::ranges::find(parameters, weight.name) != parameters.end();
+    const std::string_view own = weight.targets_parameter ? weight.name : weight.module();
+    weight.rank = settings.rank_of(own);
+    weight.scale = settings.scale(own, weight.rank);
+    if (weight.rank == rows) return;
+    // A stack of experts, whose rank patterns match the parameter. The base decides which parameter it is.
+    const auto stack = std::ranges::find_if(
+        parameters, [&](const std::string& name) { return experts_in(rows, settings.rank_of(name)) > 1; });
+    if (stack == parameters.end())
+        throw failure("has rank {}, but {} sets rank {}", rows, adapter_config_name, weight.rank);
+    set_stack(settings, *stack, rows, weight);
 }
 
 /// Checks a weight's tensors against each other and the settings, and sets its rank and scale.
@@ -112,6 +116,15 @@ void check_weight(const Adapter& adapter, AdaptedWeight& weight) {
 }
 
 }  // namespace
+
+Index experts_in(Index rows, Index rank) { return rank > 0 && rows % rank == 0 ? rows / rank : 0; }
+
+void set_stack(const AdapterSettings& settings, std::string_view parameter, Index rows, AdaptedWeight& weight) {
+    weight.rank = settings.rank_of(parameter);
+    weight.experts = experts_in(rows, weight.rank);
+    weight.scale = settings.scale(parameter, weight.rank);
+    weight.targets_parameter = true;
+}
 
 std::vector<std::string> parameters_of(const AdapterSettings& settings, std::string_view module) {
     constexpr std::string_view wrapper = ".base_layer";

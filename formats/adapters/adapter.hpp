@@ -67,6 +67,12 @@ Adapter read_adapter(const std::filesystem::path& directory);
 /// are adapted, PEFT adds `.base_layer` to its name.
 std::vector<std::string> parameters_of(const AdapterSettings& settings, std::string_view module);
 
+/// The number of experts in a stack with `rows` rows of A, if each has rank `rank`; 0 if `rank` does not divide `rows`.
+Index experts_in(Index rows, Index rank);
+
+/// Sets rank, number of experts and scale of `weight` to those of the stack `parameter`, which has `rows` rows of A.
+void set_stack(const AdapterSettings& settings, std::string_view parameter, Index rows, AdaptedWeight& weight);
+
 /// "LoRA of 'meta-llama/Llama-3.1-8B', rank 16, alpha 32, of q_proj, v_proj; 64 weights".
 std::string describe(const Adapter& adapter);
 

@@ -11,11 +11,15 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <optional>
+#include <regex>
 
 namespace tpx::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+bool is_alnum(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
 /// A part of a pattern: a character, `.` for any character, `*` for any run, `d` for digits.
 struct Token {
@@ -23,8 +27,8 @@ struct Token {
     char letter = 0;
 };
 
-std::vector<Token> tokens_of(std::string_view pattern) {
-    const auto fault = [&] { return failure("'{}' is a regular expression that tpx does not support", pattern); };
+/// Nothing for a pattern with other signs.
+std::optional<std::vector<Token>> tokens_of(std::string_view pattern) {
     std::vector<Token> tokens;
     for (std::size_t at = 0; at < pattern.size(); ++at) {
         const std::string_view rest = pattern.substr(at);
@@ -32,7 +36,7 @@ std::vector<Token> tokens_of(std::string_view pattern) {
             tokens.push_back(token);
             at += length - 1;
         };
-        const bool is_word = std::isalnum(static_cast<unsigned char>(rest[0])) != 0 || rest[0] == '_' || rest[0] == '-';
+        const bool is_word = is_alnum(rest[0]) || rest[0] == '_' || rest[0] == '-';
         if (is_word)
             take(1, {Token::Kind::letter, rest[0]});
         else if (rest.starts_with(".*"))
@@ -44,9 +48,9 @@ std::vector<Token> tokens_of(std::string_view pattern) {
         else if (rest[0] == '.')
             take(1, {Token::Kind::any});
         else
-            throw fault();
+            return std::nullopt;
         const bool repeated = at + 1 < pattern.size() && std::string_view{"*+?{"}.find(pattern[at + 1]) != pattern.npos;
-        if (repeated) throw fault();
+        if (repeated) return std::nullopt;
     }
     return tokens;
 }
@@ -73,6 +77,28 @@ bool matches_all(const std::vector<Token>& tokens, std::string_view text) {
         reached = std::move(next);
     }
     return reached[text.size()];
+}
+
+/// The same for a pattern that means the same in Python and in C++.
+bool matches_expression(std::string_view pattern, std::string_view module) {
+    constexpr std::string_view signs = "._-\\()[]|?*+{},^$:=!";
+    constexpr std::string_view classes = "dDwWsSbB";  // the letters after a backslash
+    bool differs = pattern.size() > 1000 || module.size() > 1000;
+    for (std::size_t at = 0; at < pattern.size(); ++at) {
+        const char next = at + 1 < pattern.size() ? pattern[at + 1] : ' ';
+        if (!is_alnum(pattern[at]) && signs.find(pattern[at]) == signs.npos) differs = true;
+        if (std::string_view{"?*+}"}.find(pattern[at]) != std::string_view::npos && next == '+') differs = true;
+        if (pattern[at] == '\\' && is_alnum(next) && classes.find(next) == classes.npos) differs = true;
+        if (pattern[at] == '\\') ++at;
+    }
+    const auto unsupported = [&] { return failure("'{}' is a regular expression that tpx does not support", pattern); };
+    if (differs) throw unsupported();
+    try {
+        const std::regex expression{fmt::format("(.*\\.)?({})$", pattern)};
+        return std::regex_match(module.begin(), module.end(), expression);
+    } catch (const std::regex_error&) {
+        throw unsupported();
+    }
 }
 
 double number_of(const AdapterSettings::Patterns& patterns, std::string_view module, double usual) {
@@ -166,10 +192,11 @@ AdapterSettings settings_of(const Json& json) {
 
 bool matches_module(std::string_view pattern, std::string_view module) {
     const bool anchored = pattern.starts_with('^');
-    const std::vector<Token> tokens = tokens_of(pattern.substr(anchored ? 1 : 0));
-    if (matches_all(tokens, module)) return true;
+    const auto tokens = tokens_of(pattern.substr(anchored ? 1 : 0));
+    if (!tokens) return matches_expression(pattern, module);
+    if (matches_all(*tokens, module)) return true;
     for (std::size_t dot = module.find('.'); dot != module.npos && !anchored; dot = module.find('.', dot + 1))
-        if (matches_all(tokens, module.substr(dot + 1))) return true;
+        if (matches_all(*tokens, module.substr(dot + 1))) return true;
     return false;
 }
 

@@ -36,8 +36,8 @@ struct AdapterSettings {
 };
 
 /// Whether `pattern`, a regular expression of PEFT, matches a module's name or the end of the name after a dot.
-/// Supports names, `.` and `\.`, `.*`, `\d+` and `^`; for other patterns, throws Error "'PATTERN' is a regular
-/// expression that tpx does not support".
+/// Throws Error "'PATTERN' is a regular expression that tpx does not support" for what Python and C++ read otherwise,
+/// such as named groups and lookbehind.
 bool matches_module(std::string_view pattern, std::string_view module);
 
 /// Reads adapter_config.json at `path`. Throws Error "FILE: cause" if it does not describe a LoRA adapter.

@@ -4,6 +4,8 @@
 #include "formats/adapters/adapted_experts.hpp"
 #include "formats/adapters/adapter.hpp"
 #include "formats/adapters/mergeable.hpp"
+#include "formats/adapters/saved_names.hpp"
+#include "formats/adapters/untie.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/merged_weight.hpp"
@@ -35,7 +37,7 @@ bool is_mergeable(DType dtype) { return dtype == DType::f32 || dtype == DType::b
 class Merge {
 public:
     Merge(Source& source, const Adapter& adapter)
-        : source_{source}, catalogue_{source.checkpoint.catalogue}, adapter_{adapter} {
+        : source_{source}, catalogue_{source.checkpoint.catalogue}, adapter_{adapter}, replaced_{adapter.replaced} {
         for (std::uint32_t t = 0; t < catalogue_.tensors.size(); ++t) numbers_.emplace(catalogue_.tensors[t].name, t);
         for (std::uint32_t p = 0; p < adapter.checkpoint.catalogue.pieces.size(); ++p)
             pieces_.emplace(adapter.checkpoint.catalogue.pieces[p].tensor, p);
@@ -46,8 +48,10 @@ public:
 
     void run() {
         const std::vector<AdaptedWeight> weights = with_experts_as_stored(adapter_, source_);
+        const SavedNames names{source_};
+        for (ReplacedTensor& replaced : replaced_) replaced.name = names.of(replaced.name);
         check_names(weights);
-        for (const ReplacedTensor& replaced : adapter_.replaced) in_tensor(replaced.tensor, [&] { replace(replaced); });
+        for (const ReplacedTensor& replaced : replaced_) in_tensor(replaced.tensor, [&] { replace(replaced); });
         for (const AdaptedWeight& weight : as_stored(weights)) in_tensor(*weight.a, [&] { merge(weight); });
         if (experts_.empty()) return;
         catalogue_.pieces.insert(catalogue_.pieces.end(), experts_.begin(), experts_.end());
@@ -65,7 +69,7 @@ private:
         std::vector<std::string_view> missing;
         for (const AdaptedWeight& weight : weights)
             if (!numbers_.contains(weight.name)) missing.push_back(weight.name);
-        for (const ReplacedTensor& replaced : adapter_.replaced)
+        for (const ReplacedTensor& replaced : replaced_)
             if (!numbers_.contains(replaced.name)) missing.push_back(replaced.name);
         if (missing.empty()) return;
         const Dialect* dialect = source_.reading.dialect;
@@ -238,6 +242,7 @@ private:
     Source& source_;
     Catalogue& catalogue_;
     const Adapter& adapter_;
+    std::vector<ReplacedTensor> replaced_;                     // under the base's names
     std::unordered_map<std::string, std::uint32_t> numbers_;   // of the base's tensors
     std::unordered_map<std::uint32_t, std::uint32_t> pieces_;  // of the adapter's tensors
     std::vector<Piece> experts_;                               // that replace pieces of several experts
@@ -248,11 +253,12 @@ private:
 
 std::string merge_adapter(Source& source, const fs::path& directory) {
     check_is_of_peft(directory);
-    const Adapter adapter = read_adapter(directory);
+    Adapter adapter = read_adapter(directory);
     in_context([&] { return directory.string(); },
                [&] {
                    check_mergeable(source, adapter);
                    dequantize(source, {});
+                   untie_replaced(source, adapter);
                    Merge{source, adapter}.run();
                });
     // If the adapter were copied to the output, frameworks would apply it to the merged weights.

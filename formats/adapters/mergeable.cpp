@@ -10,7 +10,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
 namespace tpx::formats {
 namespace {
@@ -34,20 +33,6 @@ void check_base(const Source& source, const Adapter& adapter) {
         throw failure("the base's tensors are in torch.save archives; convert it to safetensors first");
 }
 
-/// Requires that a module that the adapter replaces is not shared with another one, which PEFT would untie.
-void check_ties(const Source& source, const Adapter& adapter) {
-    constexpr std::array<std::string_view, 5> modules{"embed_tokens.", "lm_head.", "wte.", "word_embeddings.",
-                                                      "embed_out."};
-    if (!source.reading.tied) return;
-    for (const ReplacedTensor& replaced : adapter.replaced) {
-        const bool tied = std::ranges::any_of(
-            modules, [&](std::string_view module) { return replaced.name.find(module) != replaced.name.npos; });
-        if (tied && !replaced.in_place)
-            throw failure("tensor '{}': replaces one of two tensors that the base ties (tie_word_embeddings)",
-                          adapter.tensor(replaced.tensor).name);
-    }
-}
-
 }  // namespace
 
 void check_is_of_peft(const fs::path& directory) {
@@ -62,9 +47,6 @@ void check_is_of_peft(const fs::path& directory) {
                 directory.string()};
 }
 
-void check_mergeable(const Source& source, const Adapter& adapter) {
-    check_base(source, adapter);
-    check_ties(source, adapter);
-}
+void check_mergeable(const Source& source, const Adapter& adapter) { check_base(source, adapter); }
 
 }  // namespace tpx::formats

@@ -12,8 +12,7 @@ namespace tpx::formats {
 /// that PEFT stores.
 void check_is_of_peft(const std::filesystem::path& directory);
 
-/// Throws Error if `adapter` cannot be merged, if `source` has state that depends on the unmerged weights, or if it
-/// ties a module that the adapter replaces to another one: PEFT would untie them.
+/// Throws Error if `adapter` cannot be merged, or if `source` has state that depends on the unmerged weights.
 void check_mergeable(const Source& source, const Adapter& adapter);
 
 }  // namespace tpx::formats

@@ -3,6 +3,7 @@
 
 #include "formats/driver.hpp"
 #include "formats/quantized/activation_scales.hpp"
+#include "formats/quantized/part_values.hpp"
 #include "formats/quantized/quantization_settings.hpp"
 #include "formats/quantized/quantized_parts.hpp"
 #include "formats/quantized/weight_parts.hpp"
@@ -17,9 +18,20 @@
 namespace tpx::formats {
 namespace {
 
+/// Adds a file of computed values, which are the part of weight `name` that `part` describes, and returns its piece.
+Piece piece_of(Catalogue& catalogue, const std::string& name, const PartValues& part, std::uint32_t tensor) {
+    auto coding = Coding::of_values(std::make_shared<const ScaledCodes>(part.scaled), fmt::format("tensor '{}'", name));
+    const auto file = static_cast<std::uint32_t>(catalogue.files.size());
+    const FileEntry entry{catalogue.files[part.scaled.codes.file].path, coding.size,
+                          std::make_shared<const Coding>(std::move(coding))};
+    catalogue.files.push_back(entry);
+    return {.tensor = tensor, .file = file, .box = part.box, .strides = part.strides, .rank = part.rank};
+}
+
 /// Removes from `checkpoint` what `quantized` are stored as, and puts the weights in the place of their codes.
 void replace(Checkpoint& checkpoint, const std::vector<QuantizedTensor>& quantized) {
     Catalogue& catalogue = checkpoint.catalogue;
+    const Catalogue stored = catalogue;
     std::map<std::uint32_t, const QuantizedTensor*> weights;
     std::set<std::uint32_t> removed;
     for (const QuantizedTensor& tensor : quantized) {
@@ -43,17 +55,11 @@ void replace(Checkpoint& checkpoint, const std::vector<QuantizedTensor>& quantiz
         if (kept) tensors.push_back(std::move(catalogue.tensors[t]));
         if (weight == weights.end()) continue;
         const QuantizedTensor& own = *weight->second;
-        auto coding =
-            Coding::of_values(std::make_shared<const ScaledCodes>(own.scaled), fmt::format("tensor '{}'", own.name));
-        const auto file = static_cast<std::uint32_t>(catalogue.files.size());
-        const FileEntry entry{catalogue.files[own.scaled.codes.file].path, coding.size,
-                              std::make_shared<const Coding>(std::move(coding))};
-        catalogue.files.push_back(entry);
-        pieces.push_back({.tensor = number,
-                          .file = file,
-                          .box = whole(own.shape),
-                          .strides = own.strides,
-                          .rank = own.sources[0].rank});
+        in_context([&] { return fmt::format("tensor '{}'", own.name); },
+                   [&] {
+                       for (const PartValues& part : values_in(stored, own))
+                           pieces.push_back(piece_of(catalogue, own.name, part, number));
+                   });
         tensors.push_back({own.name, own.scaled.dtype, own.shape});
     }
     catalogue.tensors = std::move(tensors);

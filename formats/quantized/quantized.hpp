@@ -15,7 +15,7 @@ struct QuantizedTensor {
     std::string name;            ///< of the weight
     Shape shape;                 ///< of the weight
     Strides strides;             ///< of the weight's elements in the order in which `scaled` has them
-    ScaledCodes scaled;          ///< its values
+    ScaledCodes scaled;          ///< its values; of split tensors, see values_in()
     std::string scheme;          ///< "fp8 e4m3, blocks of 128x128"
     std::uint32_t codes = 0;     ///< number of the stored tensor that has its place
     std::vector<Piece> sources;  ///< of all its stored tensors

@@ -2,6 +2,7 @@
 #include "formats/quantized/quantized_parts.hpp"
 
 #include "formats/driver.hpp"
+#include "formats/quantized/namings.hpp"
 #include "formats/quantized/quantization_settings.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "formats/quantized/quantized_shapes.hpp"
@@ -21,34 +22,10 @@
 namespace tpx::formats {
 namespace {
 
-/// Names of a scheme's parts: the codes' name is the weight's with `codes` behind it, the scales' with `scales`. Both
-/// replace `weight` at the end of the weight's name.
-struct Naming {
-    std::string_view codes;
-    std::string_view scales;
-    std::string_view weight = {};
-};
-
-constexpr Naming block_scales{"", "_scale_inv"};  ///< DeepSeek, Qwen: FP8
-constexpr Naming plain_scales{"", "_scale"};      ///< compressed-tensors, ModelOpt: FP8, int8; NVFP4 of ModelOpt
-constexpr Naming mxfp4{"_blocks", "_scales"};     ///< gpt-oss
-constexpr Naming packed{"_packed", "_scale"};     ///< compressed-tensors: int4, int8 in words of 32 bits; FP4
-constexpr Naming packed_words{".qweight", ".scales", ".weight"};  ///< GPTQ, AWQ: int4, int8 in words of 32 bits
-constexpr std::array namings{mxfp4, packed, packed_words, block_scales, plain_scales};
-
-/// Whether tensors of `dtype` may be the codes of a scheme with `naming`.
-bool may_be_codes(const Naming& naming, DType dtype) {
-    if (naming.codes == mxfp4.codes) return dtype == DType::u8;
-    if (naming.codes == packed_words.codes) return dtype == DType::i32;
-    if (naming.codes == packed.codes) return dtype == DType::i32 || dtype == DType::u8;
-    return is_fp8(dtype) || (naming.scales == plain_scales.scales && dtype == DType::u8) ||
-           (naming.scales == plain_scales.scales && dtype == DType::i8);
-}
-
 /// Finds the parts of quantized weights by their names.
 class Finder {
 public:
-    /// Without `for_values`, tensors may be split, and only those are read that give a shape.
+    /// Without `for_values`, only those tensors are read that give a shape.
     Finder(const Checkpoint& checkpoint, std::optional<DType> dtype, bool for_values = true)
         : catalogue_{checkpoint.catalogue},
           settings_{quantization_settings(checkpoint.config_json)},
@@ -129,23 +106,11 @@ private:
         }
     }
 
-    /// The only piece of a stored tensor, all of it in its order. Throws Error when it is in parts and values are
-    /// needed.
+    /// The first piece of a stored tensor, which may be split.
     const Piece& piece_of(const Tensor& tensor) const {
-        const auto number = numbers_.at(tensor.name);
-        const auto found = pieces_.find(number);
+        const auto found = pieces_.find(numbers_.at(tensor.name));
         if (found == pieces_.end()) throw failure("'{}' has no bytes", tensor.name);
-        const Piece& piece = catalogue_.pieces[found->second];
-        if (for_values_ && !is_whole(piece, tensor))
-            throw failure(
-                "'{}' is split into several pieces, of which values are not computed; join it first with "
-                "reshard --to tp=1",
-                tensor.name);
-        return piece;
-    }
-
-    static bool is_whole(const Piece& piece, const Tensor& tensor) {
-        return piece.box == whole(tensor.shape) && piece.strides == row_major(tensor.shape);
+        return catalogue_.pieces[found->second];
     }
 
     ScaledCodes::Part part_of(const Tensor& tensor, QuantizedTensor& made) const {
@@ -191,9 +156,9 @@ private:
             throw failure("'{}' is {} {}, expected one number of f32", stored->name, name(stored->dtype),
                           to_string(stored->shape));
         float number = 0;
-        const ScaledCodes::Part part = part_of(*stored, made);
+        part_of(*stored, made);
         if (!for_values_) return;
-        read_whole(*stored, part, std::as_writable_bytes(std::span{&number, 1}));
+        read_whole(*stored, std::as_writable_bytes(std::span{&number, 1}));
         (divisor != nullptr ? made.scaled.scale_divisor : made.scaled.scale_factor) = number;
     }
 
@@ -211,9 +176,9 @@ private:
             throw failure("'{}' is {} {}, expected i32 [{}]", stored->name, name(stored->dtype),
                           to_string(stored->shape), scaled.rows);
         std::vector<std::int32_t> numbers(static_cast<std::size_t>(scaled.rows));
-        const ScaledCodes::Part part = part_of(*stored, made);
+        part_of(*stored, made);
         if (!for_values_) return;
-        read_whole(*stored, part, std::as_writable_bytes(std::span{numbers}));
+        read_whole(*stored, std::as_writable_bytes(std::span{numbers}));
         bool is_in_order = true;
         for (std::size_t r = 0; r < numbers.size(); ++r) {
             if (numbers[r] < 0 || numbers[r] >= scaled.scale_rows())
@@ -248,13 +213,14 @@ private:
         if (stored->shape != Shape{2} || (stored->dtype != DType::i64 && stored->dtype != DType::i32))
             throw failure("'{}' is {} {}, expected i64 [2]", stored->name, name(stored->dtype),
                           to_string(stored->shape));
-        return read_shape(*stored, part_of(*stored, made));
+        part_of(*stored, made);
+        return read_shape(*stored);
     }
 
-    Shape read_shape(const Tensor& stored, const ScaledCodes::Part& part) const {
+    Shape read_shape(const Tensor& stored) const {
         const auto size = static_cast<std::size_t>(itemsize(stored.dtype));
         std::array<std::byte, 16> bytes{};
-        read_whole(stored, part, std::span{bytes}.first(2 * size));
+        read_whole(stored, std::span{bytes}.first(2 * size));
         Shape shape;
         for (std::size_t k = 0; k < 2; ++k) {
             std::int64_t number = 0;
@@ -266,11 +232,21 @@ private:
         return shape;
     }
 
-    void read_whole(const Tensor& stored, const ScaledCodes::Part& part, std::span<std::byte> into) const {
-        if (!has_raw_bytes_ || !is_whole(piece_of(stored), stored)) throw failure("'{}' cannot be read", stored.name);
-        const auto path = catalogue_.path(part.file);
-        if (catalogue_.files[part.file].coding) throw failure("'{}' is compressed", stored.name);
-        read_at(open_file(path, O_RDONLY), part.offset, into, path);
+    /// Reads all of a tensor with at most one axis, whose parts may be in several pieces.
+    void read_whole(const Tensor& stored, std::span<std::byte> into) const {
+        const auto size = static_cast<std::size_t>(itemsize(stored.dtype));
+        std::vector<bool> found(static_cast<std::size_t>(volume(stored.shape)), false);
+        for (const Piece& piece :
+             std::ranges::equal_range(catalogue_.pieces, numbers_.at(stored.name), {}, &Piece::tensor)) {
+            if (!has_raw_bytes_ || stored.shape.size() > 1 || catalogue_.files[piece.file].coding)
+                throw failure("'{}' cannot be read", stored.name);
+            const auto first = static_cast<std::size_t>(piece.box.size() == 0 ? 0 : piece.box[0].begin);
+            const auto count = static_cast<std::size_t>(volume(piece.box));
+            const auto path = catalogue_.path(piece.file);
+            read_at(open_file(path, O_RDONLY), piece.offset, into.subspan(first * size, count * size), path);
+            std::fill_n(found.begin() + static_cast<std::ptrdiff_t>(first), count, true);
+        }
+        if (std::ranges::find(found, false) != found.end()) throw failure("a part of '{}' is missing", stored.name);
     }
 
     const Catalogue& catalogue_;

@@ -175,7 +175,7 @@ Index experts_of(const Reading& reading) {
 /// holds; nothing if that is a single stage and block.
 std::optional<Layout> finest(const Layout& layout, int ranks, const Catalogue& catalogue, const Reading& reading,
                              const Cutting& cutting) {
-    const int most_blocks = cutting.equal && layout.fsdp == 1 ? static_cast<int>(experts_of(reading)) : 0;
+    const int most_blocks = layout.fsdp == 1 ? static_cast<int>(experts_of(reading)) : 0;
     for (int pp = ranks / layout.tp / layout.fsdp; pp > 0; --pp) {
         if (ranks / layout.tp / layout.fsdp % pp != 0) continue;
         Layout fine = layout;
@@ -195,7 +195,7 @@ std::optional<Layout> finest(const Layout& layout, int ranks, const Catalogue& c
 Layout with_writers(Layout layout, const Catalogue& catalogue, const Reading& reading, const Cutting& cutting) {
     const int ranks = writers(catalogue);
     const int shards = layout.tp * layout.fsdp;
-    if (ranks % shards != 0 || (ranks <= shards && (ranks == 1 || !cutting.equal))) return layout;
+    if (ranks % shards != 0 || (ranks <= shards && (ranks == 1 || (!cutting.equal && layout.etp == 0)))) return layout;
     layout.dp = ranks / layout.tp;
     if (!reading.family) return layout;
     return finest(layout, ranks, catalogue, reading, cutting).value_or(layout);
@@ -250,8 +250,10 @@ std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& r
             return claimed;
     }
     const std::set<int> candidates = degrees(boxes);
-    const bool experts = cutting.equal && reading.family && experts_of(reading) > 0;
-    const bool dcp_experts = !cutting.equal && reading.family && experts_of(reading) > 0;
+    const bool has_experts = reading.family && experts_of(reading) > 0;
+    const bool dcp_experts = !cutting.equal && has_experts;
+    std::set<int> expert_degrees = has_experts ? candidates : std::set<int>{};
+    if (dcp_experts) expert_degrees = {1};
     for (int tp : candidates) {
         if (!reading.family && tp > 1) break;
         for (int fsdp : candidates) {
@@ -263,7 +265,7 @@ std::optional<Layout> detect_layout(const Catalogue& catalogue, const Reading& r
                 if (dcp_experts && fsdp_dim == 0) {
                     if (auto with = with_experts(layout, candidates, catalogue, reading, cutting, boxes)) return with;
                 }
-                for (int etp : experts ? candidates : std::set<int>{}) {
+                for (int etp : expert_degrees) {
                     layout.etp = etp;
                     if (etp != tp && explains(layout, catalogue, reading, cutting, boxes))
                         return with_writers(layout, catalogue, reading, cutting);

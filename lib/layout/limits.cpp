@@ -17,9 +17,11 @@ void check_limits(const Expressed& expressed, const std::string& dialect, const 
     for (const auto& [setting, limit] : limits->second) {
         if (evaluate_condition(limit.condition, lookup).value_or(true)) continue;
         const auto found = known.find(setting);
-        throw failure("{} {}: {}; --set {}={} ignores this difference", setting,
+        const std::string advice =
+            limit.value.empty() ? "" : fmt::format("; --set {}={} ignores this difference", setting, limit.value);
+        throw failure("{} {}: {}{}", setting,
                       found == known.end() ? "is not given" : fmt::format("= {}", spelled(found->second)), limit.reason,
-                      setting, limit.value);
+                      advice);
     }
 }
 

@@ -80,11 +80,11 @@ FamilyFit fit_dialect(const Family& family, const Dialect& dialect, const Sample
 }
 
 /// Larger is better. An unknown tensor may be a missing one under another name, so only missing tensors beyond these
-/// count; among equal fits, the family with the fewest tensors wins.
+/// count; among equal fits, the family with the fewest tensors wins, then one that needs no model_type.
 auto rank(const FamilyFit& fit) {
     const std::size_t lacking = fit.missing.size() - std::min(fit.missing.size(), fit.unknown.size());
     return std::tuple{static_cast<std::ptrdiff_t>(2 * fit.known) - static_cast<std::ptrdiff_t>(lacking),
-                      -static_cast<std::ptrdiff_t>(fit.family->tensors.size())};
+                      -static_cast<std::ptrdiff_t>(fit.family->tensors.size()), !fit.family->told};
 }
 
 FamilyFit best_dialect(const Family& family, const Samples& samples) {

@@ -14,7 +14,7 @@ os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
 
 import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
-from transformers import AutoModelForCausalLM, GPT2Config, GptOssConfig, LlamaConfig, Qwen2Config, Qwen3MoeConfig  # noqa: E402
+from transformers import AutoModelForCausalLM, GPT2Config, GptOssConfig, LlamaConfig, MixtralConfig, NemotronHConfig, Qwen2Config, Qwen3MoeConfig  # noqa: E402
 
 DATA = Path(__file__).resolve().parents[2] / "testdata"
 LLAMA = LlamaConfig(hidden_size=128, intermediate_size=224, num_hidden_layers=2, num_attention_heads=8,
@@ -26,6 +26,9 @@ QWEN3MOE = Qwen3MoeConfig(hidden_size=64, intermediate_size=96, moe_intermediate
                           head_dim=16, num_experts=6, num_experts_per_tok=2, vocab_size=96, mlp_only_layers=[])
 GPT_OSS = GptOssConfig(hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                        num_local_experts=4, num_experts_per_tok=2, vocab_size=96, sliding_window=8, pad_token_id=0, eos_token_id=2)
+MIXTRAL = MixtralConfig(hidden_size=64, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=96, num_local_experts=6)
+NEMOTRON_H = NemotronHConfig(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2, head_dim=16, vocab_size=96, mamba_num_heads=4, mamba_head_dim=8,
+                             n_groups=2, ssm_state_size=4, layers_block_type=["linear_attention", "full_attention", "mlp"])
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 PATTERNS = {"rank_pattern": {"layers.1.self_attn.q_proj": 16, "^model.layers.0.mlp.up_proj": 4},
             "alpha_pattern": {"down_proj": 5, r"layers\.\d+\.self_attn.k_proj": 3}}
@@ -46,6 +49,17 @@ CASES = [
     ("experts together", GPT_OSS, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["v_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]}),
     ("square experts", Qwen3MoeConfig(**{**QWEN3MOE.to_dict(), "moe_intermediate_size": 64}), BF16, None, EXPERTS),
     ("square experts together", GptOssConfig(**{**GPT_OSS.to_dict(), "intermediate_size": 64}), BF16, None, EXPERTS),
+    # PEFT makes target_parameters of the modules of experts, with a rank_pattern for those that transformers stores as one.
+    ("experts as modules", QWEN3MOE, BF16, None, {"r": 3, "lora_alpha": 5, "target_modules": ALL, "use_rslora": True}),
+    ("experts with patterns", MIXTRAL, F32, None, {**EXPERTS, "rank_pattern": {"experts.down_proj": 3}, "alpha_pattern": {"experts.gate_up_proj": 5}}),
+    ("router", MIXTRAL, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "gate", "w1", "w2", "w3"]}),
+    ("saved under other names", NEMOTRON_H, BF16, None, {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "up_proj", "down_proj"], "modules_to_save": ["norm_f"]}),
+    ("regular expressions", LLAMA, BF16, None, {"r": 4, "target_modules": r".*\.(q|o|up)_proj", "rank_pattern": {r"model\.layers\.[01]\.self_attn\.(q|v)_proj": 2}}),
+    # PEFT unties an embedding and an output layer that it replaces by different values.
+    ("output layer of tied", QWEN, BF16, None, {"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}),
+    ("embedding of tied", QWEN, BF16, None, {"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]}),
+    ("both of tied", QWEN, F16, None, {"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens", "lm_head"]}),
+    ("both of tied, still tied", QWEN, BF16, None, {"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"], "ensure_weight_tying": True}),
     ("high rank", LLAMA, BF16, BF16, {"r": 128, "lora_alpha": 7, "target_modules": ALL}),
 ]
 

@@ -117,6 +117,7 @@ NEWER = {
     "ernie-4.5": ("Ernie4_5ForCausalLM", {**GLU, "head_dim": 8, "use_bias": True}, "tp=2,pp=2"),
     "gpt-oss": ("GptOssForCausalLM", {**GLU, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 4}, "tp=2,pp=2,dp=2,ep=2"),
     "olmoe": ("OlmoeForCausalLM", {**GLU, "num_experts": 4, "num_experts_per_tok": 2}, "tp=2,pp=2,dp=2,ep=2"),
+    "emu3": ("Emu3ForCausalLM", {**GLU, "attention_dropout": 0.0}, "tp=2,pp=2"),
     "exaone-moe": (
         "ExaoneMoeForCausalLM",
         {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2},
@@ -312,6 +313,8 @@ INKLING = {**GLU, **EXPERTS, "head_dim": 8, "n_routed_experts": 4, "n_shared_exp
 INKLING2 = {**GLU, "head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 4, "swa_head_dim": 6,
             "sliding_window_size": 4, "d_rel": 4, "rel_extent": 8, "n_layers_per_attn_res_block": 2, "layer_types": ["hybrid", "hybrid_sliding"] * 2}  # fmt: skip
 
+BYTES = {**DENSE, "vocab_size": 261, "hidden_size_global": 48, "cross_attn_k": 2}
+
 # Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
 KEPT = {
     "glm-default": ("GlmForCausalLM", {**GLU, "head_dim": 8}),
@@ -338,6 +341,12 @@ KEPT = {
     "cpmant": ("CpmAntForCausalLM", {"vocab_size": 101, "hidden_size": 24, "num_attention_heads": 4, "dim_head": 6, "dim_ff": 40, "num_hidden_layers": 2, "prompt_types": 3, "prompt_length": 2, "segment_types": 3,
                                      "position_bias_num_buckets": 8, "position_bias_max_distance": 16}),
     "xlnet": ("XLNetLMHeadModel", {"vocab_size": 101, "d_model": 24, "n_layer": 2, "n_head": 4, "d_inner": 40}),
+    "blt": (
+        "BltForCausalLM",
+        {"vocab_size": 261, "hidden_size": 24, "encoder_hash_byte_group_vocab": 51, "encoder_hash_byte_group_size": [3, 4, 5],
+         "patcher_config": {**GLU, "num_hidden_layers": 2, "vocab_size": 261}, "encoder_config": {**BYTES, "num_hidden_layers": 1}, "decoder_config": {**BYTES, "num_hidden_layers": 2},
+         "global_config": {**SIZES, "hidden_size": 48, "intermediate_size": 40}, "patching_threshold": 1.3},
+    ),
     "moshi": ("MoshiForCausalLM", {"vocab_size": 101, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "ffn_dim": 80, "audio_vocab_size": 11,
                                    "max_position_embeddings": 32, "num_codebooks": 2}),
     "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 4, "vocab_size": 101}),
@@ -567,12 +576,16 @@ KEPT = {
     ),
     # Parts outside the language model have names that no rule has: each rank has them whole.
     "minicpm-v": ("MiniCPMV4_6ForConditionalGeneration", {"text_config": {**TEXT, **DELTA, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2}, "vision_config": {**TOWER, "patch_size": 7}}),
+    "emu3-vl": (
+        "Emu3ForConditionalGeneration",
+        {"text_config": GLU, "vocabulary_map": {"<image>": 98}, "vq_config": {"codebook_size": 32, "embed_dim": 4, "latent_channels": 4, "base_channels": 32, "channel_multiplier": [1, 1], "num_res_blocks": 1, "hidden_size": 32, "temporal_downsample_factor": 1}},
+    ),
     "ovis2": ("Ovis2ForConditionalGeneration", {"text_config": {**TEXT, "model_type": "qwen2"}, "vision_config": {**TOWER, "vocab_size": 32, "num_visual_indicator_tokens": 2}}),
 }  # fmt: skip
 
 
 # Parts of models outside the language model, and adapters, which no rule counts.
-OTHER_PARTS = re.compile(r"_adapter_list|visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_|sam_model|view_seperator|image_newline")
+OTHER_PARTS = re.compile(r"vqmodel|local_encoder|local_decoder|patcher|_adapter_list|visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_|sam_model|view_seperator|image_newline")
 
 # Models of which `tpx plan --model` counts other parameters than transformers saves, or refuses to count them, and a
 # part of what it says.
@@ -625,8 +638,8 @@ ORDERED = {
 OTHERS = {
     *("bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta", "roberta-prelayernorm"),
     *("roc_bert", "roformer", "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian"),
-    *("mbart", "mvp", "pegasus", "plbart", "prophetnet", "trocr", "whisper", "musicgen", "musicgen_melody", "git", "emu3"),
-    *("gemma4_assistant", "gemma4_unified_assistant", "reformer", "blt"),
+    *("mbart", "mvp", "pegasus", "plbart", "prophetnet", "trocr", "whisper", "musicgen", "musicgen_melody", "git"),
+    *("gemma4_assistant", "gemma4_unified_assistant", "reformer"),
     "gpt-sw3",  # its config.json says gpt2
 }
 
@@ -687,6 +700,8 @@ def _logits(model):
     if model.config.model_type == "xlnet":  # whose positions are f32
         model = model.float()
     given = {"input_ids": ids, "decoder_input_ids": ids} if model.config.is_encoder_decoder else {"input_ids": ids}
+    if model.config.model_type == "blt":  # whose configuration does not say how many layers a cache has
+        given["use_cache"] = False
     with torch.no_grad():
         out = model.eval()(**given)
     return next(getattr(out, name) for name in ("logits", "start_logits", "last_hidden_state") if hasattr(out, name))

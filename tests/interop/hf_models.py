@@ -116,7 +116,10 @@ def to_hf(tpx, source, out, *more):
 
 def logits_of(folder, faults):
     """Of the model that the folder's own config.json names; every parameter must come from its files."""
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, dtype="auto")
+    config = transformers.AutoConfig.from_pretrained(folder)
+    # Of Emu3, the automatic class has the model with images alone.
+    kind = transformers.AutoModelForCausalLM if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING else getattr(transformers, config.architectures[0])
+    model, info = kind.from_pretrained(folder, output_loading_info=True, dtype="auto")
     for what in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         if info.get(what):
             faults.append(f"transformers: {what}: {sorted(map(str, info[what]))[:3]}")

@@ -319,6 +319,9 @@ def check_split_codes(tpx, failures, case, layout, source, stored, whole, folder
     run(tpx, "reshard", split, back, "--to", "tp=1", "--quiet")
     run(tpx, "reshard", source, dcp, "--to", layout, "--format", "dcp", "--dialect", "keep", "--quiet")
     run(tpx, "verify", source, dcp)
+    run(tpx, "reshard", split, folder / "values", "--to", "tp=1", "--dtype", "bf16", "--quiet")
+    computed = load_file(folder / "values" / "model.safetensors")
+    failures += [f"{case}: split codes of {name} have other values" for name in whole if not same(computed[name], whole[name])]
     found = load_file(back / "model.safetensors")
     if found.keys() != stored.keys() or not all(torch.equal(found[name].view(torch.uint8), stored[name].view(torch.uint8)) for name in stored):
         failures.append(f"{case}: codes or scales are not what they were")
@@ -338,9 +341,83 @@ def check_split_codes(tpx, failures, case, layout, source, stored, whole, folder
         failures.append(f"{case}: no codes are split")
 
 
+def random_words(*shape):
+    return torch.randint(-(2**31), 2**31, shape, dtype=torch.int64).to(torch.int32)
+
+
+def packed_schemes(columns, rows):
+    """The tensors and the quantization_config of a random weight [rows, columns] in each scheme, with groups of 32 or 16."""
+    settings = {"quant_method": "compressed-tensors"}
+    scales, whole, group = torch.rand(rows, columns // 32).bfloat16(), torch.tensor([3.5]), torch.arange(columns, dtype=torch.int32) // 32
+    fp4 = torch.randint(0, 256, (rows, columns // 2)).to(torch.uint8)
+    fp8 = torch.rand(rows, columns // 16).to(torch.float8_e4m3fn)
+    words = {"qzeros": random_words(columns // 32, rows // 8), "scales": torch.rand(columns // 32, rows).half()}
+    gptq = {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": False}
+    yield "nvfp4", {"weight_packed": fp4, "weight_scale": fp8, "weight_global_scale": whole}, {**settings, "format": "nvfp4-pack-quantized"}
+    yield "nvfp4 of ModelOpt", {"weight": fp4, "weight_scale": fp8, "weight_scale_2": whole[0], "input_scale": whole[0]}, {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+    yield "int8", {"weight": torch.randint(-128, 128, (rows, columns)).to(torch.int8), "weight_scale": scales[:, :1].contiguous()}, settings
+    yield "int4", {"weight_packed": random_words(rows, columns // 8), "weight_shape": torch.tensor([rows, columns]), "weight_scale": scales}, settings
+    yield "awq", {"qweight": random_words(columns, rows // 8), **words}, {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm", "zero_point": True}
+    yield "gptq", {"qweight": random_words(columns // 8, rows), **words}, gptq
+    yield "gptq, groups in order", {"qweight": random_words(columns // 8, rows), **words, "g_idx": group}, gptq
+    yield "gptq, groups in another order", {"qweight": random_words(columns // 8, rows), **words, "g_idx": group[torch.randperm(columns)]}, {**gptq, "desc_act": True}
+
+
+def packed_models():
+    """A Llama in each scheme of packed_schemes()."""
+    torch.manual_seed(6)
+    config = LlamaConfig(vocab_size=64, hidden_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4, intermediate_size=256, dtype="bfloat16")
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    for number, (scheme, _, settings) in enumerate(packed_schemes(256, 256)):
+        tensors = {}
+        for name, tensor in model.state_dict().items():
+            if "_proj" not in name:
+                tensors[name] = tensor
+                continue
+            parts = list(packed_schemes(*reversed(tensor.shape)))[number][1]
+            tensors |= {name.removesuffix("weight") + part: value.clone() for part, value in parts.items()}
+        yield scheme, tensors, config.to_dict() | {"architectures": ["LlamaForCausalLM"], "quantization_config": settings}
+
+
+def split_packed(tpx, failures):
+    """The same of codes in words and half bytes: what is split and joined again is what it was, in all bytes. Values that are computed
+    of split codes are those of the whole ones. Numbered groups are not split; these weights are dequantized to the same values."""
+    for scheme, tensors, config in packed_models():
+        with tempfile.TemporaryDirectory() as folder:
+            source, values = Path(folder) / "source", Path(folder) / "values"
+            source.mkdir()
+            save_file(tensors, source / "model.safetensors", {"format": "pt"})
+            (source / "config.json").write_text(json.dumps(config))
+            run(tpx, "reshard", source, values, "--to", "tp=1", "--dtype", "bf16", "--quiet")
+            whole = load_file(values / "model.safetensors")
+            for number, layout in enumerate(("tp=2", "tp=4,pp=2", "fsdp=2")):
+                is_kept = layout == "fsdp=2" or "groups" not in scheme
+                check_split_packed(tpx, failures, f"{scheme} {layout}", layout, source, tensors if is_kept else None, whole, Path(folder) / str(number))
+
+
+def check_split_packed(tpx, failures, case, layout, source, stored, whole, folder):
+    folder.mkdir()
+    split, back, values, other = (folder / name for name in ("split", "back", "values", "other"))
+    run(tpx, "reshard", source, split, "--to", layout, "--quiet")
+    run(tpx, "reshard", split, back, "--to", "tp=1", "--quiet")
+    found = load_file(back / "model.safetensors")
+    if stored is not None and (found.keys() != stored.keys() or not all(torch.equal(found[name].reshape(-1).view(torch.uint8), stored[name].reshape(-1).view(torch.uint8)) for name in stored)):
+        failures.append(f"{case}: codes or scales are not what they were")
+    if layout == "fsdp=2" and "another order" in case:
+        return  # only whole weights have values
+    run(tpx, "verify", source, split)
+    for target, to in ((values, "tp=1"), (other, "tp=2")):
+        run(tpx, "reshard", split, target, "--to", to, "--dtype", "bf16", "--quiet")
+    run(tpx, "verify", "--weights-only", values, other)
+    found = load_file(values / "model.safetensors")
+    if found.keys() != whole.keys():
+        failures.append(f"{case}: {sorted(found.keys() ^ whole.keys())[:3]} are not in both")
+    failures += [f"{case}: split codes of {name} have other values" for name in found.keys() & whole.keys() if not same(found[name], whole[name])]
+
+
 def main(tpx):
     failures = []
-    for check in (fp8_codes, mxfp4_codes, compressed, ggml, models, written_fp8, split_codes):
+    for check in (fp8_codes, mxfp4_codes, compressed, ggml, models, written_fp8, split_codes, split_packed):
         check(tpx, failures)
     print("\n".join(failures) or "dequantized and quantized as the frameworks do")
     return 1 if failures else 0

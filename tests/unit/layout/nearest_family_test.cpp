@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/nearest_family.hpp"
 
+#include "lib/layout/families.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
@@ -57,4 +59,18 @@ TEST_CASE("a kind of names that rules match in one layer alone is not explained 
     CHECK(more.unexplained == 2);
     const FamilyFit other = fit_of({"block.0.layer.0.norm", "block.0.layer.1.norm"});
     CHECK(other.unknown == std::vector<std::string>{"block.0.layer.0.norm"});
+}
+
+TEST_CASE("of families that fit alike, one that needs no model_type is nearest") {
+    std::string told{first_bias_family};
+    told.replace(told.find("first-bias"), 10, "another");
+    told.insert(told.find("[dims]"), "told = true\n");
+    const Families families{
+        std::vector{parse_family(told, "another.toml"), parse_family(first_bias_family, "first-bias.toml")}};
+    std::vector<Tensor> tensors;
+    for (const char* name : {"block.0.layer.0.q", "block.0.layer.1.norm", "block.0.layer.0.bias"})
+        tensors.push_back({name, DType::f32, {4}});
+    const auto nearest = nearest_family(tensors, families);
+    REQUIRE(nearest);
+    CHECK(nearest->family->name == "first-bias");
 }

@@ -25,6 +25,7 @@ Adapter adapter_of(const std::vector<std::pair<Index, Index>>& parameters) {
     Adapter adapter;
     adapter.settings.parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
     adapter.settings.base = "some/base";
+    adapter.settings.rank = adapter_rank;
     std::string module = "model.layers.0.mlp.experts";
     std::vector<Tensor>& tensors = adapter.checkpoint.catalogue.tensors;
     for (const auto& [out, in] : parameters) {
@@ -100,4 +101,27 @@ TEST_CASE("experts in tensors of their own are adapted in both orientations") {
     CHECK(std::ranges::all_of(other, &AdaptedWeight::transposed));
     CHECK(other[1].name == "model.layers.0.mlp.experts.0.up_proj.weight");
     CHECK(other[1].first_row == 6);
+}
+
+TEST_CASE("patterns of ranks and alphas match parameters of experts") {
+    // As PEFT saves an adapter of gate_proj, up_proj and down_proj, which transformers stacks.
+    Adapter adapter = adapter_of({{8, 6}});
+    std::vector<Tensor>& tensors = adapter.checkpoint.catalogue.tensors;
+    tensors.push_back({"model.layers.0.mlp.experts.base_layer.lora_A.weight", DType::f32, {16, 8}});
+    tensors.push_back({"model.layers.0.mlp.experts.base_layer.lora_B.weight", DType::f32, {12, 16}});
+    adapter.weights.push_back({.name = "model.layers.0.mlp.experts.base_layer.weight", .a = 2, .b = 3, .experts = 8});
+    adapter.settings.alpha = 3;
+    adapter.settings.parameters = {"down_proj", "gate_up_proj"};
+    adapter.settings.ranks = {{R"(.*\.gate_up_proj)", 4}};
+    adapter.settings.alphas = {{R"(.*\.gate_up_proj)", 20}};
+    const Source together = base_of({expert_count, 12, 8}, {expert_count, 8, 6});
+    const Source apart = open_source("testdata/adapters/experts-base", test::families(), {});  // hidden 8, wide 6
+    for (const Source* source : {&together, &apart}) {
+        const auto found = with_experts_as_stored(adapter, *source);
+        CHECK(found.front().rank == 2);
+        CHECK(found.front().scale == 1.5);
+        CHECK(found.back().rank == 4);
+        CHECK(found.back().experts == expert_count);
+        CHECK(found.back().scale == 5);
+    }
 }

@@ -11,11 +11,15 @@ TEST_CASE("patterns match a module's name or its end, as PEFT's regular expressi
     const char* module = "model.layers.11.self_attn.q_proj";
     for (const char* pattern :
          {"q_proj", "self_attn.q_proj", R"(self_attn\.q_proj)", R"(layers\.\d+\.self_attn.q_proj)",
-          "model.layers.11.self_attn.q_proj", "^model.layers.*q_proj", "model.*", "layers.1..*"})
+          "model.layers.11.self_attn.q_proj", "^model.layers.*q_proj", "model.*", "layers.1..*", "(q|k)_proj",
+          "[qk]_proj", "q_proj$", "q+_proj", R"(\w+)", ".*?", R"(model\.layers\.(0|1[01])\.self_attn\.(?:q|v)_proj)",
+          R"(layers\.\d{2}\.(?!mlp).*)"})
         CHECK_MESSAGE(matches_module(pattern, module), pattern);
-    for (const char* pattern : {"k_proj", "proj", "^q_proj", R"(layers\.\d+)", "self_attn", R"(q_proj\.)", ""})
+    for (const char* pattern : {"k_proj", "proj", "^q_proj", R"(layers\.\d+)", "self_attn", R"(q_proj\.)", "",
+                                "(k|v)_proj", "^[qk]_proj", "q{2}_proj", R"(layers\.\d\.\w+\.q_proj)"})
         CHECK_MESSAGE(!matches_module(pattern, module), pattern);
-    for (const char* pattern : {"(q|k)_proj", "[qk]_proj", "q_proj$", "q+_proj", R"(\w+)", ".*?", R"(\d++)", "q{2}"})
+    for (const char* pattern :
+         {"(?P<kind>q|k)_proj", "(?<=self_attn.)q_proj", R"(\d++)", "(q", "[", "q{,2}", R"(\Aq_proj)"})
         CHECK_THROWS_WITH_AS(matches_module(pattern, module), doctest::Contains("regular expression"), Error);
 }
 
