@@ -55,7 +55,7 @@ private:
 };
 
 /// How many elements of `itemsize` bytes a slab may have if its reader has `memory` bytes: reading a piece takes a
-/// little more than twice its size, and the piece can be four times larger before a cast than after it.
+/// little more than twice its size, and a piece can be four times as large before a cast as after it.
 Index slab_elements(std::uint64_t memory, int itemsize);
 
 /// The index of the element at a row-major position.

@@ -17,9 +17,8 @@ namespace tpx {
 /// What to check in a tensor of optimizer state, whose elements are floating-point numbers.
 struct StateCheck {
     std::uint32_t tensor = 0;
-    std::optional<std::uint32_t>
-        weight;            ///< a weight of the same shape: rounded to its dtype, elements must equal the weight's
-    bool squares = false;  ///< no element may be negative
+    std::optional<std::uint32_t> weight;  ///< of the same shape; elements rounded to its dtype must equal it
+    bool squares = false;                 ///< no element may be negative
 };
 
 /// What was found in a tensor of optimizer state.

@@ -12,8 +12,8 @@ namespace tpx {
 struct Tiler::Group {
     std::vector<std::uint32_t> moves;
     Box box;
-    Strides least;  // least and most stride over all pieces of the moves
-    Strides most;
+    Strides least;         // the smallest stride over all pieces of the moves, by axis
+    Strides most;          // the largest
     bool decoded = false;  // whether pieces are decoded whole
 };
 

@@ -38,10 +38,9 @@ struct Tile {
 
 /// How large tiles may be.
 struct TileLimits {
-    std::uint64_t most = 0;       ///< memory that no tile exceeds, unless it cannot be split
-    std::uint64_t preferred = 0;  ///< memory above which tiles are split if that does not shorten runs
-    std::vector<bool> decoded =
-        {};  ///< by source file: whether its pieces should be read whole, because they are decoded whole; empty: none
+    std::uint64_t most = 0;          ///< memory that no tile exceeds, unless it cannot be split
+    std::uint64_t preferred = 0;     ///< memory above which tiles are split if that does not shorten runs
+    std::vector<bool> decoded = {};  ///< by source file: whether pieces should be read whole; empty: none
 };
 
 /// Splits moves into tiles, in the order of the source files. Limits determine how far boxes are split, not where: the

@@ -23,8 +23,7 @@ struct Span {
     std::chrono::steady_clock::time_point begin;
     std::chrono::steady_clock::time_point end;
     std::uint64_t bytes = 0;  ///< read from the file or written to it
-    std::uint32_t file =
-        0;  ///< index into the source files for `read`, into the target files for `checksum` and `write`
+    std::uint32_t file = 0;   ///< a source file for `read`, a target file for `checksum` and `write`
 };
 
 /// How one thread spends its time: the total for each stage, which other threads may read, and the spans.

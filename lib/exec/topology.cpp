@@ -76,7 +76,7 @@ MachineTopology find_topology() {
 
 std::string slurm_switch(const char* address, const char* pattern) {
     if (address == nullptr || pattern == nullptr || !std::string_view{pattern}.ends_with("switch.node")) return {};
-    // A host's name may contain dots: the number of switches is that of the pattern's words before the last one.
+    // A host name may contain dots, so the pattern determines how many leading parts of the address are switches.
     const auto switches = std::ranges::count(std::string_view{pattern}, '.');
     std::string_view rest = address, name;
     for (auto i = switches; i > 0; --i) {

@@ -110,7 +110,7 @@ public:
     }
 
 private:
-    /// Does what can be done now; returns whether that was anything.
+    /// Does what can be done now; returns whether there was anything to do.
     bool step() {
         bool moved = false;
         while (receive_next()) moved = true;
