@@ -73,7 +73,7 @@ TEST_CASE("Megatron's groups are identified by their multipliers, not by the num
     CHECK(!compare({megatron("0", "[0, 1]", "1.0", "0.1")}, {megatron("0", "[0]", "1.0", "0.2")}, true).equal());
 }
 
-TEST_CASE("different numbers of groups are compared as sets, and placeholders count as missing") {
+TEST_CASE("different numbers of groups are compared as sets, and default values count as missing") {
     const SettingGroup whole = group("optimizer", "0", {{"momentum", "0.9"}, {"amsgrad", "False"}, {"lr", "0"}});
     const SettingGroup a = group("optim", "layers.0.weight", {{"momentum", "0.9"}, {"lr", "0.0"}});
     const SettingGroup b = group("optim", "layers.0.bias", {{"momentum", "0.9"}, {"lr", "0.0"}});

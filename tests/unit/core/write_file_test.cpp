@@ -112,7 +112,7 @@ TEST_CASE("special files are written in place (T17)") {
     CHECK(list_directory(folder.path()) == Names{"pipe"});
 }
 
-TEST_CASE("an open descriptor is written at its position") {
+TEST_CASE("a file is written through the path of its open descriptor") {
     const Scratch folder;
     const fs::path file = folder.path() / "log";
     const Fd fd = open_file(file, O_WRONLY | O_CREAT | O_APPEND);
