@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-// Coverage is proven by corners. Give each corner of a box the weight +1 or -1, by the parity of the axes on which it
-// is an end. The weights of a box are the differences, axis by axis, of the function that is 1 in it and 0 elsewhere;
-// differencing loses nothing about functions that vanish far away. So boxes cover a target box exactly once if and
-// only if their weights, summed point by point, are the target's.
+// Coverage is proven by corners. Each corner of a box gets the weight +1 or -1, by the parity of the number of axes on
+// which it is at the end. These weights are the differences, taken along every axis, of the function that is 1 in the
+// box and 0 elsewhere. A function that is 0 far away is determined by its differences. So boxes cover a target box
+// exactly once if and only if their weights, summed point by point, are those of the target.
 
 namespace tpx {
 namespace {

@@ -8,7 +8,7 @@
 namespace tpx {
 namespace {
 
-/// Bytes of the ranks of sets, added up over all parcels.
+/// The bytes of each rank: the sum over all parcels whose `set` contains the rank.
 std::vector<std::uint64_t> bytes_of(const Parcels& parcels, const RankSets& sets, std::uint32_t Parcel::*set,
                                     int ranks) {
     std::vector<std::uint64_t> bytes(static_cast<std::size_t>(ranks));
@@ -42,8 +42,8 @@ Relocation relocated(const Change& change, const ChangeOptions& options, bool in
                                                change.state, options.may_read);
 }
 
-/// Replaces the placement, which has fewest bytes, by the fastest one that is found. What goes through shared storage
-/// file by file takes as long with all placements.
+/// Replaces the placement with the fewest bytes by the fastest one that is found. Changes through shared storage file
+/// by file take the same time with every placement.
 void choose_fast_placement(Change& change, const ChangeOptions& options) {
     if (options.stored && change.state == StateIn::shared) return;
     const auto seconds_of = [&](const Placement& placement) {

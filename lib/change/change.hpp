@@ -20,7 +20,7 @@ struct StorageBytes {
     std::uint64_t written = 0;
 };
 
-/// What the placement of a change shall be best in; ties in bytes between hosts are always broken by time.
+/// What the placement of a change minimizes; ties in bytes between hosts are always broken by time.
 enum class Objective : std::uint8_t { bytes, time };
 
 /// How new ranks may be placed.
@@ -29,27 +29,26 @@ enum class PlacementClass : std::uint8_t {
     groups   ///< each TP group goes to any host, see place_groups()
 };
 
-/// How a change is to be made.
+/// How to make a change.
 struct ChangeOptions {
     StateIn state = StateIn::memory;
     bool pinned = false;                     ///< new ranks are placed on the hosts in order
-    Objective objective = Objective::bytes;  ///< time: only of blocks
+    Objective objective = Objective::bytes;  ///< time requires PlacementClass::blocks
     PlacementClass placement_class = PlacementClass::blocks;
     int group = 1;                          ///< consecutive ranks that stay on one host; see cut_blocks()
-    bool may_read = false;                  ///< what no host holds is read from shared storage
+    bool may_read = false;                  ///< state that no host holds is read from shared storage
     std::uint64_t window = default_window;  ///< see Relocation
-    bool in_rounds = true;  ///< if not, transfers are chosen but not ordered, which takes most of the time, nor is the
-                            ///< peak of memory found
-    std::optional<StorageBytes> stored;              ///< given for state that goes through shared storage file by file
-    std::optional<Placement> placement;              ///< given; otherwise the best one is chosen
+    bool in_rounds = true;  ///< if false, transfers are not ordered, which takes most of the time, and `peak` is empty
+    std::optional<StorageBytes> stored;              ///< set if the state goes through shared storage file by file
+    std::optional<Placement> placement;              ///< if not given, the best one is chosen
     std::vector<std::uint64_t> held_before;          ///< see Change; empty: bytes_before()
     std::vector<std::uint64_t> held_after;           ///< see Change; empty: bytes_after()
     std::optional<std::uint64_t> storage_iteration;  ///< of the state on shared storage; not given: unknown
 };
 
-/// A change of layout: what is held before and after and by whom, where new ranks run, what moves in which order, what
-/// that loads and how long it takes. Made from a model's description or from a checkpoint by the same code; it is what
-/// plan prints and stores, what the checker proves, and what simulate charges.
+/// A change of layout: who holds what before and after, where new ranks run, what moves in which order, the load on
+/// each host and the time. It is made by the same code from a model description or from a checkpoint. `plan` prints and
+/// stores it, the checker proves it, and `simulate` charges its time.
 struct Change {
     StateIn state = StateIn::memory;
     std::vector<Host> hosts;
@@ -61,23 +60,23 @@ struct Change {
     std::vector<std::uint64_t> held_before;  ///< bytes of each old rank
     std::vector<std::uint64_t> held_after;   ///< bytes of each new rank
     Objective objective = Objective::bytes;
-    std::optional<FastPlacement>
-        by_time;  ///< what Objective::time found, if time depends on it; its placement was moved
-    std::optional<std::uint64_t> group_bound;  ///< GroupPlacement::bound, if groups were placed
-    std::optional<PeakMemory> peak;            ///< of the device with least memory left; for state in device memory
-    std::vector<StateSource> sources;          ///< see sources_of(); of a plan that was read, those of known iteration
+    std::optional<FastPlacement> by_time;  ///< the result of Objective::time, if the time depends on the placement; its
+                                           ///< own placement is moved from
+    std::optional<std::uint64_t> group_bound;  ///< GroupPlacement::bound, if PlacementClass::groups was used
+    std::optional<PeakMemory> peak;    ///< of the device with the least memory left; only for state in device memory
+    std::vector<StateSource> sources;  ///< see sources_of(); if a plan was read, only those with a known iteration
 
-    /// Whether part of the state is in the memory of hosts, the rest on shared storage.
+    /// Whether part of the state is in the memory of hosts and the rest on shared storage.
     bool is_mixed() const;
 };
 
-/// Bytes of each old rank that some new rank needs.
+/// The bytes that each old rank holds and some new rank needs.
 std::vector<std::uint64_t> bytes_before(const Parcels& parcels);
-/// Bytes that each new rank needs.
+/// The bytes that each new rank needs.
 std::vector<std::uint64_t> bytes_after(const Parcels& parcels);
 
 /// Places the new ranks, and chooses and orders the transfers. Throws Error as place(), relocate() and
-/// require_one_iteration() do, and (usage) if groups shall be placed that do not fit on the hosts whole.
+/// require_one_iteration() do, and (usage) if PlacementClass::groups is given but whole groups do not fit on the hosts.
 Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<Seat> old_ranks, ChangeOptions options);
 
 }  // namespace tpx

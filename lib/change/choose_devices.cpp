@@ -12,11 +12,11 @@
 namespace tpx {
 namespace {
 
-/// The ranks and devices of one host, which are numbered over all hosts.
+/// The ranks and devices of one host. Both are numbered across all hosts.
 struct HostRanks {
     std::vector<std::int32_t> ranks;
     std::vector<std::int32_t> devices;  ///< that are not lost
-    std::vector<Gain> gains;            ///< of positions in `ranks` and in `devices`
+    std::vector<Gain> gains;            ///< rows are positions in `ranks`, columns in `devices`
 };
 
 std::vector<HostRanks> ranks_by_host(std::span<const Host> hosts, std::span<const Block> blocks) {
@@ -33,7 +33,7 @@ std::vector<HostRanks> ranks_by_host(std::span<const Host> hosts, std::span<cons
     return by_host;
 }
 
-/// Adds the bytes that each rank needs and each device of its host holds.
+/// Adds, for each rank and each device of its host, the bytes that the rank needs and the device holds.
 void add_gains(const Parcels& parcels, std::span<const Amount> amounts, const Images& on,
                std::span<const std::int32_t> firsts, std::span<const std::int32_t> host_of,
                std::vector<HostRanks>& by_host) {
@@ -54,7 +54,8 @@ void add_gains(const Parcels& parcels, std::span<const Amount> amounts, const Im
     }
 }
 
-/// The column of each row, if the pairs that gain most are made first. What is left gets the columns that are free.
+/// The column of each row, chosen greedily: pairs with the largest gains first. The remaining rows get the free
+/// columns.
 std::vector<std::uint32_t> largest_gains_first(std::size_t columns, std::size_t rows, std::vector<Gain> gains) {
     constexpr std::uint32_t none = ~0u;
     std::ranges::sort(gains, std::less{}, [](const Gain& gain) { return std::pair{gain.row, gain.column}; });
@@ -83,8 +84,8 @@ std::vector<std::uint32_t> largest_gains_first(std::size_t columns, std::size_t 
 }
 
 std::vector<std::uint32_t> choose_columns(HostRanks host) {
-    // The best choice takes minutes for 10,000 devices, which is what a model has without --hosts; no real host has so
-    // many, and bytes between hosts do not depend on it.
+    // The best choice takes minutes for a host of 10,000 devices, such as that of a plan without --hosts. No real host
+    // has so many, and the bytes between hosts do not depend on this choice.
     constexpr std::size_t most_for_best = 512;
     if (host.devices.size() > most_for_best)
         return largest_gains_first(host.devices.size(), host.ranks.size(), std::move(host.gains));

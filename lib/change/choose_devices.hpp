@@ -10,8 +10,8 @@
 
 namespace tpx {
 
-/// The device of each new rank on the host of its block, such that most bytes that ranks need are on their device
-/// already; in order where that costs nothing. Several blocks may share a host.
+/// The device of each new rank on the host of its block. The choice maximizes the bytes that ranks need and already
+/// have on their device; ties keep ranks in order. Several blocks may share a host.
 std::vector<std::int32_t> choose_devices(const Parcels& parcels, std::span<const Host> hosts,
                                          std::span<const Seat> old_ranks, std::span<const Block> blocks);
 
@@ -20,7 +20,7 @@ std::vector<std::int32_t> choose_devices(const Parcels& parcels, std::span<const
                                          std::span<const Host> hosts, std::span<const Seat> old_ranks,
                                          std::span<const Block> blocks);
 
-/// The same with the devices of each host in order.
+/// The same, but with the devices of each host in order.
 std::vector<std::int32_t> devices_in_order(std::span<const Host> hosts, std::span<const Block> blocks);
 
 }  // namespace tpx

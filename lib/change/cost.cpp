@@ -13,8 +13,8 @@ struct Resource {
     std::string_view name;
     std::uint64_t Load::*bytes;
     std::optional<double> Host::*rate;
-    double DefaultRates::*standard;  // null: none
-    bool each_device = false;        // the rate is of a device, or of the core that copies for it
+    double DefaultRates::*standard;  // null: no default
+    bool each_device = false;        // the rate is that of one device, or of the core that copies for it
 
     double rate_of(const Host& host) const {
         const double one = (host.*rate).value_or(standard == nullptr ? 0 : default_rates.*standard);
@@ -35,7 +35,7 @@ constexpr std::array<Resource, 7> all_resources{
 
 constexpr std::size_t disk_read_resource = 0, nic_out_resource = 3, memory_resource = 4;
 
-// Whether the time of a resource counts for state in `memory`.
+// Whether the time of a resource counts if the state is in `memory`.
 bool decides(const Resource& resource, RankMemory memory) {
     const bool in_device = resource.standard == nullptr;
     const bool in_host = resource.rate == &Host::memory;
@@ -79,7 +79,7 @@ void find_binding(Prediction& prediction, RankMemory memory) {
     prediction.binding_bound = index_of_longest(prediction.bounds);
 }
 
-// Divides `total` over the hosts in proportion to `resource`'s rate, to the byte.
+// Divides `total` bytes among the hosts in proportion to their rates of `resource`; the parts add up exactly.
 void divide(std::span<const Host> hosts, const Resource& resource, std::uint64_t total, std::vector<Load>& loads) {
     double rates = 0;
     for (const Host& host : hosts) rates += resource.rate_of(host);
@@ -154,7 +154,7 @@ std::vector<Load> reading_loads(const Parcels& parcels, const Placement& placeme
     for (const Parcel& parcel : parcels.parcels) {
         for (std::int32_t host : needing[parcel.needers])
             loads[static_cast<std::size_t>(host)].disk_read += parcel.bytes;
-        // One rank of a host gets the bytes without a copy.
+        // One rank of each host receives the bytes directly, without a copy in memory.
         for (std::int32_t rank : parcels.needers[parcel.needers])
             loads[static_cast<std::size_t>(host_of[static_cast<std::size_t>(rank)])].memory += parcel.bytes;
         for (std::int32_t host : needing[parcel.needers]) loads[static_cast<std::size_t>(host)].memory -= parcel.bytes;

@@ -14,28 +14,28 @@
 
 namespace tpx {
 
-/// One resource's share of a change: how long the host that takes longest is busy with it.
+/// How long one resource is busy during a change, on the host where it takes longest.
 struct ResourceBound {
     std::string_view
         resource;  ///< "disk read", "disk write", "NIC in", "NIC out", "memory", "device copy" or "device link"
     double seconds = 0;
-    std::uint32_t host = 0;   ///< the host it takes longest on; the lowest of several
+    std::uint32_t host = 0;   ///< the host where it takes longest; the first of several
     std::uint64_t bytes = 0;  ///< on that host
-    double rate = 0;  ///< bytes per second on that host; memory: one core for each device; device link: all devices
-                      ///< together. 0: unknown, and no default is assumed
-    bool assumed = false;  ///< the rate is one of `default_rates`: nobody gave it
-    bool counts = true;    ///< toward the time: host memory only if state is in hosts, devices only if in devices
+    double rate = 0;          ///< bytes per second on that host; memory: one core per device; device link: all devices
+                              ///< together. 0: unknown, without a default
+    bool assumed = false;     ///< the rate is unknown and taken from `default_rates`
+    bool counts = true;  ///< toward the time: host memory only for state on hosts, devices only for state on devices
 };
 
 /// The time of a change in which all stages overlap. It is an estimate if rates are assumed. The work that hosts with
-/// known rates cannot avoid gives a lower bound, which holds for every choice of senders and every division of what is
-/// read from shared storage.
+/// known rates cannot avoid gives a lower bound, which holds for every choice of senders and every way to divide reads
+/// from shared storage.
 struct Prediction {
     std::array<ResourceBound, 7> resources;  ///< of all hosts
-    std::array<ResourceBound, 7> bounds;     ///< of hosts whose rates are known, if the others are infinitely fast and
-                                             ///< do as much as they can; 0 seconds: no bound is known
+    std::array<ResourceBound, 7> bounds;     ///< of hosts with known rates, if the others are infinitely fast and do as
+                                             ///< much as possible; 0 seconds: no bound is known
     std::size_t binding = 0;                 ///< the resource that takes longest; the first of several
-    std::size_t binding_bound = 0;           ///< the bound that is longest
+    std::size_t binding_bound = 0;           ///< the longest bound
 
     double seconds() const { return resources[binding].seconds; }
     double bound_seconds() const { return bounds[binding_bound].seconds; }
@@ -44,26 +44,27 @@ struct Prediction {
     }
 };
 
-/// Where the bytes of ranks are that hosts copy.
+/// Where the state of ranks is, which decides who copies it.
 enum class RankMemory : std::uint8_t {
-    host,   ///< each rank copies with a core of its own
-    device  ///< devices copy; the memory of hosts decides nothing
+    host,   ///< a CPU core per rank copies
+    device  ///< devices copy; host memory does not count
 };
 
-/// The time of each resource for what each host does: max over hosts of bytes / rate.
+/// The time of each resource under `loads`: max over hosts of bytes / rate.
 Prediction predict(std::span<const Host> hosts, std::span<const Load> loads, RankMemory memory = RankMemory::host);
 
 /// The time of a relocation.
 Prediction predict(std::span<const Host> hosts, const Relocation& relocation, RankMemory memory);
 
-/// What hosts do when the change goes through shared storage: `read` and `written` bytes divided over the hosts in
-/// proportion to their disk rates, which is the division that is done first. Each byte written is copied once.
+/// The loads of a change through shared storage: `read` and `written` bytes, divided among the hosts in proportion to
+/// their disk rates, which is the fastest division. Each byte written is copied once.
 std::vector<Load> storage_loads(std::span<const Host> hosts, std::uint64_t read, std::uint64_t written);
 
-/// The time of storage_loads(). There is no bound if the rate of any host is unknown: it could do all of the work.
+/// The time of storage_loads(). A resource has no bound if the rate of any host is unknown: that host could do all of
+/// the work.
 Prediction predict_storage(std::span<const Host> hosts, std::uint64_t read, std::uint64_t written);
 
-/// What hosts do when each reads all that its ranks need from shared storage, each byte once.
+/// The loads if each host reads everything that its ranks need from shared storage, each byte once.
 std::vector<Load> reading_loads(const Parcels& parcels, const Placement& placement, std::span<const Host> hosts);
 
 }  // namespace tpx

@@ -9,8 +9,8 @@
 namespace tpx {
 namespace {
 
-// How many hosts at the beginning of `order`, in which spare hosts are last, get ranks: see cut_blocks(). 0: the ranks
-// do not fit on all hosts.
+// The number of hosts at the beginning of `order` that get ranks, see cut_blocks(); `order` ends with the spare hosts.
+// 0: the ranks do not fit even on all hosts.
 std::size_t hosts_in_use(std::span<const Host> hosts, std::span<const std::uint32_t> order, int ranks, int group) {
     const auto enough_for = [&](int group_size) -> std::size_t {
         std::int64_t room = 0;
@@ -57,7 +57,7 @@ std::vector<Block> cut_blocks(std::span<const Host> hosts, int ranks, int group)
     std::int32_t begin = 0;
     for (std::uint32_t host : order) {
         std::int32_t end = std::min(begin + free_devices(hosts[host]), ranks);
-        const std::int32_t part = end % group;  // of a group that goes on behind this host
+        const std::int32_t part = end % group;  // ranks of a group that continues on the next host
         if (part <= idle && end - part >= begin) {
             end -= part;
             idle -= part;

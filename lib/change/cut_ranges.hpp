@@ -9,9 +9,9 @@
 
 namespace tpx {
 
-/// Cuts `ranges`, laid end to end, `bytes` in all, into at most `parts` parts of about equal size, and calls
-/// visit(part, range, begin, end) for the bytes of each range in each part. Cuts are moved back to ends of elements, so
-/// that a part has less than one element more than its share.
+/// Cuts `ranges`, laid end to end, with `bytes` bytes in all, into at most `parts` parts of about equal size, and calls
+/// visit(part, range, begin, end) for the bytes of each range in each part. Cuts are moved back to element boundaries,
+/// so a part exceeds its share by less than one element.
 template <class Range, class Visit>
 void cut_ranges(std::span<const Range> ranges, std::uint64_t bytes, std::size_t parts, const Parcels& parcels,
                 Visit&& visit) {

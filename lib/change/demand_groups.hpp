@@ -11,7 +11,7 @@
 
 namespace tpx {
 
-/// Demands with the same senders, of which there are several.
+/// Demands that have the same possible senders, at least two.
 struct DemandGroup {
     std::array<std::uint32_t, 3> sets{};  ///< of readers, holders and relays
     std::uint64_t bytes = 0;              ///< of all demands together
@@ -19,11 +19,11 @@ struct DemandGroup {
 };
 
 struct GroupedDemands {
-    std::vector<DemandGroup> groups;                 ///< of the demands with several senders
-    std::vector<std::optional<std::uint32_t>> only;  ///< of each demand, the host that alone may send it
+    std::vector<DemandGroup> groups;                 ///< groups of the demands with several possible senders
+    std::vector<std::optional<std::uint32_t>> only;  ///< for each demand, its only sender; nothing if it has several
 };
 
-/// Groups `demands`, whose senders are numbers in `sets`.
+/// Groups `demands`, whose senders are numbers of sets in `sets`.
 GroupedDemands group_demands(const RankSets& sets, std::span<const Demand> demands);
 
 }  // namespace tpx

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <unordered_map>
 
-// Why any shares will do. One byte has, in a group, as many children to give as copies: hosts that hold it are roots,
-// and if those that have most children join first, a parent that lacks a child is always there, as the copies add up
-// to the needers (without holders: to all but one, which joins first, as the root) and a holder has one at least. The
-// same holds one level up for groups that are entered, with the hosts of all other groups as roots.
+// Why any shares can be executed. Consider one byte in one group, where the shares say how often each host sends it.
+// Start a tree with the hosts that hold the byte as roots, and add the other hosts in descending order of the copies
+// that they send. A host in the tree with a copy left to send always exists, because the copies add up to the number of
+// needers (without holders: to all but one, which is added first, as the root) and a holder sends at least one. The
+// same is true one level up, for groups without holders as nodes and the hosts of all other groups as roots.
 //
-// Readers take part only where nobody else could send a first copy: so they send a byte once, and read it once.
+// Readers send only first copies and copies that no other host can send, so they send and read a byte only once.
 
 namespace tpx {
 

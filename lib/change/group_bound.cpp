@@ -10,7 +10,8 @@
 namespace tpx {
 namespace {
 
-/// The places of the columns are the columns of a problem in which each takes one group.
+/// An assignment problem whose rows are groups and whose columns are places: a host (a column of GroupNeeds) has one
+/// place for each group that it can take.
 class PlaceProblem {
 public:
     PlaceProblem(const GroupNeeds& needs, const GroupColumns& given) : needs_{needs} {
@@ -28,7 +29,7 @@ public:
     GroupBound solve() const;
 
 private:
-    // What each needer pays of each amount, and the places where it is held.
+    // What each needer pays of each amount, with places instead of columns as holders. Fills `holding_`.
     std::vector<Amount> shared_amounts();
 
     const GroupNeeds& needs_;
@@ -40,12 +41,12 @@ private:
 
 std::uint32_t largest_capacity(const GroupNeeds& needs) { return std::ranges::max(needs.capacities); }
 
-/// What a group pays of bytes that `needers` groups need.
+/// What each group that needs the bytes of `amount` pays for them.
 std::uint64_t part(const GroupNeeds& needs, const Amount& amount) {
     return amount.bytes / std::min<std::uint64_t>(needs.needing[amount.needers].size(), largest_capacity(needs));
 }
 
-// The places of a column have one price.
+// All places of a column have the same price.
 GroupBound PlaceProblem::solve() const {
     Assignment found = assign(problem_);
     GroupBound bound{.group_prices = std::move(found.row_prices)};
@@ -54,7 +55,7 @@ GroupBound PlaceProblem::solve() const {
     for (std::size_t place = 0; place < column_of_.size(); ++place)
         bound.prices[column_of_[place]] = found.column_prices[place];
     for (const Amount& amount : needs_.amounts) {
-        if (needs_.holding[amount.holders].size() == needs_.columns()) continue;  // nobody pays
+        if (needs_.holding[amount.holders].size() == needs_.columns()) continue;  // no group pays
         for (std::int32_t group : needs_.needing[amount.needers])
             bound.group_prices[static_cast<std::size_t>(group)] += static_cast<std::int64_t>(part(needs_, amount));
     }
@@ -62,7 +63,7 @@ GroupBound PlaceProblem::solve() const {
 }
 
 std::vector<Amount> PlaceProblem::shared_amounts() {
-    std::vector<std::uint32_t> number;  // of each set of columns, that of its places
+    std::vector<std::uint32_t> number;  // for each set of columns, the number of the set of their places
     for (std::uint32_t set = 0; set < needs_.holding.size(); ++set) {
         std::vector<std::int32_t> places;
         for (std::int32_t column : needs_.holding[set]) {
@@ -77,7 +78,7 @@ std::vector<Amount> PlaceProblem::shared_amounts() {
     return shared;
 }
 
-/// What groups pay together, at least.
+/// The least that all groups pay together, by the prices.
 std::uint64_t paid(const GroupNeeds& needs, const GroupBound& bound) {
     std::int64_t sum = std::accumulate(bound.group_prices.begin(), bound.group_prices.end(), std::int64_t{0});
     for (std::size_t column = 0; column < needs.columns(); ++column)
@@ -85,7 +86,7 @@ std::uint64_t paid(const GroupNeeds& needs, const GroupBound& bound) {
     return static_cast<std::uint64_t>(sum);
 }
 
-/// What crosses because holders cannot take all groups that need it.
+/// The bytes that cross because their holders cannot take all groups that need them.
 std::uint64_t overflowing(const GroupNeeds& needs) {
     std::uint64_t bytes = 0;
     for (const Amount& amount : needs.amounts) {

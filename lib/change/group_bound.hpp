@@ -9,8 +9,9 @@
 
 namespace tpx {
 
-/// A lower bound of the bytes that cross into hosts, however groups are placed, and the placement that is best if each
-/// of the groups that need some bytes pays a part of them: that which is left if as many as ever can share them.
+/// A lower bound on the bytes that cross into hosts, however groups are placed, and a placement. It is the best one for
+/// a relaxed cost, in which each group pays for the bytes that it needs and its host does not hold, divided by the most
+/// groups that could share them on one host.
 struct GroupBound {
     std::uint64_t shared = 0;
     std::uint64_t overflowing = 0;
@@ -21,12 +22,12 @@ struct GroupBound {
     std::uint64_t bytes() const { return std::max(shared, overflowing); }
 };
 
-/// `given` is any placement.
+/// Computes the bound, starting from any placement `given`.
 ///
 /// Prices prove the bound: group price + host price <= what the group pays on the host, for every group and every host
-/// that can take one; host prices are never positive. `shared`, the sum of the group prices and of each host's price
-/// times the groups that it can take, is then a bound. `overflowing` is one that needs no proof: of each amount that
-/// more groups need than fit on its holders.
+/// that can take one; host prices are never positive. So `shared`, the sum of the group prices and of each host's price
+/// times its capacity, is a bound. `overflowing` is a bound that needs no prices: it counts amounts that more groups
+/// need than fit on their holders.
 GroupBound group_bound(const GroupNeeds& needs, const GroupColumns& given);
 
 }  // namespace tpx

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-// Ranks that differ in their stage only hold equal parts of different layers. So it is enough to look at the ranks of
-// one stage: at the places, as ranks are called here whose stage does not matter.
+// Ranks that differ only in their stage hold equal parts of different layers. So it is enough to look at the ranks of
+// one stage. A place is the position of a rank within its stage.
 
 namespace tpx {
 namespace {
@@ -31,10 +31,10 @@ struct Stages {
     }
 
     Grid::Axis axis;
-    int places;  ///< of one stage
+    int places;  ///< per stage
 };
 
-/// Of each place, its coordinates on a grid.
+/// The coordinates of each place on a grid.
 using Coordinates = std::vector<Owner>;
 
 Coordinates coordinates_of(const Stages& stages, const Grid& grid, Sharing sharing) {
@@ -46,7 +46,8 @@ Coordinates coordinates_of(const Stages& stages, const Grid& grid, Sharing shari
     return result;
 }
 
-/// Bytes of one layer of some classes in some roles, by the coordinates of those who hold them; each may be any.
+/// Bytes of one layer of some classes in some roles, by the coordinates of their owners, each of which may be
+/// Owner::any.
 class Table {
 public:
     Table(const Grid& grid, Sharing sharing, const Coordinates& coordinates)
@@ -56,7 +57,7 @@ public:
           bytes_((static_cast<std::size_t>(grid.block.size) + 1) * parts_ * shards_, 0),
           counted_(bytes_.size(), 0) {}
 
-    /// Adds `bytes` for each element of the boxes that are products of `axes`.
+    /// Adds `bytes` for each element of the boxes that are products of the cuts of `axes`.
     void add(std::span<const Cuts> axes, std::uint64_t bytes, const Owner& owner = {}) {
         if (axes.empty()) {
             bytes_[index(owner)] += bytes;
@@ -70,7 +71,7 @@ public:
         }
     }
 
-    /// Calls `visit` with a number for each owner of bytes that `place` is one of.
+    /// Calls `visit` with the index of each owner of bytes that includes `place`.
     template <class Visit>
     void for_each_owner(std::int32_t place, const Visit& visit) const {
         const Owner& all = coordinates_[static_cast<std::size_t>(place)];
@@ -81,13 +82,13 @@ public:
         }
     }
 
-    /// Adds to each of `sums` what its place holds.
+    /// Adds to each of `sums` the bytes that its place holds.
     void add_to(std::vector<std::uint64_t>& sums) const {
         for (std::int32_t place = 0; place < std::ssize(sums); ++place)
             for_each_owner(place, [&](std::size_t owner) { sums[static_cast<std::size_t>(place)] += bytes_[owner]; });
     }
 
-    /// What `places` hold, each byte once. `number` must be another one for each call, and not 0.
+    /// The bytes that `places` hold, each counted once. `number` must differ between calls and must not be 0.
     std::uint64_t sum(std::span<const std::int32_t> places, std::uint32_t number) {
         std::uint64_t sum = 0;
         for (std::int32_t place : places) {
@@ -119,7 +120,7 @@ private:
 struct StagePlaces {
     std::size_t group = 0;
     int stage = 0;             // or Owner::both_ends
-    std::uint32_t places = 0;  // a set
+    std::uint32_t places = 0;  // the number of a set
 };
 
 /// Adds up what the ranks of the new layout of `pair` hold.
@@ -162,7 +163,7 @@ private:
     HeldBytes held_;
 };
 
-// What is on both ends counts once in a group that has places on both.
+// State on both ends counts once in a group with places on both ends.
 void Holding::divide(std::span<const std::int32_t> group_of_rank) {
     std::vector<std::map<int, Places>> groups(held_.groups.size());
     for (std::int32_t rank = 0; rank < std::ssize(group_of_rank); ++rank) {
@@ -187,7 +188,7 @@ void Holding::add_part(std::size_t group, int stage, Places places) {
     parts_.push_back({group, stage, places_.add(places)});
 }
 
-// Worked out once for all tables of a grid: with thousands of places, divisions would take most of the time.
+// Computed once for all tables of a grid: with thousands of places, the divisions would take most of the time.
 const Coordinates& Holding::coordinates(bool of_experts, Sharing sharing) {
     const auto [found, is_new] = coordinates_.try_emplace({of_experts, sharing});
     if (is_new) found->second = coordinates_of(stages_, grid_of(pair_.to().layout(), of_experts), sharing);
@@ -227,7 +228,7 @@ void Holding::add(const ClassGroup& classes) {
     add_ranks(classes, tables);
     std::map<int, std::vector<const StagePair*>> pairs;  // by the new stage
     for (const StagePair& pair : classes.stages) pairs[pair.to].push_back(&pair);
-    std::vector<std::optional<std::uint64_t>> of_set(places_.size());  // what its places hold of one layer
+    std::vector<std::optional<std::uint64_t>> of_set(places_.size());  // bytes of one layer that its places hold
     for (const StagePlaces& part : parts_) {
         const auto found = pairs.find(part.stage);
         if (found == pairs.end()) continue;

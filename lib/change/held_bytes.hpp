@@ -10,16 +10,18 @@
 
 namespace tpx {
 
-/// Bytes that the ranks of a layout hold, all roles.
+/// The bytes that the ranks of a layout hold, in all roles.
 struct HeldBytes {
     std::vector<std::uint64_t> ranks;  ///< of each rank
-    /// Of each group, what several of its ranks hold counted once: a number for each stage of another layout, of the
-    /// layers that are there on that stage. The last of them is for what is there on both ends.
+    /// For each group, a number for each stage of another layout: the bytes that the group holds of the layers that are
+    /// on that stage there, counted once even if several ranks hold them. One more number is for tensors that are on
+    /// both end stages there.
     std::vector<std::vector<std::uint64_t>> groups;
 };
 
-/// What the ranks of `layout` hold, each alone and in the groups of `group_of_rank`, which are less than `groups`; -1:
-/// in none. The stages are those of `other`. Takes time with the cuts of each tensor and the ranks of one stage.
+/// The bytes that the ranks of `layout` hold, each alone and in groups. `group_of_rank` contains the group of each
+/// rank, less than `groups`, or -1 for none. The stages of HeldBytes::groups are those of `other`. The time grows with
+/// the cuts of each tensor and the ranks of one stage.
 HeldBytes held_bytes(const ModelState& model, const Layout& layout, const Layout& other,
                      std::span<const std::int32_t> group_of_rank, std::size_t groups);
 

@@ -20,7 +20,7 @@ void Holdings::group(std::span<const Piece> pieces, std::span<const std::uint32_
     }
 }
 
-/// The atoms of groups that overlap one another.
+/// The atoms of a cluster of groups that overlap, directly or through others.
 std::vector<Holdings::Atom> Holdings::split(const std::vector<std::uint32_t>& cluster) const {
     std::vector<Atom> atoms;
     std::vector<Box> rest;

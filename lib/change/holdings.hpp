@@ -11,29 +11,30 @@
 
 namespace tpx {
 
-/// The ranks that hold pieces of one tensor, in terms of atoms: disjoint boxes of which every element is in the same
-/// pieces. Pieces that do not overlap, but for exact replicas, are atoms themselves.
+/// The ranks that hold pieces of one tensor, in terms of atoms: disjoint boxes whose elements are all in the same
+/// pieces. A piece that overlaps no other, except exact replicas, is an atom.
 class Holdings {
 public:
     /// `ids`: positions in `pieces`, of one tensor, ordered by box, then rank; no box is empty.
     Holdings(std::span<const Piece> pieces, std::span<const std::uint32_t> ids);
 
-    /// The boxes of the atoms, sorted by the first piece that each is of.
+    /// The boxes of the atoms, sorted by the first piece that contains each.
     const BoxIndex& atoms() const { return atoms_; }
 
-    /// The ranks that hold atom `number`, as a set of `sets`.
+    /// The number in `sets` of the set of ranks that hold atom `number`.
     std::uint32_t holders(std::uint32_t number, RankSets& sets);
 
-    /// Whether `number` lies in a piece whose box is `box`.
+    /// Whether atom `number` is in a piece whose box is `box`.
     bool is_part_of(std::uint32_t number, const Box& box) const;
 
-    /// Whether each box of which atom `number` is a part is also one of which `other`'s atom `theirs` is.
+    /// Whether each box of a piece that contains atom `number` is also the box of a piece of `other` that contains its
+    /// atom `theirs`.
     bool cut_alike(std::uint32_t number, const Holdings& other, std::uint32_t theirs) const;
 
 private:
     struct ReplicaBox {
         Box box;
-        std::uint32_t begin = 0;  // of its ranks
+        std::uint32_t begin = 0;  // range in ranks_
         std::uint32_t end = 0;
     };
     struct Atom {
@@ -49,7 +50,7 @@ private:
     std::vector<ReplicaBox> groups_;
     std::vector<std::int32_t> ranks_;
     std::vector<std::vector<std::uint32_t>> groups_of_;  // of each atom
-    std::vector<std::uint32_t> sets_;                    // of each atom; no_set: not asked for
+    std::vector<std::uint32_t> sets_;                    // of each atom; no_set: not computed yet
     BoxIndex atoms_;
 };
 

@@ -7,7 +7,7 @@
 namespace tpx {
 namespace {
 
-// Pairs of a block and a host that an amount may give a gain of their own.
+// The most pairs of a block and a host for which an amount gets separate gains.
 constexpr std::size_t few_pairs = 16;
 
 using Numbers = std::vector<std::int32_t>;
@@ -24,7 +24,7 @@ Numbers sets_of(std::span<const Amount> amounts, std::uint32_t Amount::*side) {
     return sets;
 }
 
-// Gives one class to the members of one size that are in the same ones of `sets`.
+// Gives the same class to members of the same size that are in the same sets of `sets`.
 void classify(std::vector<Problem::Member>& members, const RankSets& all_sets, const Numbers& sets) {
     std::vector<Numbers> traits;
     for (const Problem::Member& member : members) traits.push_back({static_cast<std::int32_t>(member.size)});
@@ -38,7 +38,7 @@ void classify(std::vector<Problem::Member>& members, const RankSets& all_sets, c
     }
 }
 
-// The classes of the members of each of `sets`.
+// The classes of the members of each set in `sets`.
 std::map<std::uint32_t, Numbers> classes(const std::vector<Problem::Member>& members, const RankSets& all_sets,
                                          const Numbers& sets) {
     std::map<std::uint32_t, Numbers> result;

@@ -10,10 +10,11 @@
 
 namespace tpx {
 
-/// The assignment of blocks (rows) to hosts (columns) that leaves most bytes where they are: a gain is what a block
-/// needs and a host holds, without what all hosts hold. `rows` and `columns` give sizes; `holding` and `needing` are
-/// sets of columns and of rows, which `amounts` number. What few blocks need of what few hosts hold are gains of each
-/// pair of them; the rest makes classes of blocks that need the same and of hosts that hold the same.
+/// The problem of assigning blocks (rows) to hosts (columns) so that most bytes stay where they are. A gain is the
+/// bytes that a block needs and a host holds, without those that all hosts hold. `rows` and `columns` contain sizes;
+/// the sets in `amounts` are numbers in `holding` (sets of columns) and `needing` (sets of rows). Amounts of few blocks
+/// and few hosts become gains of each pair; the others become gains between classes of blocks that need the same and of
+/// hosts that hold the same.
 Problem host_problem(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing,
                      std::vector<Problem::Member> rows, std::vector<Problem::Member> columns);
 

@@ -9,16 +9,16 @@
 
 namespace tpx {
 
-/// Sets of ranks as sets of something that ranks are on: hosts, devices, blocks.
+/// Sets of ranks, mapped to sets of what the ranks are on: hosts, devices or blocks.
 struct Images {
-    RankSets sets;                   ///< of those, not of ranks
-    std::vector<std::uint32_t> set;  ///< for each set of ranks a number in `sets`
+    RankSets sets;                   ///< of hosts, devices or blocks, not of ranks
+    std::vector<std::uint32_t> set;  ///< for each set of ranks, its number in `sets`
 
     /// What the ranks of set `number` are on, ascending, each once.
     std::span<const std::int32_t> operator[](std::uint32_t number) const { return sets[set[number]]; }
 };
 
-/// The images of all of `sets` when rank r is on image_of[r], or on nothing where that is negative.
+/// The images of all `sets` if rank r is on image_of[r]; negative: on nothing.
 Images images(const RankSets& sets, std::span<const std::int32_t> image_of);
 
 /// Bytes that one set of ranks holds and another needs, whatever their roles.
@@ -28,7 +28,7 @@ struct Amount {
     std::uint64_t bytes = 0;
 };
 
-/// What `amounts` are when their sets are renumbered: one for each pair of new numbers, sorted by needers, then
+/// `amounts` with their sets renumbered and added up: one for each pair of new numbers, sorted by needers, then
 /// holders.
 std::vector<Amount> summed(std::span<const Amount> amounts, std::span<const std::uint32_t> holders,
                            std::span<const std::uint32_t> needers);

@@ -8,16 +8,16 @@
 #include <algorithm>
 #include <numeric>
 
-// A block of ranks brings into its host what it needs and the host does not hold. Whatever host that is, it holds of
-// the layers of each old stage no more than it holds, and saves no more than the block needs: a bound that needs no
-// look at which elements these are, and that spares the comparison of most layouts.
+// The bytes that a block needs and its host does not hold cross into the host. For the layers of each old stage, a host
+// saves a block at most the bytes that it holds, and at most the bytes that the block needs. The smaller of these gives
+// a lower bound without comparing elements, which rules out most layouts.
 
 namespace tpx {
 namespace {
 
 using Numbers = std::vector<std::int32_t>;
 
-// Of each new rank, what `number` says of its block, which it gets with the block's position.
+// For each new rank, number(block, position) of its block.
 template <class Number>
 Numbers by_block(std::span<const Block> blocks, Number number) {
     Numbers result;
@@ -42,7 +42,7 @@ LayoutCosts::LayoutCosts(const ModelState& model, const Layout& from, std::span<
     held_.erase(std::unique(held_.begin(), held_.end()), held_.end());
 }
 
-// The most that a host spares a block that needs so much of each old stage.
+// The most bytes that any host can hold already of the `needed` bytes of each old stage.
 std::uint64_t LayoutCosts::kept_at_most(std::span<const std::uint64_t> needed) const {
     std::uint64_t most = 0;
     for (const std::vector<std::uint64_t>& held : held_) {
@@ -58,7 +58,7 @@ LayoutCosts::Bounds LayoutCosts::bounds(const Layout& to) const {
     const Numbers block_of = by_block(blocks, [](const Block&, std::int32_t number) { return number; });
     HeldBytes held = held_bytes(model_, to, from_, block_of, blocks.size());
     Bounds bounds{std::ranges::max(held.ranks), 0};
-    std::ranges::sort(held.groups);  // most blocks need as much as others do
+    std::ranges::sort(held.groups);  // puts equal blocks, which are most, next to each other
     for (auto block = held.groups.begin(); block != held.groups.end();) {
         const auto next = std::find_if(block, held.groups.end(), [&](const auto& other) { return other != *block; });
         const auto needed = std::accumulate(block->begin(), block->end(), std::uint64_t{0});
@@ -75,14 +75,15 @@ Parcels LayoutCosts::amounts(const Layout& to) const {
 }
 
 std::uint64_t LayoutCosts::least_crossing(const Parcels& amounts) const {
-    constexpr std::size_t most_pairs = 1 << 16;  // what more pairs share is not counted
+    constexpr std::size_t most_pairs = 1 << 16;  // amounts with more pairs of block and host are not counted
     std::vector<std::vector<const Parcel*>> of_block(static_cast<std::size_t>(amounts.new_ranks));
     for (const Parcel& parcel : amounts.parcels) {
         const auto needers = amounts.needers[parcel.needers];
         if (needers.size() * amounts.holders[parcel.holders].size() > most_pairs) continue;
         for (std::int32_t block : needers) of_block[block].push_back(&parcel);
     }
-    std::vector<std::uint64_t> there(static_cast<std::size_t>(amounts.old_ranks), 0);  // of a block's needs, by host
+    std::vector<std::uint64_t> there(static_cast<std::size_t>(amounts.old_ranks),
+                                     0);  // of a block's needs, bytes on each host
     std::uint64_t sum = 0;
     for (const std::vector<const Parcel*>& parcels : of_block) {
         std::uint64_t needed = 0;

@@ -19,10 +19,10 @@ ShardMap LayoutPair::map_of(const ModelState& model, const Layout& layout) {
     return in_context([&] { return to_string(layout); },
                       [&] {
                           if (layout.efsdp > 0)
-                              throw Error{Exit::usage, "layout: efsdp= is for checkpoints; models are not planned so"};
+                              throw Error{Exit::usage, "layout: efsdp= is supported only for checkpoints"};
                           const bool experts = std::ranges::any_of(
                               model.classes, [](const TensorClass& kind) { return kind.experts > 0; });
-                          grid_of(layout, experts);  // throws when the experts have no place on the ranks
+                          grid_of(layout, experts);  // throws if the experts do not fit the ranks
                           std::vector<int> stages;
                           if (model.layers > 0) stages = stages_of_layers(layout, model.layers);
                           return ShardMap{layout, {.equal = true}, std::move(stages)};
@@ -61,7 +61,7 @@ std::vector<std::vector<SharedCut>> LayoutPair::axes(const TensorClass& kind, co
     const std::vector<Cuts> to = to_.cuts(form, roles.to);
     std::vector<std::vector<SharedCut>> axes;
     for (std::size_t axis = 0; axis < from.size(); ++axis) axes.push_back(shared_cuts(from[axis], to[axis]));
-    // An expert is a tensor of its own: which others lie beside it is no cut.
+    // Each expert is a separate tensor, so the experts that are stored beside it make no difference.
     if (form.expert_axis >= 0) {
         for (SharedCut& cut : axes[static_cast<std::size_t>(form.expert_axis)]) cut.recut = false;
     }

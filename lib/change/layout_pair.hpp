@@ -17,7 +17,7 @@
 
 namespace tpx {
 
-/// Tensor classes whose layers and experts are on the same ranks, whatever their shapes.
+/// Tensor classes, of any shapes, whose layers and experts are on the same ranks.
 struct ClassGroup {
     std::vector<std::uint32_t> classes;
     bool experts = false;
@@ -25,29 +25,29 @@ struct ClassGroup {
     std::vector<StagePair> stages;
 };
 
-/// Roles that both layouts share among the same ranks.
+/// Roles that are sharded across the same ranks, in both layouts.
 struct RoleGroup {
     Sharing from;
     Sharing to;
     std::vector<std::uint32_t> roles;
 };
 
-/// Who holds a box before and after, on any one stage.
+/// Who holds a box before and after, regardless of the stage.
 struct OwnerPair {
     Owner from;
     Owner to;
-    bool recut = false;  ///< the two layouts hold it in different boxes
+    bool recut = false;  ///< the two layouts hold it as part of different boxes
 
     friend auto operator<=>(const OwnerPair&, const OwnerPair&) = default;
 };
 
-/// A box of a tensor that both layouts leave whole.
+/// A box of a tensor that neither layout splits further.
 struct SharedBox {
     Box box;
     OwnerPair owners;
 };
 
-/// Calls `visit` for all boxes that are products of cuts of `axes`, with what `outer` has of earlier axes.
+/// Calls `visit` for all boxes that are products of cuts of `axes`; `outer` contains the cuts of earlier axes.
 template <class Visit>
 void for_each_shared_box(std::span<const std::vector<SharedCut>> axes, const SharedBox& outer, const Visit& visit) {
     if (axes.empty()) return visit(outer);
@@ -61,7 +61,8 @@ void for_each_shared_box(std::span<const std::vector<SharedCut>> axes, const Sha
     }
 }
 
-/// Adds up the elements of items that have the same key; `items` become sorted by it, and name the lowest tensor.
+/// Adds up the elements of items with the same key. `items` are then sorted by key, and name the lowest of their
+/// tensors.
 template <class Item, class Key>
 void sum_elements(std::vector<Item>& items, Key key) {
     std::ranges::sort(items, {}, [&](const Item& item) { return std::pair{key(item), item.tensor}; });
@@ -86,9 +87,9 @@ struct Overlap {
     auto key() const { return std::tuple{holders, needers, recut}; }
 };
 
-/// Two layouts of a model, with all that follows from the model and the cuts alone: which boxes both leave whole, and
-/// who holds them. Layouts are products of cuts of single axes, so that the work grows with the cuts, not with layers,
-/// experts or ranks times them.
+/// Two layouts of a model, and what follows from the model and the cuts alone: the boxes that neither layout splits
+/// further, and who holds them. Layouts are products of cuts of single axes, so the work grows with the number of cuts,
+/// not with the cuts times layers, experts or ranks.
 class LayoutPair {
 public:
     /// Elements of one layer that the same owners hold before and after.
@@ -98,7 +99,7 @@ public:
         std::uint64_t elements = 0;
     };
 
-    /// The sets of ranks on either side, for one group of roles and one of the grids.
+    /// The sets of ranks in both layouts, for one group of roles and either the dense or the expert grid.
     struct Sets {
         OwnerSets from;
         OwnerSets to;
@@ -110,7 +111,7 @@ public:
         }
     };
 
-    /// `model` must outlive this. Throws Error (usage) when a layout is impossible, as spread() does.
+    /// `model` must outlive this. Throws Error (usage) if a layout is impossible, as spread() does.
     LayoutPair(const ModelState& model, const Layout& from, const Layout& to);
     LayoutPair(const LayoutPair&) = delete;  // `sets_` refer to `holders` and `needers`
     LayoutPair& operator=(const LayoutPair&) = delete;
@@ -121,24 +122,24 @@ public:
     std::span<const ClassGroup> class_groups() const { return class_groups_; }
     std::span<const RoleGroup> role_groups() const { return role_groups_; }
 
-    /// Whether the classes have the roles: state of virtual nodes is a role of its own class only.
+    /// Whether the classes have the roles: only the class of virtual-node state has its role, and it has no other.
     static bool has(const ClassGroup& classes, const RoleGroup& roles) {
         return classes.of_virtual_nodes == (roles.to == Sharing::virtual_nodes);
     }
 
-    /// The cuts of each axis of `kind` that either layout makes.
+    /// For each axis of `kind`, the cuts that the two layouts make together.
     std::vector<std::vector<SharedCut>> axes(const TensorClass& kind, const RoleGroup& roles) const;
 
-    /// The numbers of sets of ranks: in `holders` and `needers`, which receive a set when it is first asked for.
+    /// The numbers of sets of ranks in `holders` and `needers`. A set is added when its number is first requested.
     Sets& sets(const RoleGroup& roles, bool experts);
 
-    /// The boxes of all classes of `classes` by who holds them, of one layer.
+    /// The elements of one layer of all `classes`, by who holds them.
     std::vector<Profile> profiles(const ClassGroup& classes, const RoleGroup& roles) const;
 
-    /// Bytes that an element has in all roles of `roles` together.
+    /// The bytes of an element in all `roles` together.
     std::uint64_t bytes_of_element(const RoleGroup& roles) const;
 
-    /// Calls `visit` with the Overlap of each of the profiles on each pair of stages; keys may come several times.
+    /// Calls `visit` with an Overlap for each profile and each pair of stages; a key may occur several times.
     template <class Visit>
     void for_each_overlap(const ClassGroup& classes, const RoleGroup& roles, Visit visit) {
         if (!has(classes, roles)) return;

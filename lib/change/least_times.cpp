@@ -11,7 +11,7 @@ namespace {
 
 /// What a block needs, in bytes.
 struct Needs {
-    std::uint64_t held = 0;           ///< by some host
+    std::uint64_t held = 0;           ///< held by some host
     std::uint64_t lost = 0;           ///< held by none
     std::vector<std::uint64_t> here;  ///< held by each host
 };

@@ -9,7 +9,7 @@
 namespace tpx {
 namespace {
 
-/// Adds `a` times `b` to `sum`; false when that does not fit.
+/// Adds `a` times `b` to `sum`; returns false on overflow.
 bool add_product(Index& sum, Index a, Index b) {
     Index product = 0;
     return !__builtin_mul_overflow(a, b, &product) && !__builtin_add_overflow(sum, product, &sum);
@@ -17,14 +17,14 @@ bool add_product(Index& sum, Index a, Index b) {
 
 void check_class(const TensorClass& kind) {
     const auto wrong = [&](const std::string& what) { return Error{Exit::usage, "tensor '{}': {}", kind.name, what}; };
-    if (checked_volume(kind.shape) < 0) throw wrong(fmt::format("shape {} cannot be", to_string(kind.shape)));
+    if (checked_volume(kind.shape) < 0) throw wrong(fmt::format("shape {} is impossible", to_string(kind.shape)));
     if (kind.tp_axis >= kind.shape.size())
-        throw wrong(fmt::format("axis {} of shape {} cannot be cut", kind.tp_axis, to_string(kind.shape)));
+        throw wrong(fmt::format("shape {} has no axis {} to split", to_string(kind.shape), kind.tp_axis));
     constexpr Index largest_padding = 1 << 30;
     if (kind.pad < 0 || kind.pad > largest_padding || kind.experts < 0)
-        throw wrong(fmt::format("padding {}, {} experts cannot be", kind.pad, kind.experts));
+        throw wrong(fmt::format("padding {} or number of experts {} is out of range", kind.pad, kind.experts));
     for (int layer : kind.layers) {
-        if (layer < 0) throw wrong(fmt::format("layer {} cannot be", layer));
+        if (layer < 0) throw wrong(fmt::format("layer {} is impossible", layer));
     }
 }
 
@@ -46,7 +46,7 @@ std::string nearest_divisors(std::string_view key, Index size, Index degree) {
 
 bool is_cut_equally(const TensorClass& kind) { return kind.tp_axis >= 0 && kind.pad == 0; }
 
-/// What a degree must divide for all tensors that it cuts: of experts, or of all others.
+/// The number that tp must divide to split all tensors outside experts or, if `experts`, etp all those of experts.
 Index common_divisor(const ModelState& model, bool experts) {
     Index common = 0;
     for (const TensorClass& kind : model.classes) {
@@ -88,7 +88,7 @@ void check_model(const ModelState& model) {
     Index itemsizes = 0;  // at least 1 in the product below, so that sizes are bounded even without roles
     for (const StateRole& role : model.roles) {
         if (itemsize(role.dtype) == 0)
-            throw Error{Exit::usage, "role '{}': elements of {} are no whole bytes", role.role, name(role.dtype)};
+            throw Error{Exit::usage, "role '{}': elements of {} are not whole bytes", role.role, name(role.dtype)};
         itemsizes += itemsize(role.dtype);
     }
     constexpr Index largest = Index{1} << 62;

@@ -6,12 +6,12 @@
 
 namespace tpx {
 
-/// Throws Error (usage) when `model` cannot be: shapes that are no shapes, axes or layers out of range, types whose
-/// elements are no whole bytes, more than 2^62 bytes.
+/// Throws Error (usage) if `model` is impossible: invalid shapes, axes or layers out of range, dtypes whose elements
+/// are not whole bytes, or more than 2^62 bytes.
 void check_model(const ModelState& model);
 
-/// Throws Error (usage) "LAYOUT: tensor 'NAME': ..." when `layout` cannot cut the tensors of `model` into equal parts,
-/// or not deal its experts in equal blocks, with the nearest degrees that can. Layers are not looked at.
+/// Throws Error (usage) "LAYOUT: tensor 'NAME': ..." if `layout` cannot split the tensors of `model` into equal parts,
+/// or its experts into equal blocks; the message suggests the nearest degrees that can. Does not check layers.
 void check_cuts(const ModelState& model, const Layout& layout);
 
 }  // namespace tpx

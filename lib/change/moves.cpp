@@ -29,7 +29,7 @@ void check(const Side& source, const Side& target) {
     check_pieces(target);
 }
 
-// Positions of `pieces`, ordered by `key`.
+// Positions in `pieces`, ordered by `key`.
 template <class Key>
 std::vector<std::uint32_t> order_by(std::span<const Piece> pieces, Key key) {
     std::vector<std::uint32_t> order(pieces.size());
@@ -39,7 +39,7 @@ std::vector<std::uint32_t> order_by(std::span<const Piece> pieces, Key key) {
     return order;
 }
 
-// Takes the leading ids that belong to `tensor` off `ids`.
+// Removes the leading ids of pieces of `tensor` from `ids` and returns them.
 PieceNumbers take_tensor(PieceNumbers& ids, std::span<const Piece> pieces, std::uint32_t tensor) {
     std::size_t count = 0;
     while (count < ids.size() && pieces[ids[count]].tensor == tensor) ++count;
@@ -48,19 +48,19 @@ PieceNumbers take_tensor(PieceNumbers& ids, std::span<const Piece> pieces, std::
     return taken;
 }
 
-// The source pieces of one tensor. Pieces with the same box are replicas and form one group, of which each target
-// uses one, so that the work does not grow with their number.
+// The source pieces of one tensor. Pieces with the same box are replicas and form one group. Each target uses one piece
+// of a group, so the work does not grow with the number of replicas.
 class Sources {
 public:
-    // `ids`: this tensor's pieces by box, rank, position.
+    // `ids`: the pieces of this tensor, ordered by box, rank and position.
     Sources(std::span<const Piece> pieces, PieceNumbers ids) : pieces_{pieces}, ids_{ids}, index_{group(pieces, ids)} {
         find_rivals();
     }
 
-    // Appends the moves that fill `pieces[target]`; how many elements they move.
+    // Appends the moves that fill `target`, which is piece number `position`; returns how many elements they move.
     Index fill(const Piece& target, std::uint32_t position, std::vector<Move>& moves);
 
-    // The elements of `box` that no source has.
+    // The elements of `box` that are in no source.
     std::vector<Box> holes(const Box& box) const { return difference(std::span{&box, 1}, index_); }
 
 private:
@@ -77,10 +77,10 @@ private:
 
     std::span<const Piece> pieces_;
     PieceNumbers ids_;
-    std::vector<std::uint32_t> starts_;               // group g has ids_[starts_[g]] up to ids_[starts_[g + 1]]
-    std::vector<std::uint32_t> lowest_;               // the lowest piece of each group
-    BoxIndex index_;                                  // the groups' boxes
-    std::vector<std::vector<std::uint32_t>> rivals_;  // groups that overlap each group; empty when no two do
+    std::vector<std::uint32_t> starts_;  // group g has ids_[starts_[g]] up to, but not including, ids_[starts_[g + 1]]
+    std::vector<std::uint32_t> lowest_;  // the lowest piece of each group
+    BoxIndex index_;                     // the groups' boxes
+    std::vector<std::vector<std::uint32_t>> rivals_;  // groups that overlap each group; empty if no two overlap
     std::vector<std::uint32_t> found_;
     std::vector<Box> rest_, scratch_;
 };

@@ -4,7 +4,7 @@
 namespace tpx {
 
 std::uint32_t OwnerSets::number(const Owner& owner) {
-    const auto stages = static_cast<std::size_t>(grid_.stage.size) + 1;  // and one that stands for both ends
+    const auto stages = static_cast<std::size_t>(grid_.stage.size) + 1;  // and one for both ends
     const auto at_stage = static_cast<std::size_t>(owner.stage == Owner::both_ends ? grid_.stage.size : owner.stage);
     std::size_t choice = 0;
     std::size_t index = at_stage;

@@ -10,13 +10,13 @@
 
 namespace tpx {
 
-/// Numbers the sets of ranks that owners on one grid stand for; each set is found once.
+/// Numbers the sets of ranks that owners on one grid represent. Each set is computed once.
 class OwnerSets {
 public:
     /// `sets` receives the sets and must outlive this.
     OwnerSets(const Grid& grid, Sharing sharing, RankSets& sets) : grid_{grid}, sharing_{sharing}, sets_{sets} {}
 
-    /// The number in `sets` of the ranks of `owner`, whose stage is not any.
+    /// The number in `sets` of the ranks of `owner`, whose stage must not be Owner::any.
     std::uint32_t number(const Owner& owner);
 
 private:
@@ -25,7 +25,7 @@ private:
     Grid grid_;
     Sharing sharing_;
     RankSets& sets_;
-    /// Numbers by coordinates; one table for each choice of coordinates that are any.
+    /// Numbers by coordinates, in one table for each combination of coordinates that are Owner::any.
     std::array<std::vector<std::uint32_t>, 8> numbers_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace tpx {
 
-// The slot of the set `ranks`, or the free one where it shall be.
+// The slot of the set `ranks`, or the free slot where it belongs.
 std::uint32_t& RankSets::slot(std::uint64_t hash, std::span<const std::int32_t> ranks) {
     std::size_t at = (hash ^ hash >> 32) & (slots_.size() - 1);
     while (slots_[at] != 0) {
@@ -16,7 +16,7 @@ std::uint32_t& RankSets::slot(std::uint64_t hash, std::span<const std::int32_t> 
     return slots_[at];
 }
 
-// Keeps half of the slots free.
+// Doubles the slots, so that at least half of them stay free.
 void RankSets::grow() {
     slots_.assign(std::max<std::size_t>(16, slots_.size() * 2), 0);
     for (std::uint32_t number = 0; number < size(); ++number) {

@@ -10,10 +10,10 @@
 
 namespace tpx {
 
-/// Sets of ranks by number, each kept once: equal sets have equal numbers.
+/// Numbered sets of ranks, each stored once: equal sets have equal numbers.
 class RankSets {
 public:
-    /// The number of the set of `ranks`, which are ascending and differ; they are copied when the set is new.
+    /// The number of the set of `ranks`, which must be ascending and distinct. Adds the set if it is new.
     std::uint32_t add(std::span<const std::int32_t> ranks);
 
     /// The ranks of set `number`, ascending. Valid until the next add().
@@ -29,25 +29,26 @@ private:
     std::vector<std::int32_t> ranks_;
     std::vector<std::uint64_t> begins_{0};
     std::vector<std::uint64_t> hashes_;  // of each set
-    std::vector<std::uint32_t> slots_;   // numbers of sets + 1, each at its hash or where room is next; 0: free
+    std::vector<std::uint32_t> slots_;   // numbers of sets + 1, each at its hash or the next free slot; 0: free
 };
 
-/// State of which every byte is held by the same old ranks and needed by the same new ranks: what plans are made of.
-/// However many tensors a model has, its parcels number about as many as ranks of the two layouts meet.
+/// State whose bytes are all held by the same old ranks and needed by the same new ranks: the unit of plans. However
+/// many tensors a model has, it has only about as many parcels as there are pairs of old and new ranks with common
+/// state.
 struct Parcel {
-    std::uint32_t holders = 0;  ///< a set of old ranks; it may be empty
+    std::uint32_t holders = 0;  ///< a set of old ranks; may be empty
     std::uint32_t needers = 0;  ///< a set of new ranks, never empty
     std::uint32_t role = 0;     ///< index into Parcels::roles
-    std::uint32_t tensor = 0;   ///< index into Parcels::tensors: one of those it is of, to name it in messages
-    bool recut = false;         ///< new ranks need it in other pieces than those in which old ranks hold it
+    std::uint32_t tensor = 0;   ///< index into Parcels::tensors: one of its tensors, for messages
+    bool recut = false;         ///< new ranks need it in pieces other than those in which old ranks hold it
     std::uint64_t bytes = 0;    ///< positive, a multiple of `element`
-    std::uint32_t element = 1;  ///< bytes of one element: all of its tensors have elements of this size
+    std::uint32_t element = 1;  ///< bytes of one element, the same for all of its tensors
 
     /// The last end of an element at or before byte `byte`.
     std::uint64_t align(std::uint64_t byte) const { return byte - byte % element; }
 };
 
-/// A change of layout, as amounts: what is held and needed by whom. It says nothing of hosts.
+/// A change of layout as amounts: who holds and who needs what, without hosts.
 struct Parcels {
     int old_ranks = 0;
     int new_ranks = 0;
@@ -55,7 +56,7 @@ struct Parcels {
     std::vector<std::string> tensors;
     RankSets holders;
     RankSets needers;
-    std::vector<Parcel> parcels;  ///< no two agree in everything but `tensor` and `bytes`
+    std::vector<Parcel> parcels;  ///< any two differ in more than `tensor` and `bytes`
 };
 
 }  // namespace tpx

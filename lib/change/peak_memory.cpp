@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-/// The bytes that each new rank finds on its device in the very pieces that it needs.
+/// The bytes that each new rank finds on its device in exactly the pieces that it needs.
 std::vector<std::uint64_t> kept_bytes(const Parcels& parcels, std::span<const Host> hosts,
                                       std::span<const Seat> old_ranks, const Placement& placement) {
     const Images on = images(parcels.holders, seat_devices(hosts, old_ranks));

@@ -9,16 +9,16 @@
 
 namespace tpx {
 
-/// What a device holds while state in device memory changes its layout.
+/// The memory of a device while state in device memory changes its layout.
 struct PeakMemory {
     std::uint32_t host = 0;
     std::int32_t device = 0;    ///< of the host
     std::uint64_t before = 0;   ///< state of the old rank on the device
     std::uint64_t after = 0;    ///< state of the new rank
     std::uint64_t kept = 0;     ///< part of both: it stays where it is
-    std::uint64_t staging = 0;  ///< the device's share of what the host keeps on behalf of transfers
+    std::uint64_t staging = 0;  ///< the device's share of the host's buffers for transfers
 
-    /// Bytes when nothing of the old state is freed before the new state is complete.
+    /// The peak in bytes if the old state is freed only after the new state is complete.
     std::uint64_t peak() const { return before + after - kept + staging; }
 };
 

@@ -59,7 +59,7 @@ public:
                  std::vector<PieceCell>* cells)
         : source_{source}, target_{target}, roles_{roles}, result_{std::move(result)}, cells_{cells} {}
 
-    /// Fills `cells` too, if there is one.
+    /// Also fills `cells`, unless it is null.
     Parcels run();
 
 private:
@@ -74,10 +74,10 @@ private:
     const Side& target_;
     std::span<const std::uint32_t> roles_;
     Parcels result_;
-    std::vector<PieceCell>* cells_;  // one for each parcel, until parcels are added up
+    std::vector<PieceCell>* cells_;  // one for each parcel until add_up()
 };
 
-/// Takes the leading ids of pieces of `tensor` off `rest`, and those of earlier tensors.
+/// Removes the leading ids of pieces of `tensor` and of earlier tensors from `rest`, and returns those of `tensor`.
 PieceParcels::PieceNumbers PieceParcels::take(PieceNumbers& rest, std::span<const Piece> pieces, std::uint32_t tensor) {
     std::size_t begin = 0;
     while (begin < rest.size() && pieces[rest[begin]].tensor < tensor) ++begin;

@@ -12,9 +12,9 @@
 namespace tpx {
 namespace {
 
-using BlockColumns = std::vector<std::uint32_t>;  // of each block
+using BlockColumns = std::vector<std::uint32_t>;  // one for each block
 
-/// As many placements as can be predicted in a few seconds.
+/// The number of placements whose time can be predicted in a few seconds.
 std::uint64_t affordable(const Parcels& parcels) {
     constexpr std::uint64_t budget = 400'000'000;
     std::uint64_t work = 1;
@@ -81,7 +81,8 @@ private:
     const SecondsOf& seconds_of_;
     std::uint64_t most_;
     HostChoice choice_;
-    std::vector<std::vector<double>> least_;  // seconds of each block on each of these hosts at least; < 0: too small
+    std::vector<std::vector<double>>
+        least_;  // least seconds of each block on each of these hosts; < 0: the host is too small
     BlockColumns given_;
     BlockColumns best_;
     std::vector<bool> used_;
@@ -90,7 +91,7 @@ private:
     FastPlacement result_;
 };
 
-// The time of the host that takes longest is at least what the best matching of blocks and hosts has.
+// No placement takes less time than the longest least time of the best matching of blocks and hosts.
 void Search::find_bound() {
     constexpr std::size_t most_pairs = 1 << 20;
     for (const std::vector<double>& row : least_) {
@@ -125,7 +126,7 @@ void Search::try_columns(const BlockColumns& columns) {
     if (is_less(seconds, result_.seconds)) keep(std::move(placement), seconds, columns);
 }
 
-// Tries all ways to go on from `columns`, which the first blocks have.
+// Tries all ways to complete `columns`, the columns of the first blocks.
 void Search::search(BlockColumns& columns) {
     if (!is_less(result_.bound, result_.seconds)) return;
     if (columns.size() == given_.size()) {
@@ -146,7 +147,7 @@ void Search::search(BlockColumns& columns) {
     }
 }
 
-// Puts `block` on each other host, whose block takes its place; says whether that helped.
+// Tries `block` on each other host, exchanging it with the block there; returns whether that helped.
 bool Search::improve_block(std::uint32_t block) {
     const double before = result_.seconds;
     for (std::uint32_t c = 0; c < choice_.hosts.size() && !is_spent(); ++c) {
@@ -160,7 +161,7 @@ bool Search::improve_block(std::uint32_t block) {
 }
 
 void Search::improve() {
-    most_ *= 2;  // the search had as many
+    most_ *= 2;  // as many again as the search had
     for (bool helps = true; helps && !is_spent();) {
         helps = false;
         for (std::uint32_t block = 0; block < best_.size(); ++block) helps = improve_block(block) || helps;

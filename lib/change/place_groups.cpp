@@ -20,7 +20,7 @@ public:
     /// Improves `columns` by exchanging groups, and keeps the result if it is the best so far.
     void improve(GroupColumns columns, std::uint64_t effort);
 
-    /// Whether all placements were searched that might be better than the best so far.
+    /// Searches all placements that might be better than the best so far; returns false if the effort ran out.
     bool search_all();
 
     const GroupColumns& best() const { return best_; }
@@ -42,7 +42,7 @@ private:
     std::uint64_t effort_;  // steps of `costs_` at which work stops
     GroupColumns best_;
     std::uint64_t crossing_ = ~std::uint64_t{0};
-    std::vector<std::uint32_t> free_;  // of the search: places left in each column
+    std::vector<std::uint32_t> free_;  // for search(): places left in each column
 };
 
 std::vector<GroupSearch::Place> GroupSearch::places_of(const GroupColumns& columns) const {
@@ -53,7 +53,7 @@ std::vector<GroupSearch::Place> GroupSearch::places_of(const GroupColumns& colum
         --left[columns[group]];
     }
     for (std::uint32_t column = 0; column < left.size(); ++column) {
-        if (left[column] > 0) places.push_back({column, no_group});  // represents all free ones
+        if (left[column] > 0) places.push_back({column, no_group});  // represents all free places of the column
     }
     return places;
 }
@@ -98,7 +98,7 @@ void GroupSearch::improve(GroupColumns columns, std::uint64_t effort) {
     for (std::uint32_t group = 0; group < columns.size(); ++group) costs_.remove(group, columns[group]);
 }
 
-// The bytes of the first groups only grow with those that follow.
+// Further groups never reduce the bytes of the first ones, so partial placements can be pruned.
 void GroupSearch::search(GroupColumns& columns) {
     if (columns.size() == needs_.groups()) return keep(columns);
     const auto group = static_cast<std::uint32_t>(columns.size());
@@ -123,7 +123,7 @@ bool GroupSearch::search_all() {
     return costs_.steps() < effort_;
 }
 
-/// The columns of the groups in `start`, or of groups in order if that splits some.
+/// The columns of the groups in `start`, or of groups placed in order if `start` splits some.
 GroupColumns columns_in(const Placement& start, const GroupNeeds& needs) {
     GroupColumns columns;
     if (split_groups(start.blocks, needs.size).empty()) {

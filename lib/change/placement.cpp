@@ -16,7 +16,7 @@ namespace {
 
 using Numbers = std::vector<std::int32_t>;
 
-// Sums of bytes over all ranks, and of prices, then fit into 64 bits.
+// Ensures that sums of bytes over all ranks, and of prices, fit into 64 bits.
 void require_countable(const Parcels& parcels) {
     static constexpr unsigned __int128 most = std::uint64_t{1} << 62;
     unsigned __int128 bytes = 0;
@@ -61,8 +61,8 @@ private:
     std::span<const Host> hosts_;
     Numbers old_hosts_;
     std::span<const Seat> old_ranks_;
-    std::vector<std::uint32_t> order_;      // hosts that are compared: the columns
-    std::vector<std::uint32_t> column_of_;  // of each host that is compared
+    std::vector<std::uint32_t> order_;      // candidate hosts: the columns
+    std::vector<std::uint32_t> column_of_;  // of each candidate host
     std::vector<bool> wanted_;              // columns that have a block in every assignment compared; empty: none
     std::vector<Amount> amounts_;
     Placement result_;
@@ -75,7 +75,7 @@ Numbers Placing::block_of_rank() const {
     return block_of;
 }
 
-// Which of `columns` each old rank is on.
+// The position in `columns` of the host of each old rank; -1: none.
 Numbers Placing::old_ranks_on(std::span<const std::uint32_t> columns) const {
     Numbers column_of(hosts_.size(), -1);
     for (std::size_t c = 0; c < columns.size(); ++c) column_of[columns[c]] = static_cast<std::int32_t>(c);
@@ -126,8 +126,8 @@ void Placing::assign_blocks(std::span<const Amount> amounts, const RankSets& hol
     }
 }
 
-// Among placements with as few crossing bytes, one in which the host that receives longest is done first. The prices
-// tell which pairs of block and host such placements consist of.
+// Among the placements with the fewest crossing bytes, chooses one in which the host that receives longest finishes
+// first. The prices show which pairs of block and host such placements consist of.
 void Placing::prefer_fast_hosts(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing) {
     static constexpr std::size_t most_pairs = 1 << 20;
     const auto nic = [&](std::uint32_t host) { return hosts_[host].nic.value_or(default_rates.nic); };

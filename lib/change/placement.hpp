@@ -13,8 +13,9 @@ namespace tpx {
 
 /// Where an old rank's state is.
 struct Seat {
-    std::int32_t host = -1;    ///< -1: nowhere any more
-    std::int32_t device = -1;  ///< counted over all hosts (see first_devices); -1: in the host's store, on no device
+    std::int32_t host = -1;  ///< -1: the state is lost
+    std::int32_t device =
+        -1;  ///< numbered across all hosts, see first_devices(); -1: in the host's store, not on a device
 
     friend bool operator==(const Seat&, const Seat&) = default;
 };
@@ -30,35 +31,34 @@ enum class PlacedFor : std::uint8_t {
 
 /// Which device each new rank runs on.
 ///
-/// Blocks are those of cut_blocks(); a block may stand on any host that has at least as many devices that are not lost.
-/// Let c(b, h) be the bytes that the
-/// ranks of block b need, each once, and host h does not hold. The prices prove that no assignment of blocks to hosts
-/// costs less: block.price + host_price <= c(b, h) for every b and h that fits, with equality where b stands, and
-/// host prices are 0 where no block stands and never positive. Spare hosts are looked at only when a block was cut for
-/// one. Then the comparison is among assignments in which every other host for which a block was cut has one, so that
-/// the prices of those hosts may be positive too. Placements that are not for bytes have prices of 0. Those for groups
-/// have blocks of whole groups, several of which may be on one host, and prices that prove `group_bound`, see
-/// GroupBound.
+/// Blocks are those of cut_blocks(). A block can be on any host that has enough devices that are not lost. Let c(b, h)
+/// be the bytes that the ranks of block b need, each counted once, and host h does not hold. The prices prove that no
+/// assignment of blocks to hosts costs less: block.price + host_price <= c(b, h) for every b and h that fits, with
+/// equality if b is on h; host prices are 0 for hosts without a block and never positive. Spare hosts are considered
+/// only if a block was cut for one. Then only assignments count in which every other host for which a block was cut has
+/// a block, so the prices of those hosts may also be positive. Placements that are not for bytes have prices of 0.
+/// Those for groups have blocks of whole groups, several of which may be on one host, and prices that prove
+/// `group_bound`, see GroupBound.
 struct Placement {
     std::vector<std::int32_t> devices;  ///< of each new rank
     std::vector<Block> blocks;
     std::vector<std::int64_t> host_prices;
-    std::uint64_t crossing = 0;  ///< sum of c over the blocks: what must come into hosts from elsewhere
+    std::uint64_t crossing = 0;  ///< sum of c over the blocks: bytes that must come into hosts from elsewhere
     PlacedFor placed_for = PlacedFor::bytes;
-    int group = 1;                           ///< consecutive ranks that blocks split only where there is no other way
-    std::vector<std::int64_t> group_prices;  ///< only of a placement for groups
-    std::uint64_t group_bound = 0;           ///< likewise
+    int group = 1;                           ///< consecutive ranks that blocks split only if necessary
+    std::vector<std::int64_t> group_prices;  ///< only for PlacedFor::groups
+    std::uint64_t group_bound = 0;           ///< only for PlacedFor::groups
 
     /// Whether the prices prove that no placement in blocks has fewer crossing bytes.
     bool is_proven() const { return placed_for == PlacedFor::bytes; }
 };
 
-/// The best placement; among equally good ones one in which the host that receives longest, by the rate of its NIC, is
-/// done first (where NICs differ; among up to 2^20 pairs of block and host), or one that leaves most blocks where the
-/// given order puts them (where NICs are alike). Ranks go to the devices of their host so that most bytes are there
-/// already, again in order where that costs nothing. `pinned`: the given order itself, of blocks and of ranks. `group`:
-/// see cut_blocks(). Throws Error (usage) when the ranks do not fit on the hosts, a seat is not there, or the ranks
-/// need 2^62 bytes or more together.
+/// The placement with the fewest crossing bytes. Ties are broken as follows: if NIC rates differ (and there are at most
+/// 2^20 pairs of block and host), the host that receives longest finishes first; if NICs are alike, most blocks stay
+/// where the given order puts them. Ranks are placed on the devices of their host so that most bytes are already there;
+/// ties keep them in order. `pinned`: the given order itself, of blocks and of ranks. `group`: see cut_blocks(). Throws
+/// Error (usage) if the ranks do not fit on the hosts, a seat does not exist, or the ranks together need 2^62 bytes or
+/// more.
 Placement place(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, bool pinned,
                 int group = 1);
 

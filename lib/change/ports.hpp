@@ -7,7 +7,8 @@
 
 namespace tpx {
 
-/// To whom each host sends in each round, and from whom it receives: to one host and from one, up to a number of bytes.
+/// The host to which each host sends in each round, and the one from which it receives: at most one each, up to `room`
+/// bytes.
 class Ports {
 public:
     Ports(std::size_t hosts, std::uint64_t room) : room_{room}, out_(hosts), in_(hosts) {}

@@ -5,9 +5,9 @@
 #include <deque>
 #include <limits>
 
-// Laid end to end, the shares of k copies are k layers of the bytes, so that each byte has one sender in every layer. A
-// host sends a byte as often as it is the sender of a layer there. Between two ends of shares these numbers do not
-// change, and one tree serves all bytes.
+// Laid end to end, the shares of k copies form k layers of the bytes, so each byte has one sender in every layer. A
+// host sends a byte once for each layer in which it is the sender. Between two consecutive ends of shares these numbers
+// do not change, so one tree serves all bytes there.
 
 namespace tpx {
 namespace {
@@ -51,17 +51,17 @@ public:
     }
 
 private:
-    // Hosts are numbered in the order of `hosts_` here.
+    // Hosts are numbered by their positions in `hosts_`.
     struct RelayGroup {
         Nodes holders;  // and readers
         Nodes needers;
     };
 
-    // Something that receives the bytes once, at `host`; then all of `senders` can send them on.
+    // A host or group that receives the bytes once, at `host`; then all `senders` can forward them.
     struct Receiver {
         std::uint32_t host;
         Nodes senders;
-        std::uint32_t copies;  // that they send
+        std::uint32_t copies;  // copies that they send
     };
 
     Nodes numbers(const std::vector<std::int32_t>& hosts) const {
@@ -83,9 +83,9 @@ private:
     const Fan& fan_;
     std::vector<std::int32_t> hosts_;  // ascending
     std::vector<RelayGroup> groups_;
-    std::vector<std::uint64_t> cuts_;  // bytes at which a layer may change its sender, ascending, 0 included
+    std::vector<std::uint64_t> cuts_;  // positions at which the sender of a layer may change, ascending, including 0
     Nodes sources_;                    // of each host that receives
-    Nodes levels_;                     // of each host: hops from a holder; none: not known yet
+    Nodes levels_;                     // of each host: hops from a holder; none: not computed yet
 };
 
 // Adds to `copies` how often each host sends `byte`.
@@ -100,11 +100,11 @@ void RelayTrees::count(const std::vector<SenderShare>& shares, std::uint64_t byt
     }
 }
 
-// Gives each receiver a source: a root or a sender of an earlier receiver that has a copy to send. Those that send most
-// come first: so there is always one (see fan.cpp), and the tree is shallow. Without roots the first one gets no
-// source.
+// Gives each receiver a source: a root or a sender of an earlier receiver that has a copy left to send. Receivers that
+// send most come first, so a source always exists (see fan.cpp) and the tree is shallow. Without roots, the first
+// receiver gets no source.
 void RelayTrees::connect(const Nodes& roots, std::vector<Receiver> receivers, const Nodes& copies) {
-    std::deque<std::uint32_t> open;  // hosts, as often as they have a copy to send
+    std::deque<std::uint32_t> open;  // hosts, once for each copy that they have left to send
     for (std::uint32_t host : roots) open.insert(open.end(), copies[host], host);
     std::ranges::stable_sort(receivers, std::ranges::greater{}, &Receiver::copies);
     for (const Receiver& receiver : receivers) {
@@ -116,7 +116,7 @@ void RelayTrees::connect(const Nodes& roots, std::vector<Receiver> receivers, co
     }
 }
 
-// Connects the hosts of a group; returns the one through which the bytes enter it, if it has no holder.
+// Connects the hosts of a group; returns the host through which the bytes enter it, or `none` if it has a holder.
 std::uint32_t RelayTrees::connect_group(const RelayGroup& group, const Nodes& copies) {
     std::vector<Receiver> receivers;
     for (std::uint32_t host : group.needers) receivers.push_back({host, {host}, copies[host]});
@@ -125,7 +125,7 @@ std::uint32_t RelayTrees::connect_group(const RelayGroup& group, const Nodes& co
     return *std::ranges::find(group.needers, none, [&](std::uint32_t host) { return sources_[host]; });
 }
 
-// Trees inside groups, and one between groups.
+// Builds trees inside groups, and one between groups.
 std::vector<Hop> RelayTrees::tree_at(std::uint64_t byte) {
     sources_.assign(hosts_.size(), none);
     Nodes inside(hosts_.size());

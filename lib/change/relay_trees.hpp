@@ -12,20 +12,20 @@ namespace tpx {
 struct Hop {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
-    std::uint32_t depth = 0;  ///< hosts that forwarded the bytes before, `from` included; 0: `from` holds them
+    std::uint32_t depth = 0;  ///< how many hosts forwarded the bytes so far, including `from`; 0: `from` holds them
 
     friend bool operator==(const Hop&, const Hop&) = default;
 };
 
-/// How the bytes from `begin` up to `end` of a fan reach every host that needs them.
+/// How the bytes of a fan from `begin` up to `end` reach every host that needs them.
 struct RelayTree {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     std::vector<Hop> hops;  ///< by depth, so that a host receives before it sends
 };
 
-/// The trees of `fan`, in the order of its bytes, which they cover: every host sends exactly its shares, and every
-/// needer receives each byte once.
+/// The trees of `fan`, which cover its bytes in order. Every host sends exactly its shares, and every needer receives
+/// each byte once.
 std::vector<RelayTree> relay_trees(const Fan& fan);
 
 }  // namespace tpx

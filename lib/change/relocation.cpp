@@ -16,7 +16,7 @@ namespace {
 
 constexpr double infinite_rate = 1e24;  // bytes per second
 
-// "; lost: n1, n2:3 and 5 more", or nothing.
+// "; lost: n1, n2:3 and 5 more", or "" if nothing is lost.
 std::string lost_hosts(std::span<const Host> hosts) {
     static constexpr std::size_t most = 8;
     std::vector<std::string> names;
@@ -107,7 +107,7 @@ void Relocating::require_holders() const {
                 lost_hosts(hosts_)};
 }
 
-// What ranks need: where it is already, and what it takes to copy it to other ranks of a host.
+// Counts what ranks need, what they already have, and the copies inside hosts.
 void Relocating::count_ranks(const Parcel& parcel) {
     Bytes& role = result_.roles[parcel.role];
     const auto on = where_.on[parcel.holders];
@@ -122,7 +122,7 @@ void Relocating::count_ranks(const Parcel& parcel) {
     }
 }
 
-// What must come into hosts, and what hosts read and write for themselves.
+// Counts what must come into hosts, and what hosts read and write for themselves.
 void Relocating::count_hosts(const Parcel& parcel) {
     const auto holding = where_.holding[parcel.holders];
     for (std::int32_t host : where_.needing[parcel.needers]) {
@@ -130,7 +130,7 @@ void Relocating::count_hosts(const Parcel& parcel) {
         Load& load = result_.hosts[host];
         if (!held) {
             result_.bound += parcel.bytes;
-            load.memory -= parcel.bytes;  // one rank of the host gets them without a copy inside it
+            load.memory -= parcel.bytes;  // one rank of the host receives them without a copy inside the host
             load.device_link -= parcel.bytes;
         }
         if (!held && holding.empty()) load.disk_read += parcel.bytes;
@@ -140,7 +140,7 @@ void Relocating::count_hosts(const Parcel& parcel) {
     }
 }
 
-// The rates of the hosts. Unknown rates are the assumed ones or, with `only_known`, practically infinite.
+// The rates of the hosts. Unknown rates are assumed or, with `only_known`, practically infinite.
 std::vector<SendRate> Relocating::send_rates(bool only_known) const {
     const double nic = only_known ? infinite_rate : default_rates.nic;
     const double disk = only_known ? 0 : default_rates.disk_read;
@@ -153,7 +153,8 @@ std::vector<SendRate> Relocating::send_rates(bool only_known) const {
     return rates;
 }
 
-// If only some rates are known, chooses senders again, which takes time, or returns no bound unless `if_mixed`.
+// The bound by known rates alone. If only some rates are known, this chooses senders again, which takes time; without
+// `if_mixed`, it then returns no bound.
 SendingBound Relocating::sending_by_known_rates(bool if_mixed) const {
     const bool from_disk = state_ == StateIn::stores;
     const auto is_known = [&](const Host& host) { return host.nic && (host.disk_read || !from_disk); };

@@ -12,7 +12,7 @@
 namespace tpx {
 namespace {
 
-// All that goes directly from one host to another: transfers first up to last of those sorted by pair.
+// All direct transfers from one host to another: positions `first` up to `last` in the transfers sorted by pair.
 struct Pair {
     std::size_t first;
     std::size_t last;
@@ -58,8 +58,8 @@ private:
     const Parcels& parcels_;
     std::size_t hosts_;
     std::uint64_t window_;
-    std::uint64_t quantum_ = 0;  // bytes that a host sends to another in a round; one element more is possible
-    std::uint64_t element_ = 1;  // the largest
+    std::uint64_t quantum_ = 0;  // most bytes that a host sends to another in a round, up to one element more
+    std::uint64_t element_ = 1;  // bytes of the largest element
     std::vector<Pair> pairs_;
     WaitingBytes waiting_;
     Schedule result_;
@@ -97,8 +97,8 @@ std::uint64_t Scheduling::busiest() const {
     return most;
 }
 
-// A stream of n hops takes n rounds more than its parts; four times as many parts hide that, unless they would be too
-// many to list.
+// A stream of depth n takes n rounds more than it has parts. Four times as many parts make that negligible, unless
+// there would be too many transfers.
 void Scheduling::choose_quantum() {
     constexpr std::uint64_t least_parts = 64;
     constexpr std::uint64_t most_forwards = 1 << 20;
@@ -115,7 +115,7 @@ void Scheduling::choose_quantum() {
     quantum_ = std::min(quantum_, window_ / 4 - element_);
 }
 
-// The fewest rounds for parts of this size.
+// Finds the fewest rounds for parts of this size.
 void Scheduling::color_pairs() {
     std::vector<Link> links;
     for (const Pair& pair : pairs_)
@@ -128,7 +128,7 @@ void Scheduling::color_pairs() {
     }
 }
 
-// Streams first; what goes directly waits for nothing and fills the gaps, that of the busiest hosts first.
+// Places streams first. Direct transfers wait for nothing and fill the gaps, those of the busiest hosts first.
 void Scheduling::fill_rounds() {
     StreamRounds streams{parcels_, hosts_, quantum_, quantum_ + element_, window_};
     waiting_ = streams.place(streams_, result_.transfers);
@@ -178,7 +178,7 @@ void Scheduling::count_staging() {
     }
 }
 
-// Closes gaps: a stream may have waited for memory while nothing else went.
+// Renumbers the rounds without gaps: a stream may have waited for memory while nothing else was sent.
 void Scheduling::number_rounds() {
     std::uint32_t last = 0;
     for (Transfer& transfer : result_.transfers) {

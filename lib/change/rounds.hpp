@@ -15,11 +15,11 @@ struct Schedule {
     std::vector<std::uint64_t> staging;  ///< of each host
 };
 
-/// Cuts `transfers` at ends of elements, and gives each part a round, such that in a round a host sends to at most one
-/// host and receives from at most one, what a host forwards it received in earlier rounds, and no host keeps more than
-/// `window` bytes in between. The busiest host sends or receives in 64 rounds or more; a stream of many hops makes the
-/// parts smaller. Reads from storage take no part: they have round 0. Throws Error (usage) when `window` has no room
-/// for four of the largest elements.
+/// Cuts `transfers` at element boundaries and gives each part a round, so that in a round a host sends to at most one
+/// host and receives from at most one, a host forwards only what it received in earlier rounds, and no host buffers
+/// more than `window` bytes. The busiest host sends or receives in 64 rounds or more; deep streams make the parts
+/// smaller. Reads from storage are not scheduled: they have round 0. Throws Error (usage) if `window` is smaller than 8
+/// of the largest elements.
 Schedule schedule(Transfers transfers, const Parcels& parcels, std::size_t hosts, std::uint64_t window);
 
 }  // namespace tpx

@@ -6,7 +6,8 @@
 namespace tpx {
 namespace {
 
-/// Whether neither the host nor the device of the seat is lost. What is in the store of a host outlives its devices.
+/// Whether neither the host nor the device of the seat is lost. State in the store of a host survives the loss of its
+/// devices.
 bool holds_state(std::span<const Host> hosts, std::span<const std::int32_t> firsts, const Seat& seat) {
     if (seat.host < 0 || hosts[seat.host].lost) return false;
     return seat.device < 0 || !is_lost(hosts[seat.host], seat.device - firsts[seat.host]);

@@ -10,11 +10,12 @@
 
 namespace tpx {
 
-/// The host of each old rank, -1 where it has none any more, or a lost one, or is on a lost device. Throws Error
-/// (usage) unless there are `old_ranks` seats on hosts that are there, each with a device of its host or with none.
+/// The host of each old rank; -1 if its state is lost, with its host or its device or before. Throws Error (usage)
+/// unless there are `old_ranks` seats, on existing hosts, each on a device of its host or on no device.
 std::vector<std::int32_t> seat_hosts(std::span<const Host> hosts, std::span<const Seat> seats, int old_ranks);
 
-/// The device of each old rank, -1 where it has none or it or its host is lost. The seats were checked by seat_hosts.
+/// The device of each old rank; -1 if it has none, or if the device or its host is lost. The seats must have passed
+/// seat_hosts().
 std::vector<std::int32_t> seat_devices(std::span<const Host> hosts, std::span<const Seat> seats);
 
 }  // namespace tpx

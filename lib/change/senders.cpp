@@ -11,10 +11,10 @@
 #include <optional>
 #include <utility>
 
-// Within T seconds a NIC sends T * rate bytes, which makes the least T a question of flows: demands with the same
-// senders are one node, which may send to the NICs of holders and relays, and through their disks to those of readers.
-// Where not all fits, a smallest cut shows bytes that need longer, and how long they need is the next T to try
-// (Dinkelbach 1967). T only grows, each cut is tighter than the one before, and the last one proves T.
+// Within T seconds, a NIC sends T * rate bytes, so the least T is found by maximum flows. Demands with the same senders
+// are one node, with arcs to the NICs of holders and relays, and through the disks of readers to their NICs. If not all
+// bytes fit, a minimum cut shows bytes that need longer, and their time is the next T to try (Dinkelbach 1967). T only
+// grows, each cut is tighter than the one before, and the last one proves T.
 
 namespace tpx {
 namespace {
@@ -55,7 +55,7 @@ private:
     static constexpr std::uint32_t sink = 1;
     std::uint32_t nic(std::uint32_t host) const { return 2 + host; }
     std::uint32_t disk(std::uint32_t host) const { return 2 + hosts_ + host; }
-    // Arcs from NICs to the sink, and after them from disks to NICs, come first.
+    // The first arcs are those from NICs to the sink, then those from disks to NICs.
     std::uint32_t nic_arc(std::uint32_t host) const { return host; }
     std::uint32_t disk_arc(std::uint32_t host) const { return hosts_ + host; }
     std::uint32_t node(std::size_t group) const { return 2 + 2 * hosts_ + static_cast<std::uint32_t>(group); }
@@ -79,14 +79,14 @@ private:
     std::span<const Demand> demands_;
     std::span<const SendRate> rates_;
     std::uint32_t hosts_;
-    std::vector<std::uint64_t> nic_load_;   // what only one host can send
-    std::vector<std::uint64_t> disk_load_;  // of that, what is read from disk, and what is read besides
+    std::vector<std::uint64_t> nic_load_;   // bytes that only this host can send
+    std::vector<std::uint64_t> disk_load_;  // bytes of these that are read from disk, and all other bytes that are read
     std::vector<DemandGroup> groups_;
-    std::vector<std::uint32_t> first_arcs_;           // of each group, to its senders: readers, holders, relays
-    std::vector<std::optional<std::uint32_t>> only_;  // of each demand: who alone may send it
+    std::vector<std::uint32_t> first_arcs_;  // of each group, the first arc to its senders: readers, holders, relays
+    std::vector<std::optional<std::uint32_t>> only_;  // of each demand, the only host that can send it
     std::uint64_t total_ = 0;                         // bytes of demands with several senders
     Seconds seconds_ = 0;
-    int scale_ = 0;  // flows are in bytes divided by two to this power
+    int scale_ = 0;  // flows are in units of 2^-scale_ bytes
     std::uint64_t slack_ = 0;
     SendingBound best_;
 };
@@ -106,7 +106,7 @@ void SenderChoice::load(std::uint32_t host, bool reads_it, std::uint64_t bytes) 
     if (reads_it && reads(host)) disk_load_[host] += bytes;
 }
 
-// Bounds that are seen at once: of each host alone, and of the senders of each group of demands.
+// Finds the bounds that need no flow: those of each host alone, and of the senders of each group of demands.
 void SenderChoice::start() {
     for (std::uint32_t h = 0; h < hosts_; ++h) {
         try_bound({{h}, {}, nic_load_[h], 0});
@@ -122,7 +122,7 @@ void SenderChoice::start() {
     }
 }
 
-// Keeps `bound` when it is the tightest so far.
+// Keeps `bound` if it is the tightest so far.
 bool SenderChoice::try_bound(SendingBound bound) {
     Seconds rate = 0;
     for (std::uint32_t host : bound.hosts) rate += rates_[host].nic;
@@ -135,7 +135,7 @@ bool SenderChoice::try_bound(SendingBound bound) {
     return true;
 }
 
-// The least time is looked for in fractions of bytes, so that rounding does not hide that a cut is tighter.
+// The search for the least time counts fractions of bytes, so that rounding does not hide that a cut is tighter.
 int SenderChoice::fraction_bits() const {
     static constexpr int most = 20;
     const std::uint64_t all = std::accumulate(nic_load_.begin(), nic_load_.end(), total_) +
@@ -170,7 +170,7 @@ void SenderChoice::allow_relays(MaxFlow& flow, bool allowed) const {
     }
 }
 
-// What `load` leaves of what `rate` takes in the time tried.
+// The capacity that `load` leaves of the bytes that `rate` allows in the current T.
 std::int64_t SenderChoice::room(double rate, std::uint64_t load) const {
     static constexpr Seconds most = 1ll << 62;
     const Seconds bytes = seconds_ * rate * static_cast<Seconds>(1ll << scale_);
@@ -178,7 +178,7 @@ std::int64_t SenderChoice::room(double rate, std::uint64_t load) const {
     return static_cast<std::int64_t>(whole - std::min(whole, load << scale_));
 }
 
-// Returns how much of the demands with several senders is sent in the time tried.
+// Returns how much of the demands with several senders can be sent in the current T.
 std::uint64_t SenderChoice::grow(MaxFlow& flow) const {
     for (std::uint32_t h = 0; h < hosts_; ++h) {
         flow.set_capacity(nic_arc(h), room(rates_[h].nic, nic_load_[h]));
@@ -202,11 +202,11 @@ void SenderChoice::tighten(const MaxFlow& flow) {
         }
     }
     for (std::size_t g = 0; g < groups_.size(); ++g) bound.bytes += flow.reached(node(g)) ? groups_[g].bytes : 0;
-    // Only rounding can keep a cut that takes too little from being tighter than the last one.
+    // If the cut is not tighter than the last one, the flow fell short only because of rounding.
     if (!try_bound(std::move(bound))) ++slack_;
 }
 
-// Counts again what the best bound confines: its cut may hold back a little that was not known when it was found.
+// Counts the bytes that the best bound confines again: there may be more than were known when its cut was found.
 void SenderChoice::complete() {
     std::vector<bool> nics(hosts_);
     std::vector<bool> disks(hosts_);
@@ -242,7 +242,7 @@ std::vector<SenderShare> SenderChoice::shares(const MaxFlow& flow, std::size_t g
     return shares;
 }
 
-// The demands of a group take what its senders send one after the other.
+// The demands of a group use up the shares of its senders in order.
 std::vector<std::vector<SenderShare>> SenderChoice::divide(const MaxFlow& flow) const {
     std::vector<std::vector<SenderShare>> result(demands_.size());
     for (std::size_t d = 0; d < demands_.size(); ++d) {

@@ -10,11 +10,11 @@
 
 namespace tpx {
 
-/// Bytes that any of some hosts send, in any shares. Sets are of hosts; no host is in two of one demand.
+/// Bytes that several hosts can send, in any shares. The sets contain hosts; no host is in two sets of a demand.
 struct Demand {
-    std::uint32_t readers = 0;  ///< hosts that read them from their disk to send them
-    std::uint32_t holders = 0;  ///< hosts that have them in memory, or read them anyway
-    std::uint32_t relays = 0;   ///< hosts that receive them before
+    std::uint32_t readers = 0;  ///< hosts that read the bytes from their disk only to send them
+    std::uint32_t holders = 0;  ///< hosts that have the bytes in memory, or read them anyway
+    std::uint32_t relays = 0;   ///< hosts that receive the bytes first
     std::uint64_t bytes = 0;
 };
 
@@ -27,8 +27,8 @@ struct SenderShare {
 /// How fast a host sends, in bytes per second.
 struct SendRate {
     double nic = 0;
-    double disk = 0;              ///< of what it reads to send it; 0: at any rate
-    std::uint64_t disk_load = 0;  ///< what it reads besides
+    double disk = 0;              ///< rate of reads for sending; 0: infinite
+    std::uint64_t disk_load = 0;  ///< bytes that it reads for other purposes
 };
 
 struct Sending {
@@ -36,9 +36,9 @@ struct Sending {
     SendingBound bound;
 };
 
-/// The shares with which the NIC or disk that is busy longest is done first, to within a byte of each host's load, and
-/// the cut that proves it; of such shares those of which least is sent by relays. Sets of demands are numbers in
-/// `sets`; none may be without any host.
+/// The shares for which the NIC or disk that is busy longest finishes first, to within a byte of each host's load, and
+/// the cut that proves it; among these, the shares of which relays send the least. The sets of demands are numbers in
+/// `sets`; each demand must have at least one host.
 Sending choose_senders(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates);
 
 }  // namespace tpx

@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-/// Whether any host could take the place of any other: those that take ranks have equally many devices.
+/// Whether hosts are interchangeable: all that take ranks have the same number of devices.
 bool are_interchangeable(std::span<const Layout> layouts, std::span<const Host> hosts) {
     std::vector<Host> regular;
     std::ranges::copy_if(hosts, std::back_inserter(regular), [](const Host& h) { return !h.lost && !h.spare; });
@@ -21,7 +21,8 @@ bool are_interchangeable(std::span<const Layout> layouts, std::span<const Host> 
            std::ranges::all_of(layouts.subspan(1), [&](const Layout& layout) { return layout.ranks() <= devices; });
 }
 
-/// Adds the parcels of `from` to `to`, which the same new ranks need. Their old ranks get the numbers from `first` on.
+/// Adds the parcels of `from` to `to`, which has the same new ranks. The old ranks of `from` are renumbered from
+/// `first` on.
 void append(Parcels& to, const Parcels& from, std::int32_t first) {
     const auto add = [](const RankSets& sets, std::uint32_t set, RankSets& all, std::int32_t offset) {
         std::vector<std::int32_t> ranks{sets[set].begin(), sets[set].end()};
@@ -70,9 +71,9 @@ private:
         return bytes;
     }
 
-    // The best placement of the layout after `step`, for the steps on both its sides: what they cost together is, but
-    // for a constant, what the layout needs and a host holds neither before nor after. `is_before_known`: whether the
-    // layout before it is placed.
+    // The best placement of the layout after `step`, for the steps before and after it: up to a constant, their joint
+    // cost is the bytes that the layout needs and its hosts do not hold in the layout before, plus those that they do
+    // not hold in the layout after. `is_before_known`: whether the layout before it is placed.
     Placement place_between(std::size_t step, bool is_before_known) const {
         std::vector<Seat> seats;
         Parcels both = steps_[step];
@@ -109,15 +110,15 @@ private:
         }
     }
 
-    // Gives each placement the prices that prove it for its own step; where there are none, says so.
+    // Gives each placement the prices that prove it for its own step; if there are none, marks it PlacedFor::sequence.
     std::vector<Placement> prove() {
         for (std::size_t step = 0; step < steps_.size(); ++step) {
             const std::vector<Seat> seats = seats_before(step);
             Placement& placement = placements_[step];
             const Placement alone = place(steps_[step], hosts_, seats, false, tp_span(layouts_[step + 1]));
             placement.crossing = crossing_bytes(steps_[step], hosts_, seats, placement);
-            // All best placements have the same prices: each of these pairs of block and host costs what they add up
-            // to.
+            // All best placements have the same prices: in each of them, every pair of block and host costs the sum of
+            // its prices.
             placement.placed_for = placement.crossing == alone.crossing ? PlacedFor::bytes : PlacedFor::sequence;
             placement.host_prices =
                 placement.is_proven() ? alone.host_prices : std::vector<std::int64_t>(hosts_.size());

@@ -13,20 +13,20 @@ namespace tpx {
 
 /// Where the ranks run after each step of a sequence of layout changes.
 struct SequencePlacement {
-    /// Of each layout after the first. One that costs its own step more than necessary, so that all steps together cost
-    /// less, is PlacedFor::sequence and has no prices.
+    /// One for each layout after the first. A placement that costs its own step more than necessary, so that all steps
+    /// together cost less, is PlacedFor::sequence and has no prices.
     std::vector<Placement> steps;
-    std::uint64_t crossing = 0;    ///< bytes that must come into hosts, all steps together
-    std::uint64_t one_by_one = 0;  ///< the same if each step is placed for itself alone: never less
+    std::uint64_t crossing = 0;    ///< bytes that must come into hosts, in all steps together
+    std::uint64_t one_by_one = 0;  ///< the same if each step is placed on its own; never less
     bool is_least = false;         ///< proven: no placements in blocks have a smaller `crossing`
 };
 
-/// Places the ranks of all `layouts` but the first, whose ranks are on `old_ranks`; at least two layouts. If all hosts
-/// that take ranks have equally many devices, then the best placements step by step are the best in all: exchanging
-/// hosts in all later steps changes no later step. Otherwise two heuristics are compared, the best placement of each
-/// step from the first on, and that of the last layout for the direct change with each earlier layout placed for the
-/// one after it; both are improved by placing single layouts again, for the steps before and after them, while this
-/// helps. Throws Error as place() and spread() do.
+/// Places the ranks of all `layouts` except the first, whose ranks are on `old_ranks`. There must be at least two
+/// layouts. If all hosts that take ranks have the same number of devices, the best placements step by step are the best
+/// overall, because exchanging hosts in all later steps changes no later step. Otherwise, two heuristics are compared:
+/// the best placement of each step, from the first to the last; and the best placement of the last layout for the
+/// direct change, then of each earlier layout for the one after it. Both are improved by placing single layouts again,
+/// for the steps before and after them, while this helps. Throws Error as place() and spread() do.
 SequencePlacement place_sequence(const ModelState& model, std::span<const Layout> layouts, std::span<const Host> hosts,
                                  std::span<const Seat> old_ranks);
 

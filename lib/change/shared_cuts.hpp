@@ -7,15 +7,16 @@
 
 namespace tpx {
 
-/// An interval of an axis that both layouts leave whole, and who holds it before and after.
+/// An interval of an axis that neither layout splits further, and who holds it before and after.
 struct SharedCut {
     Interval interval;
     Owner from;
     Owner to;
-    bool recut = false;  ///< the two layouts hold it in different intervals
+    bool recut = false;  ///< the two layouts hold it as part of different intervals
 };
 
-/// All intervals bounded by `from` or `to`: a + b - gcd(a, b) of them for equal cuts. Both tile the same axis.
+/// All intervals bounded by cuts of `from` or `to`, which must tile the same axis. If they have a and b equal parts,
+/// there are a + b - gcd(a, b) intervals.
 std::vector<SharedCut> shared_cuts(const Cuts& from, const Cuts& to);
 
 }  // namespace tpx

@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-/// Takes the box of the stacked experts apart into experts and the box of each.
+/// Splits `box` into experts and the box of each, if `experts` are stacked along axis 0.
 void set_box(Cell& cell, const Box& box, bool experts) {
     cell.experts = experts ? box[0] : Interval{};
     cell.box = {};
@@ -42,7 +42,7 @@ private:
     const ModelState& model_;
     LayoutPair pair_;
     Parcels result_;
-    std::vector<std::vector<Overlap>> overlaps_;  // of each group of roles, sorted; a parcel for each of its roles
+    std::vector<std::vector<Overlap>> overlaps_;  // of each group of roles, sorted; each has one parcel per role
     std::vector<std::uint32_t> first_parcel_;     // of each group of roles
     std::vector<std::uint64_t> used_;             // of each parcel: bytes of cells visited so far
 };

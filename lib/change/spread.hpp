@@ -11,26 +11,26 @@
 
 namespace tpx {
 
-/// A part of the tensors of one class that is held by one set of ranks and needed by another: `box` of each of
-/// `layers` and each expert of `experts`.
+/// A part of the tensors of one class that one set of ranks holds and another needs: `box` of each of `layers` and each
+/// of `experts`.
 struct Cell {
     std::uint32_t tensor_class = 0;
-    std::vector<int> layers;  ///< empty when the class has none
-    Interval experts;         ///< empty when the class has none
+    std::vector<int> layers;  ///< empty if the class has none
+    Interval experts;         ///< empty if the class has none
     Box box;
     std::uint32_t role = 0;
     std::uint32_t parcel = 0;
-    std::uint64_t begin = 0;  ///< where its bytes begin in the parcel
+    std::uint64_t begin = 0;  ///< position of its bytes in the parcel
     std::uint64_t bytes = 0;  ///< of all layers and experts together
 };
 
-/// What changes when `model` goes from one layout to another: layouts are products of cuts of single axes, so that the
-/// work grows with the cuts, not with layers, experts or ranks times them. What a rank holds:
+/// The change of `model` from one layout to another. Layouts are products of cuts of single axes, so the work grows
+/// with the number of cuts, not with the cuts times layers, experts or ranks. A rank holds:
 ///   dense tensors are cut along tp_axis over tp, experts over ep and their tp_axis over etp; layers are dealt to
 ///   stages as tpx-layout(5) says; fsdp (and zero=3) cut all that, and zero=1 or 2 the optimizer's roles, again along
 ///   axis 0 (fsdp_dim) of what the rank would hold, as torch.chunk does, over dp x cp ranks (experts: over the ranks
 ///   that hold the same expert part). All else is replicated.
-/// Throws Error (usage) when a layout cannot be, with the tensor, the numbers and what can.
+/// Throws Error (usage) if a layout is impossible; the message has the tensor, the numbers and degrees that fit.
 Parcels spread(const ModelState& model, const Layout& from, const Layout& to);
 
 /// Calls `visit` for the cells of all parcels, in a fixed order; within a parcel by ascending `begin`.

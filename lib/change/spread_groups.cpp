@@ -9,7 +9,7 @@
 namespace tpx {
 namespace {
 
-/// Sets of ranks as sets of their groups, which get numbers when they are first asked for.
+/// Maps sets of ranks to sets of their groups. A set of groups is added when its number is first requested.
 class GroupSets {
 public:
     GroupSets(const RankSets& ranks, std::span<const std::int32_t> group_of) : ranks_{ranks}, group_of_{group_of} {}
@@ -41,7 +41,7 @@ private:
     std::vector<std::uint32_t> numbers_;  // of each set of ranks
 };
 
-/// The smallest element of all roles.
+/// The bytes of the smallest element of all roles.
 std::uint32_t smallest_element(const ModelState& model) {
     std::uint32_t element = 8;
     for (const StateRole& role : model.roles)

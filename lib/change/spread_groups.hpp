@@ -17,9 +17,8 @@ struct RankGroups {
     std::span<const std::int32_t> new_ranks;
 };
 
-/// What spread() gives, for groups instead of ranks and of all roles together: sets of ranks become sets of their
-/// groups, and a parcel is what the same groups hold and the same groups need. There are far fewer of these where ranks
-/// are many.
+/// Like spread(), but for groups instead of ranks and for all roles together: sets of ranks become sets of groups, and
+/// a parcel is what the same groups hold and the same groups need. With many ranks, there are far fewer such parcels.
 Parcels spread_groups(const ModelState& model, const Layout& from, const Layout& to, const RankGroups& groups);
 
 }  // namespace tpx

@@ -33,7 +33,7 @@ std::vector<StateSource> sources_of(const Parcels& parcels, std::span<const Host
                                     std::optional<std::uint64_t> storage_iteration);
 
 /// Throws Error (failure) that names two sources if they hold state of different iterations. An unknown iteration
-/// differs from none.
+/// matches any other.
 void require_one_iteration(std::span<const StateSource> sources, std::span<const Host> hosts);
 
 }  // namespace tpx

@@ -18,7 +18,7 @@ void WaitingBytes::add(std::size_t host, std::uint32_t begin, std::uint32_t end,
     for (std::uint32_t round = begin; round < end; ++round) bytes_[host][round] += bytes;
 }
 
-// The parts of all streams, those that are farthest from the end of their stream first.
+// The parts of all streams; those with the most rounds left in their stream come first.
 std::vector<StreamRounds::StreamPart> StreamRounds::cut(std::span<const Stream> streams) const {
     std::vector<StreamPart> parts;
     for (std::uint32_t s = 0; s < streams.size(); ++s) {
@@ -43,7 +43,7 @@ std::vector<StreamRounds::StreamPart> StreamRounds::cut(std::span<const Stream> 
 }
 
 WaitingBytes StreamRounds::place(std::span<const Stream> streams, std::vector<Transfer>& transfers) {
-    std::vector<std::uint32_t> starts(streams.size());  // no part starts before the one before it
+    std::vector<std::uint32_t> starts(streams.size());  // no part starts earlier than the one before it
     for (const StreamPart& part : cut(streams)) {
         const Stream& stream = streams[part.stream];
         std::uint32_t& start = starts[part.stream];
@@ -58,7 +58,7 @@ WaitingBytes StreamRounds::place(std::span<const Stream> streams, std::vector<Tr
     return waiting_;
 }
 
-// Finds rounds for all hops; false, and nothing changed, if a host would keep too much.
+// Finds rounds for all hops. Returns false and changes nothing if a host would buffer too much.
 bool StreamRounds::try_place(const Stream& stream, std::uint64_t bytes, std::uint32_t start) {
     rounds_.clear();
     for (const Hop& hop : stream.hops) {

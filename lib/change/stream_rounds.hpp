@@ -10,7 +10,7 @@
 
 namespace tpx {
 
-/// Bytes that hosts keep because they forward them later, by host and round.
+/// Bytes that hosts buffer to forward them later, by host and round.
 class WaitingBytes {
 public:
     explicit WaitingBytes(std::size_t hosts = 0) : bytes_(hosts) {}
@@ -18,7 +18,7 @@ public:
     std::uint64_t at(std::size_t host, std::uint32_t round) const {
         return host < bytes_.size() && round < bytes_[host].size() ? bytes_[host][round] : 0;
     }
-    /// The most that `host` keeps in any round.
+    /// The most bytes that `host` buffers in any round.
     std::uint64_t most(std::size_t host) const;
 
     /// Adds `bytes` in the rounds from `begin` up to `end`.
@@ -28,12 +28,12 @@ private:
     std::vector<std::vector<std::uint64_t>> bytes_;
 };
 
-/// Gives rounds to streams, part by part: each hop goes in the first round after the one that brings its bytes in which
-/// both hosts are free, and a part starts when no host would keep too much of it and of earlier parts.
+/// Assigns rounds to streams, part by part. Each hop takes place in the first round after its bytes arrive in which
+/// both hosts are free. A part starts as soon as no host would buffer too much of it and of earlier parts.
 class StreamRounds {
 public:
-    /// Parts have about `quantum` bytes, a host sends and receives at most `room` bytes a round, and keeps at most
-    /// `window` bytes for all that, which is at least 4 * `room`.
+    /// Parts have about `quantum` bytes. A host sends and receives at most `room` bytes per round, and buffers at most
+    /// `window` bytes, which must be at least 4 * `room`.
     StreamRounds(const Parcels& parcels, std::size_t hosts, std::uint64_t quantum, std::uint64_t room,
                  std::uint64_t window)
         : parcels_{parcels},
@@ -44,17 +44,17 @@ public:
           arrivals_(hosts),
           departures_(hosts) {}
 
-    /// Appends the transfers of `streams`; returns what hosts keep meanwhile.
+    /// Appends the transfers of `streams`; returns the bytes that hosts buffer meanwhile.
     WaitingBytes place(std::span<const Stream> streams, std::vector<Transfer>& transfers);
 
-    /// Rounds in which `from` can send `bytes` more to `to`, in `parts` equal parts.
+    /// Reserves rounds in which `from` sends `bytes` more to `to`, in `parts` equal parts, and returns them.
     std::vector<std::uint32_t> fill(std::uint32_t from, std::uint32_t to, std::uint64_t bytes, std::size_t parts);
 
 private:
     // Some of the bytes of a stream.
     struct StreamPart {
         std::uint32_t stream = 0;
-        std::uint64_t rounds_left = 0;  // from its start to the end of its stream, at least
+        std::uint64_t rounds_left = 0;  // at least, from its start to the end of its stream
         std::vector<ParcelRange> ranges;
         std::uint64_t bytes = 0;
     };

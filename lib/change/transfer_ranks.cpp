@@ -17,7 +17,7 @@ public:
     RankTraffic(const RankSets& sets, std::span<const std::int32_t> hosts)
         : sets_{sets}, hosts_{hosts}, by_host_(sets.size()), bytes_(hosts.size()) {}
 
-    // The rank of `set` on `host` with the fewest bytes. There is one.
+    // The rank of `set` on `host` with the fewest bytes. There must be a rank of `set` on `host`.
     std::int32_t least_busy(std::uint32_t set, std::uint32_t host) {
         if (sets_[set].size() == 1) return sets_[set].front();
         const auto ranks = std::ranges::equal_range(by_host(set), host, {}, &HostRank::first);
@@ -43,7 +43,7 @@ private:
     std::vector<std::uint64_t> bytes_;            // of each rank
 };
 
-// The rank that receives a parcel on each host. Most parcels go to one host; maps of all would take most of the time.
+// The rank that receives a parcel on each host. Most parcels go to one host; a map of all would take most of the time.
 class Receivers {
 public:
     explicit Receivers(std::size_t parcels) : first_(parcels, HostRank{0, -1}) {}

@@ -11,10 +11,10 @@
 namespace tpx {
 namespace {
 
-// A parcel in its bundle.
+// A parcel and its position in its bundle.
 struct BundledParcel {
     std::uint32_t parcel = 0;
-    std::uint64_t end = 0;  // of its bytes in the bundle
+    std::uint64_t end = 0;  // end of its bytes in the bundle
 };
 
 // Parcels that the same hosts hold, read and lack, laid end to end.
@@ -26,8 +26,8 @@ struct Bundle {
     std::uint64_t bytes = 0;
     std::span<BundledParcel> members = {};
 
-    // Calls `visit` for the bytes from `begin` up to `end`, parcel by parcel; both are moved back to an end of an
-    // element.
+    // Calls `visit` for the bytes from `begin` up to `end`, parcel by parcel; both are moved back to an element
+    // boundary.
     template <class Visit>
     void for_each_range(const Parcels& all, std::uint64_t begin, std::uint64_t end, Visit&& visit) const {
         for (auto member = std::ranges::upper_bound(members, begin, {}, &BundledParcel::end); begin < end; ++member) {
@@ -83,7 +83,7 @@ private:
     std::vector<Bundle> bundles_;
     std::vector<BundledParcel> members_;                             // of the bundles, one after the other
     std::map<std::array<std::uint32_t, 3>, std::uint32_t> numbers_;  // of bundles, by their sets
-    std::vector<Fan> fans_;  // of bundles that several hosts lack, in their order
+    std::vector<Fan> fans_;                                          // of the bundles that several hosts lack, in order
     std::vector<Demand> demands_;
     Transfers result_;
 };
@@ -107,7 +107,7 @@ void Choosing::bundle() {
     });
 }
 
-// The number of each parcel's bundle. What no host holds is read.
+// The number of each parcel's bundle. Adds reads from storage for parcels that no host holds.
 std::vector<std::uint32_t> Choosing::number_bundles() {
     std::vector<std::uint32_t> numbers;
     numbers.reserve(parcels_.parcels.size());
@@ -155,7 +155,7 @@ void Choosing::read(std::uint32_t parcel, std::span<const std::int32_t> hosts) {
             {parcel, from_storage, static_cast<std::uint32_t>(host), 0, parcels_.parcels[parcel].bytes});
 }
 
-// A bundle that one host lacks, as most are, needs no fan.
+// Most bundles are missing on only one host and need no fan.
 void Choosing::demand(const Bundle& bundle) {
     const auto hosts = [&](std::uint32_t set) {
         return std::vector<std::int32_t>{sets_[set].begin(), sets_[set].end()};

@@ -21,7 +21,7 @@ struct ParcelRange {
     std::uint64_t size() const { return end - begin; }
 };
 
-/// Bytes that some hosts forward: they go along all `hops`, which are sorted by depth.
+/// Bytes that some hosts forward. They go along all `hops`, which are sorted by depth.
 struct Stream {
     std::vector<Hop> hops;
     std::vector<ParcelRange> ranges;
@@ -33,15 +33,15 @@ struct Stream {
     }
 };
 
-/// What must be sent, without rounds.
+/// The bytes to send, not yet assigned to rounds.
 struct Transfers {
-    std::vector<Transfer> direct;  ///< from hosts that hold the bytes, or storage; the receivers keep them
+    std::vector<Transfer> direct;  ///< from hosts that hold the bytes or from storage; receivers do not forward them
     std::vector<Stream> streams;
     SendingBound sending;
 };
 
-/// What hosts need and do not hold, from the senders that Relocation speaks of. What no host holds is read from storage
-/// by each host. All ranges end at elements.
+/// Chooses senders for the bytes that hosts need and do not hold, by the rules of relocate(). Bytes that no host holds
+/// are read from storage by each host that needs them. All ranges end at element boundaries.
 Transfers choose_transfers(const Parcels& parcels, std::span<const Host> hosts, const Whereabouts& whereabouts,
                            StateIn state, std::span<const SendRate> rates);
 

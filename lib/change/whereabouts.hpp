@@ -10,23 +10,23 @@
 
 namespace tpx {
 
-/// Where state is and where it is needed.
+/// Where the state is and where it is needed.
 struct Whereabouts {
     Whereabouts(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
                 const Placement& placement);
 
     std::vector<std::int32_t> old_hosts;  ///< the host of each old rank; -1: none, or it is lost
-    Images holding;                       ///< hosts, of sets of holders; lost ones hold nothing
-    Images on;                            ///< devices, of sets of holders
-    Images needing;                       ///< hosts, of sets of needers
+    Images holding;                       ///< hosts of the sets of holders; lost hosts hold nothing
+    Images on;                            ///< devices of the sets of holders
+    Images needing;                       ///< hosts of the sets of needers
     std::vector<std::int32_t> new_hosts;  ///< the host of each new rank
 };
 
-/// Bytes that hosts need with `placement` and do not hold.
+/// The bytes that hosts need with `placement` and do not hold.
 std::uint64_t crossing_bytes(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
                              const Placement& placement);
 
-/// The host of each of `devices`, which are numbered over all hosts.
+/// The host of each of `devices`, which are numbered across all hosts.
 std::vector<std::int32_t> hosts_of_devices(std::span<const Host> hosts, std::span<const std::int32_t> devices);
 
 }  // namespace tpx

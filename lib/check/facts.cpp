@@ -52,7 +52,8 @@ Facts::Facts(const HostTables& tables) : t{tables} {
     for (std::size_t rank = 0; rank < t.new_devices.size(); ++rank) {
         const std::int32_t device = t.new_devices[rank];
         if (device < 0 || device >= first_device.back())
-            throw failure("new rank {}: device {} does not exist; there are {}", rank, device, first_device.back());
+            throw failure("new rank {}: device {} does not exist; there are {} devices", rank, device,
+                          first_device.back());
         if (is_lost[device]) throw failure("new rank {}: device {} is lost", rank, device);
         const auto above = std::ranges::upper_bound(first_device, std::int64_t{device});
         new_host.push_back(static_cast<std::int32_t>(above - first_device.begin() - 1));

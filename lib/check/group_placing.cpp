@@ -105,7 +105,7 @@ void GroupPlacing::add_amounts() {
     }
 }
 
-// A group pays for bytes that its host does not hold: its share if as many groups as possible share them on that host.
+// A group pays for bytes that its host does not hold: its share of them if as many groups as possible are on one host.
 void GroupPlacing::check_prices(std::size_t group) const {
     std::int64_t needed = 0;
     std::map<std::int32_t, std::int64_t> held;

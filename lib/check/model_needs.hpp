@@ -45,7 +45,7 @@ private:
         std::int32_t old_stage, old_other, new_stage, new_other;
         std::int64_t layers;
     };
-    /// What a new rank needs, and where the old ranks that may hold it are.
+    /// What a new rank needs, and in which stages old ranks may hold it.
     struct Wanted {
         std::size_t kind;
         bool optimizer;

@@ -24,7 +24,7 @@ std::uint64_t hash(std::span<const std::int32_t> ranks) {
 
 SetNumbers::SetNumbers(const ListColumn& sets) : sets_{sets} {
     for (std::uint32_t k = 0; k + 1 < sets.begin.size(); ++k) {
-        if (find((*this)[k])) throw failure("sets of ranks: set {} is listed twice", k);
+        if (find((*this)[k])) throw failure("sets of ranks: set {} appears twice", k);
         numbers_.emplace(hash((*this)[k]), k);
     }
 }

@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-/// The points at which the ends of `boxes` on `axis` split `within`, and its own ends; ascending.
+/// The ends of `within`, and the ends of `boxes` on `axis` inside it; ascending.
 std::vector<Index> ends(Interval within, int axis, std::span<const Box* const> boxes) {
     std::set<Index> cuts{within.begin, within.end};
     for (const Box* box : boxes) {

@@ -10,8 +10,8 @@ namespace tpx {
 /// Derives what new ranks need, and which ranks hold it, from the listed pieces of a checkpoint's tensors.
 class PieceNeeds {
 public:
-    /// Throws Error if a piece is outside its tensor, or a tensor has another name or a role that the tables do not
-    /// list.
+    /// Throws Error if a piece is outside its tensor, or if names or roles of tensors differ from those in the other
+    /// tables.
     PieceNeeds(const PlanTables& tables, ParcelBook& book);
 
     /// Adds everything that new rank `rank` needs to the book, with its holders. If the file has cells, throws Error

@@ -43,7 +43,7 @@ private:
     const Facts& facts_;
     const HostTables& t_;
     std::vector<std::uint32_t> takers_;              // the hosts that are compared
-    std::vector<bool> takes_;                        // by host: whether it is one of them
+    std::vector<bool> takes_;                        // by host: whether it is among takers_
     std::vector<bool> must_;                         // by host: whether it has a block in every assignment compared
     std::vector<std::vector<NeededBytes>> amounts_;  // by set of needers
     std::vector<std::vector<std::uint32_t>> sets_of_block_;

@@ -45,7 +45,8 @@ void check_flags(std::string_view table, const Columns&... columns) {
 void check_names(std::string_view column, std::span<const std::string> names) {
     std::set<std::string_view> seen;
     for (const std::string& name : names) {
-        if (name.empty() || !seen.insert(name).second) throw failure("{}: '{}' is empty or listed twice", column, name);
+        if (name.empty() || !seen.insert(name).second)
+            throw failure("{}: '{}' is empty or appears twice", column, name);
     }
 }
 

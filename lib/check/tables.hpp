@@ -32,8 +32,7 @@ struct ModelTables {
     std::uint64_t layers = 0;
     std::uint64_t widest = 1;
     ClassTables classes;
-    std::vector<std::uint32_t>
-        virtual_nodes;  ///< the classes that are state of virtual nodes; empty: the file has none
+    std::vector<std::uint32_t> virtual_nodes;  ///< classes of virtual-node state; empty: the file has none
 };
 
 struct HostTables {

@@ -20,8 +20,8 @@ struct Tensor {
     Shape shape;
 };
 
-/// A box of a tensor and where its bytes are. Element x of the box lies in file `file` at byte
-/// `offset` + itemsize * sum over axes of (x[k] - box[k].begin) * strides[k]; any order of strides is allowed.
+/// A box of a tensor and where its bytes are. Element x of the box is in file `file` at byte `offset` + itemsize * sum
+/// over axes of (x[k] - box[k].begin) * strides[k]; any order of strides is allowed.
 struct Piece {
     std::uint32_t tensor = 0;  ///< index into the list of tensors
     std::uint32_t file = 0;    ///< index into the list of files

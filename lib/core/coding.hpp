@@ -14,8 +14,8 @@
 
 namespace tpx {
 
-/// How to decode a file that stores the bytes of a catalogue in encoded form: in chunks of equal decoded size, each
-/// decoded on its own. Chunk k holds the decoded bytes from k * chunk_size on.
+/// How to decode bytes that a file stores in encoded form: in chunks of equal decoded size, each decoded on its own.
+/// Chunk k holds the decoded bytes from k * chunk_size on.
 struct Coding {
     enum class Filter : std::uint8_t {
         deflate,      ///< a zlib stream
@@ -43,8 +43,7 @@ struct Coding {
     std::string fill;                                     ///< repeated in chunks that are not stored; empty: zeros
     std::shared_ptr<const ScaledCodes> scaled = nullptr;  ///< if set, there are no chunks: the bytes are its values
     std::shared_ptr<const GgmlTensor> ggml = nullptr;     ///< the same for ggml blocks
-    std::shared_ptr<const BlockQuantized> quantized =
-        nullptr;        ///< the same, but the bytes are codes or scales computed from its values
+    std::shared_ptr<const BlockQuantized> quantized = nullptr;  ///< the same for codes or scales
     std::string owner;  ///< what the coding belongs to, for messages: "dataset 'w'"; may be empty
 
     /// The number of decoded bytes of chunk `k`.

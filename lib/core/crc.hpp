@@ -23,7 +23,7 @@ public:
     /// The CRC of `bytes`.
     static Word of(std::span<const std::byte> bytes);
 
-    /// The CRC of a message with CRC `crc` after `bytes` zero bytes are appended.
+    /// The CRC of a message whose CRC is `crc`, after appending `bytes` zero bytes.
     static constexpr Word shift(Word crc, std::uint64_t bytes) { return times(crc, power(8 * bytes)); }
 
     /// The product of two remainders.

@@ -68,7 +68,7 @@ inline int itemsize(DType dtype) { return info(dtype).bits % 8 == 0 ? info(dtype
 /// Pairs of numbers, the real part first.
 constexpr bool is_complex(DType dtype) { return dtype == DType::c32 || dtype == DType::c64 || dtype == DType::c128; }
 
-/// Numbers whose highest bit is the sign and nothing else, and with which torch computes.
+/// Floating-point numbers with which torch computes; their highest bit is the sign and nothing else.
 constexpr bool is_real(DType dtype) {
     return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
 }

@@ -17,7 +17,7 @@ void add_boxes(const Shape& shape, int axis, Box box, Interval range, Index row,
         add_boxes(shape, axis + 1, box, inner, next, out);
     };
     const Index first = range.begin / row;
-    const Index last = range.end / row;  // the row in which the range ends; one more if it ends with a row
+    const Index last = range.end / row;  // the row in which the range ends; the next one if it ends with a row
     if (first == last) return descend(first, {range.begin - first * row, range.end - first * row});
     const bool cut = range.begin % row != 0;
     if (cut) descend(first, {range.begin - first * row, row});

@@ -168,7 +168,7 @@ public:
     }
 
 private:
-    /// Keeps the owner of the file, too, where that is permitted: other users than root may not change owners.
+    /// Keeps the owner of the file, too, where that is permitted: only root may change owners.
     void take_mode(const struct stat& old) {
         if (::fchown(fd_, old.st_uid, old.st_gid) != 0 && errno != EPERM) throw system_failure(target_.path, errno);
         if (::fchmod(fd_, old.st_mode & 0777) != 0) throw system_failure(target_.path, errno);

@@ -51,7 +51,7 @@ std::uint64_t Arrivals::count() const {
 void Arrivals::wait(std::uint64_t count, std::chrono::milliseconds patience) {
     std::unique_lock lock{mutex_};
     changed_.wait_for(lock, patience, [&] { return stopped_ || count_ > count; });
-    if (stopped_) throw failure("the bytes of other hosts do not arrive");
+    if (stopped_) throw failure("bytes from other hosts stopped arriving");
 }
 
 }  // namespace tpx

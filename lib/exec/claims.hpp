@@ -14,8 +14,8 @@
 namespace tpx {
 
 /// Assigns the bytes of a job to ranks as they ask for more, so that slow ranks get less: first large parts, then
-/// smaller and smaller ones. Every rank has a Claims, processes the same requests in the same order, and thus knows its
-/// parts without a central rank.
+/// smaller and smaller ones. Every rank has its own Claims, processes the same requests in the same order, and thus
+/// knows its parts without a central rank.
 class Claims {
 public:
     /// For rank `own` of `ranks`; no part but the last has fewer than `least` bytes.

@@ -28,7 +28,7 @@ struct Stored {
 
 /// Compares tensor number `tensor` of `first` and `second` by bytes; tensors have the same numbers in both.
 /// Floating-point tensors are first cast to `cast`, if it is given. Elements that no piece holds are zero; of several
-/// copies, one is read. Throws an mpi::AgreedError if dtypes differ after the cast. Collective; all ranks get the
+/// copies, one counts. Throws an mpi::AgreedError if dtypes differ after the cast. Collective; all ranks get the
 /// result.
 std::optional<Difference> first_difference(const mpi::Comm& comm, std::uint32_t tensor, const Stored& first,
                                            const Stored& second, const ExecOptions& options,

@@ -89,7 +89,7 @@ std::size_t most_spans(const mpi::Comm& comm, const ExecOptions& options) {
     return options.trace == nullptr ? 0 : std::clamp(of_all / threads, least, most);
 }
 
-/// Adds what the threads of this rank did to a trace when it is destroyed, even after an error.
+/// When destroyed, even after an error, adds what the threads of this rank did to a trace.
 class SpanKeeper {
 public:
     SpanKeeper(Trace* trace, const MoveJob& job, const Timeline& own, const Movers& movers)

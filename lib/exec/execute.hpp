@@ -18,9 +18,8 @@ namespace tpx {
 struct Report {
     std::uint64_t bytes_read = 0;     ///< bytes of the source's payloads
     std::uint64_t bytes_written = 0;  ///< bytes of the target's payloads
-    std::uint64_t bytes_shared =
-        0;  ///< the part of bytes_written that shares disk blocks with the source instead of being written
-    std::uint64_t bytes_kept = 0;  ///< bytes of the target's payloads that earlier runs had written
+    std::uint64_t bytes_shared = 0;   ///< the part of bytes_written that shares disk blocks with the source
+    std::uint64_t bytes_kept = 0;     ///< bytes of the target's payloads that earlier runs had written
 
     /// Whether the file system refused to bypass the page cache (O_DIRECT).
     bool refused_direct = false;
@@ -34,8 +33,8 @@ struct Report {
 
 /// Writes the draft's files under `directory`, which it creates if needed, with their unfinished_name(), and executes
 /// the moves: reads each source byte once, on one rank, and writes every target piece, cast if the dtypes differ. Bytes
-/// that nothing covers are zero. All files are on disk when it returns; DraftFiles::give_names() then gives them their
-/// final names. Without a journal, the files must not exist yet.
+/// that nothing covers are zero. All files are on disk when it returns; a later call of DraftFiles::give_names() gives
+/// them their final names. Without a journal, the files must not exist yet.
 ///
 /// With a journal in `options`, records what is written, and continues what earlier runs of the same request left under
 /// `directory`: reads the bytes that they recorded, and keeps those whose checksum matches the record. The outcome does

@@ -50,8 +50,8 @@ public:
     /// Creates the journal, and its folder if there is none. Throws Error "PATH: cause".
     Journal(const JournalPlace& place, int rank, const JournalHeader& header);
 
-    /// Appends an entry for bytes that are written. The entry survives the end of the process; entries are synced to
-    /// disk about every five seconds while entries are added. Throws Error "PATH: cause".
+    /// Appends an entry for bytes that are written. The entry survives the end of the process; while entries are added,
+    /// they are synced to disk about every five seconds. Throws Error "PATH: cause".
     void add(const JournalEntry& entry);
 
 private:
@@ -71,8 +71,7 @@ struct Journals {
     std::uint64_t bytes() const;
 };
 
-/// The attempt number after the highest one in the journals' names of the unfinished output in folder `output`; at
-/// least 1.
+/// One more than the highest attempt number of the journals of the unfinished output in folder `output`; at least 1.
 int next_attempt(const std::filesystem::path& output);
 
 /// Reads all intact entries from the journals of the unfinished output in folder `output`. Nothing if no journal has an

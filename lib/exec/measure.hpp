@@ -15,10 +15,9 @@ Measured measure_memory_copy(double seconds);
 
 /// Bytes per second of the storage that a folder is on; operations that the file system refuses are not measured.
 struct DiskRates {
-    Measured direct_write, direct_read;  ///< with direct I/O, bypassing the page cache
-    Measured buffered_write,
-        buffered_read;  ///< through the page cache: written and synced, read after dropping the cache
-    Measured both;      ///< bytes read and written per second while doing both at once
+    Measured direct_write, direct_read;      ///< with direct I/O, bypassing the page cache
+    Measured buffered_write, buffered_read;  ///< written and synced, read after dropping the cache
+    Measured both;                           ///< bytes read and written per second while doing both at once
 };
 
 /// Writes and reads files in `folder`, of at most `most` bytes together, and removes them. Takes about `seconds`, or

@@ -28,8 +28,8 @@ void receive(const mpi::Comm& comm, int peer, void* data, std::size_t size) {
     mpi::receive_busy(comm, peer, mpi::Tag::link, {static_cast<std::byte*>(data), size});
 }
 
-// Seconds for 8 bytes to go one way, from up to 200 round trips, or at least 20 if more take longer than `seconds`. In
-// each message, the first rank says whether it is the last one. The times of the first tenth are dropped.
+// Seconds for 8 bytes to go one way, from 200 round trips, or fewer (at least 20) if these take longer than `seconds`.
+// In each message, the first rank says whether it is the last one. The times of the first tenth are dropped.
 Measured ping(const mpi::Comm& comm, int peer, bool first, double seconds) {
     constexpr int most = 200, least = 20;
     std::vector<double> values;

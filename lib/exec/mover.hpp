@@ -84,7 +84,7 @@ private:
     Reflinks reflinks_;
     Overflows overflows_;
     BoxDigester digester_;
-    std::uint64_t crc_ = 0;  // of the bytes of the current tile that were written
+    std::uint64_t crc_ = 0;  // of the bytes written for the current tile
 };
 
 using Movers = std::vector<std::unique_ptr<Mover>>;

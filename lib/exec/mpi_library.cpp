@@ -103,7 +103,8 @@ void start() {
     int allows_threads = 0;
     loaded() = plugin;
     check(plugin.functions->start(&allows_threads), "MPI_Init_thread");
-    if (allows_threads == 0) throw failure("MPI_Init_thread: this MPI allows no threads beside its own");
+    if (allows_threads == 0)
+        throw failure("MPI_Init_thread: this MPI does not support MPI_THREAD_FUNNELED, which tpx needs");
     check_launcher();
 }
 

@@ -24,7 +24,7 @@ public:
     /// Makes `text` the content of the marker, which it creates if needed, and syncs the marker.
     void write(const std::string& text);
 
-    /// Closes the marker, so that it can be removed from file systems that keep open files.
+    /// Closes the marker, so that it can be removed even on file systems that keep files while they are open.
     void close_marker() { file_ = {}; }
 
 private:
@@ -50,7 +50,7 @@ struct Partial {
 /// The unfinished output in `folder`, which has a marker.
 Partial partial_at(const std::filesystem::path& folder);
 
-/// The folders beside `out` that have a marker and in which runs built `out`, sorted by name.
+/// The folders beside `out` that have a marker and in which runs were building `out`, sorted by name.
 std::vector<Partial> partials_of(const std::filesystem::path& out);
 
 /// Removes the unfinished output in `folder`. Throws Error when its run is active, or when it cannot be removed.

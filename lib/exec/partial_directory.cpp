@@ -136,8 +136,7 @@ void PartialDirectory::recover() {
             continue;
         if (naming_.calls.rename(old.c_str(), naming_.out.c_str(), 0) != 0) throw system_failure(old, errno);
         notes_.push_back(
-            fmt::format("{} is in its place again: a run that was to replace it was killed; what that run "
-                        "wrote is complete in {}",
+            fmt::format("restored {}: a run that was replacing it was killed; that run's complete output is in {}",
                         naming_.out.string(), fresh.string()));
         return;
     }
@@ -170,7 +169,7 @@ void PartialDirectory::note_old_outputs() {
             notes_.push_back(fmt::format("{} is {}; remove it", other.string(), unfinished->what));
         else
             notes_.push_back(
-                fmt::format("{} was left by an earlier run: an output that did not get its name, or one "
+                fmt::format("{} was left by an earlier run: an output that did not get its final name, or one "
                             "that was replaced; remove it if you do not need it",
                             other.string()));
     }

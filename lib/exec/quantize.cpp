@@ -68,7 +68,7 @@ void Quantizer::find_scales(const BlockQuantized& weight, Index strip, Index row
     factors_.resize(blocks);
     scales_.resize(blocks);
     for (std::size_t b = 0; b < blocks; ++b) {
-        // PyTorch divides a number by a tensor by multiplying it with reciprocals, which rounds twice.
+        // PyTorch computes a number divided by a tensor as the number times reciprocals, which rounds twice.
         factors_[b] = largest_[b] > 0 ? 1 / largest_[b] * largest_e4m3 : 1;
         // If the largest magnitude is below 448 / FLT_MAX (1.3e-36), the factor overflows; scale 1 makes all codes
         // zero.

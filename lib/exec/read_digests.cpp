@@ -77,7 +77,7 @@ std::vector<Piece> ReadDigests::not_added() const {
     const std::vector<std::set<std::uint64_t>> edges = edges_of_all_ranks();
     for (std::uint32_t f = 0; f < edges.size(); ++f) {
         std::set<std::uint64_t> own = edges[f];
-        toggle(own, 0);  // now bytes that were not added lie between the edges
+        toggle(own, 0);  // now bytes that were not added are between the edges
         toggle(own, files_.files[f].size);
         for (auto edge = own.begin(); edge != own.end();) {
             const auto begin = static_cast<Index>(*edge++), end = static_cast<Index>(*edge++);

@@ -16,7 +16,7 @@
 namespace tpx::mpi {
 namespace {
 
-// Otherwise each rank would believe that it is the only one, and all would write the same files.
+// Without MPI, each rank would believe that it is the only one, and all would write the same files.
 void refuse_srun_without_mpi() {
     const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
     if (tasks != nullptr && std::atoi(tasks) > 1)
@@ -81,7 +81,8 @@ Exit with_ranks(const std::function<Exit(const Comm&)>& body, const Report& repo
         rank = world.rank();
         exit = body(world);
     } catch (const AgreedError& error) {
-        // Before MPI ends, because mpiexec kills the other ranks as soon as the first one ends with a failure.
+        // Report it before MPI ends, because mpiexec kills the other ranks as soon as the first one ends with a
+        // failure.
         if (rank == 0) report(error.exit(), error.what());
         exit = error.exit();
     } catch (const Error& error) {

@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::array<int, 4> handled = {SIGTERM, SIGINT, SIGUSR1, SIGPIPE};
 
-// A handler has no other way to reach them.
+// Globals, because a signal handler has no other way to reach them.
 std::atomic<int> received{0};
 std::atomic<bool> shielded{false};
 std::array<struct sigaction, handled.size()> before;
 
-// When the first one came, in nanoseconds; launchers may send the same request twice in a row.
+// When the first signal was received, in nanoseconds; launchers may send the same signal twice in a row.
 std::atomic<std::int64_t> received_at{0};
 constexpr std::int64_t duplicate_signal_window = 100'000'000;
 
@@ -48,7 +48,7 @@ StopSignals::StopSignals() {
     shielded = false;
     struct sigaction action {};
     action.sa_handler = remember;
-    // Interrupted reads and writes go on: they are short, and the flag is looked at between them.
+    // Interrupted reads and writes continue: they are short, and the flag is checked between them.
     action.sa_flags = SA_RESTART;
     for (std::size_t k = 0; k < handled.size(); ++k) {
         if (handled[k] == SIGPIPE) action.sa_handler = SIG_IGN;
@@ -57,7 +57,7 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-    if (shielded) return;  // until the process has ended, which takes a while under MPI
+    if (shielded) return;  // the handlers stay until the process has ended, which takes a while under MPI
     for (std::size_t k = 0; k < handled.size(); ++k) sigaction(handled[k], &before[k], nullptr);
 }
 

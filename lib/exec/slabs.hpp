@@ -10,8 +10,8 @@
 
 namespace tpx {
 
-/// Cuts a tensor into boxes of at most `most` elements that follow one another in row-major order: single indices on
-/// the outer axes, an interval on one, all of the inner ones. Precondition: it has elements, most is at least 1.
+/// Splits a tensor into boxes of at most `most` elements, in row-major order: a single index on each outer axis, an
+/// interval on one axis, all of the inner axes. Precondition: the tensor has elements, and `most` is at least 1.
 class Slabs {
 public:
     Slabs(const Shape& shape, Index most);
@@ -25,14 +25,14 @@ public:
 private:
     Shape shape_;
     int axis_ = 0;     // axes from here on are whole
-    Index inner_ = 1;  // elements of those
+    Index inner_ = 1;  // elements of these axes
     Index rows_ = 1;
     Index slabs_on_axis_ = 1;
     Index count_ = 1;
 };
 
-/// Reads a tensor slab by slab into row-major memory, cast to `dtype` where that can be. Elements that no piece holds
-/// are zero; of several copies one counts. What it is given must outlive it.
+/// Reads a tensor slab by slab into row-major memory, cast to `dtype` if possible. Elements that no piece holds are
+/// zero; of several copies, one counts. The referenced arguments must outlive it.
 class SlabReader {
 public:
     SlabReader(const Tensor& tensor, std::vector<const Piece*> pieces, std::optional<DType> dtype, SourceFiles& files,
@@ -54,8 +54,8 @@ private:
     std::vector<std::byte> rows_;
 };
 
-/// How many elements of `itemsize` bytes a slab may have where its reader has `memory` bytes: while a piece is read it
-/// takes twice its size and a little more, before a cast four times as much.
+/// How many elements of `itemsize` bytes a slab may have if its reader has `memory` bytes: reading a piece takes a
+/// little more than twice its size, and a piece can be four times as large before a cast as after it.
 Index slab_elements(std::uint64_t memory, int itemsize);
 
 /// The index of the element at a row-major position.

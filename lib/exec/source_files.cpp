@@ -20,7 +20,7 @@ std::vector<std::filesystem::path> paths_of(std::span<const SourceFile> files) {
     return paths;
 }
 
-/// `into` are the bytes of a chunk from its byte `begin` on, all of them copies of `pattern`.
+/// Fills `into`, the bytes from `begin` on of a chunk that consists of copies of `pattern`.
 void fill(std::span<std::byte> into, std::uint64_t begin, std::string_view pattern) {
     if (pattern.empty()) {
         std::ranges::fill(into, std::byte{0});
@@ -30,7 +30,8 @@ void fill(std::span<std::byte> into, std::uint64_t begin, std::string_view patte
         into[k] = static_cast<std::byte>(pattern[(begin + k) % pattern.size()]);
 }
 
-/// `decoding` bytes are needed to decode a chunk of `file`, and as many beside them, but there are only `memory`.
+/// The Error for a chunk of `file` that takes `decoding` bytes to decode and as many again for buffers, of which there
+/// are only `memory`.
 Error too_large(const SourceFile& file, std::uint64_t decoding, std::uint64_t memory) {
     const auto text = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
     const Coding& coding = *file.coding;
@@ -44,7 +45,7 @@ Error too_large(const SourceFile& file, std::uint64_t decoding, std::uint64_t me
     const auto longest = std::ranges::max_element(coding.chunks, {}, &Coding::Chunk::length);
     return failure(
         "{}: {}{}{} of compressed data decode to {} in one chunk, which takes {} of memory, more than the {} that are "
-        "left for buffers; a larger --memory (at least {}GiB) would do, or a file without compression",
+        "left for buffers; a larger --memory (at least {}GiB) or a file without compression is needed",
         file.path.string(), coding.owner, coding.owner.empty() ? "" : ": ", text(longest->length),
         text(std::min(coding.chunk_size, coding.size)), text(2 * decoding), text(memory), (2 * decoding >> 30) + 1);
 }
@@ -65,7 +66,7 @@ void SourceFiles::read_stored(std::uint32_t file, std::uint64_t offset, std::spa
 void SourceFiles::read_decoded(std::uint32_t file, std::uint64_t offset, std::span<std::byte> into) {
     const Coding& coding = *files_[file].coding;
     if (offset > coding.size || into.size() > coding.size - offset)
-        throw failure("{}: byte {} of {} decoded ones was asked for", paths_[file].string(), offset + into.size(),
+        throw failure("{}: byte {} of {} decoded bytes was requested", paths_[file].string(), offset + into.size(),
                       coding.size);
     if (coding.is_computed()) {
         const auto read_part = [this](std::uint32_t part, std::uint64_t at, std::span<std::byte> bytes) {
@@ -132,7 +133,8 @@ std::vector<bool> decoded(std::span<const SourceFile> files) {
 
 namespace {
 
-/// The values that a merged or quantized weight is computed from can themselves be computed or compressed.
+/// The memory for decoding the values from which a merged or quantized weight is computed: these can themselves be
+/// computed or compressed.
 std::uint64_t memory_of_base(const SourceFile& file, std::span<const SourceFile> files) {
     if (!file.coding) return 0;
     const MergedWeight* merged = merged_weight(*file.coding);

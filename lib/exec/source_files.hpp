@@ -17,7 +17,7 @@
 
 namespace tpx {
 
-/// Files to read from, some of them decoded on the way. For one thread.
+/// Files to read from, some of which are decoded while they are read. For one thread.
 class SourceFiles {
 public:
     /// `files` must outlive this; `digests`, if not null, gets the stored bytes that are read.
@@ -32,7 +32,8 @@ public:
     /// Whether the bytes of a file are read as they are stored.
     bool is_stored(std::uint32_t file) const { return !files_[file].coding; }
 
-    /// A file that is read as it is stored, open; valid until the next call. Throws Error when it cannot be opened.
+    /// The descriptor of a file that is read as it is stored; valid until the next call. Throws Error if the file
+    /// cannot be opened.
     const Fd& stored(std::uint32_t file) { return open_.get(file); }
 
 private:
@@ -44,32 +45,32 @@ private:
     std::vector<std::filesystem::path> paths_;
     OpenFiles open_;
     ReadDigests* digests_;
-    std::vector<std::optional<std::uint32_t>> numbers_;  // in digests_; empty without it
+    std::vector<std::optional<std::uint32_t>> numbers_;  // file numbers in digests_; empty without it
     Decoder decoder_;
     Dequantizer dequantizer_;
     BlockReader block_reader_;
     Merger merger_;
     Quantizer quantizer_;
-    std::vector<std::byte> chunk_;  // decoded; which one it is
+    std::vector<std::byte> chunk_;  // the decoded chunk that held_ names
     std::optional<std::pair<std::uint32_t, std::uint64_t>> held_;
 };
 
-/// Files whose bytes are read as they are.
+/// Source files whose bytes are read as they are stored.
 std::vector<SourceFile> raw_files(std::span<const std::filesystem::path> paths);
 
 /// By file: whether each chunk should be decoded once, not part by part.
 std::vector<bool> decoded(std::span<const SourceFile> files);
 
-/// The options of `wanted` with fewer threads, if that is what it takes to decode chunks of `files` in its memory; and
-/// what each thread may use beside its decoder. Throws Error when one thread takes too much.
+/// The options `wanted`, with fewer threads if needed to decode chunks of `files` within the memory; and the memory
+/// that each thread may use in addition to its decoder. Throws Error if even one thread needs too much.
 struct Fitted {
     ExecOptions options;
     std::uint64_t memory = 0;
 };
 Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files);
 
-/// Checks, for this rank's share of the files, that the pieces `wanted` end before their files do. Throws Error
-/// "FILE: tensor 'NAME': ...".
+/// Checks, for this rank's share of the files, that no piece marked in `wanted` extends past the end of its file.
+/// Throws Error "FILE: tensor 'NAME': ...".
 void check_lengths(const mpi::Comm& comm, const Side& side, const std::vector<bool>& wanted,
                    std::span<const SourceFile> files);
 

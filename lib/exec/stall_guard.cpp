@@ -18,8 +18,8 @@ constexpr auto look_interval = 100ms;
 
 std::vector<std::string> threads() { return list_directory("/proc/self/task"); }
 
-// Of one thread: nanoseconds on a processor, and bytes read and written, of all files, whether a disk had to move or
-// not.
+// For one thread, a sum that grows while it works: nanoseconds of CPU time, and bytes read and written, whether or not
+// they were cached.
 std::uint64_t signs_of(const std::string& thread) {
     std::uint64_t sum = 0;
     std::ifstream{fmt::format("/proc/self/task/{}/schedstat", thread)} >> sum;
@@ -46,7 +46,7 @@ StallGuard::StallGuard(const mpi::Comm& comm, std::chrono::seconds patience,
 void StallGuard::look(bool working) {
     const auto now = Clock::now();
     if (now - looked_ < look_interval) return;
-    // After more than a second, the main thread was elsewhere, or the process was stopped: begin anew.
+    // After more than a second, the main thread was busy elsewhere or the process was stopped: start over.
     if (!working || now - looked_ > 1s) moved_ = now;
     looked_ = now;
     if (const auto lost = heartbeats_.lost_rank())
@@ -70,7 +70,7 @@ void StallGuard::look_at_own_work(Clock::time_point now) {
     }
 }
 
-// Changes while a thread works, and when one begins or ends.
+// A sum that changes while a thread works, and when a thread starts or ends.
 std::uint64_t StallGuard::signs_of_life() const {
     std::uint64_t sum = 0;
     for (const std::string& thread : threads())

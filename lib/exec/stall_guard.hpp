@@ -12,13 +12,13 @@
 
 namespace tpx {
 
-/// Notices, for as long as it exists, that another rank does not respond, or that this rank's own work stalls: its
-/// threads use no CPU time and transfer no bytes, as on a file system that blocks.
+/// While it exists, detects that another rank does not respond or that this rank's own work stalls: its threads use no
+/// CPU time and transfer no bytes, as on a file system that blocks.
 class StallGuard {
 public:
     /// Calls `stalled` with "rank 3 on host n2 has not answered for 60 s", or "no progress for 60 s: write FILE", after
-    /// `patience` without a sign of life; fsync and close, which may send many bytes unseen, have ten times as long.
-    /// `stalled` should end the process. Collective.
+    /// `patience` without a sign of life; fsync and close, which may transfer many bytes unseen, are allowed ten times
+    /// as long. `stalled` should end the process. Collective.
     StallGuard(const mpi::Comm& comm, std::chrono::seconds patience,
                std::function<void(const std::string& what)> stalled);
     StallGuard(const StallGuard&) = delete;
@@ -33,12 +33,12 @@ private:
 
     std::chrono::seconds patience_;
     std::function<void(const std::string&)> stalled_;
-    std::set<std::string> others_;  // threads of MPI and this one
+    std::set<std::string> others_;  // threads that do no work: those of MPI and this one
     Heartbeats heartbeats_;
     Clock::time_point looked_;
     Clock::time_point moved_;
     std::uint64_t signs_ = 0;
-    mpi::WaitHook hook_;  // last: it ends before what it looks at
+    mpi::WaitHook hook_;  // last, so that it is destroyed before the members that it uses
 };
 
 }  // namespace tpx

@@ -12,7 +12,7 @@
 namespace tpx {
 namespace {
 
-// The numbers of row-major memory of doubles.
+// Row-major memory as doubles.
 std::span<const double> doubles(const std::vector<std::byte>& bytes) {
     return {reinterpret_cast<const double*>(bytes.data()), bytes.size() / sizeof(double)};
 }
@@ -25,7 +25,7 @@ public:
         for (const Piece& piece : side.pieces) pieces_[piece.tensor].push_back(&piece);
     }
 
-    /// Takes every slab whose number, counted on through all checks, is this rank's.
+    /// Checks this rank's share of the slabs; slabs are numbered consecutively through all checks.
     void take(const StateCheck& check, int rank, int ranks, StateFacts& facts) {
         const Tensor& tensor = side_.tensors[check.tensor];
         if (volume(tensor.shape) == 0) return;
@@ -99,20 +99,20 @@ private:
     Index next_slab_ = 0;
 };
 
-// What all ranks found together.
+// Combines what all ranks found.
 void join(const mpi::Comm& comm, std::vector<StateFacts>& facts) {
     std::vector<std::uint64_t> sums, first, most;
     for (const StateFacts& own : facts) {
         sums.insert(sums.end(), {own.elements, own.misses, own.negative, own.not_finite});
         first.push_back(own.first);
-        // Doubles that are not negative are ordered as their bits are.
+        // The order of nonnegative doubles is that of their bits.
         most.insert(most.end(),
                     {std::bit_cast<std::uint64_t>(own.farthest), std::bit_cast<std::uint64_t>(own.largest)});
     }
     mpi::all_sum(comm, sums);
     mpi::all_min(comm, first);
     mpi::all_max(comm, most);
-    std::vector<std::uint64_t> there;  // what the one rank has that found the first
+    std::vector<std::uint64_t> there;  // values from the one rank that found the first element
     for (std::size_t k = 0; k < facts.size(); ++k) {
         const bool mine = first[k] != StateFacts::none && facts[k].first == first[k];
         there.push_back(mine ? std::bit_cast<std::uint64_t>(facts[k].value) : 0);

@@ -14,10 +14,10 @@
 
 namespace tpx {
 
-/// What is asked of a tensor of optimizer state, whose elements are floating-point numbers.
+/// What to check in a tensor of optimizer state, whose elements are floating-point numbers.
 struct StateCheck {
     std::uint32_t tensor = 0;
-    std::optional<std::uint32_t> weight;  ///< of the same shape: rounded to its dtype, elements must equal its own
+    std::optional<std::uint32_t> weight;  ///< of the same shape; elements rounded to its dtype must equal it
     bool squares = false;                 ///< no element may be negative
 };
 
@@ -26,14 +26,14 @@ struct StateFacts {
     static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
 
     std::uint64_t elements = 0;
-    std::uint64_t misses = 0;      ///< that do not round to the weight's
-    std::uint64_t negative = 0;    ///< where squares were asked for
+    std::uint64_t misses = 0;      ///< elements that do not round to the weight's
+    std::uint64_t negative = 0;    ///< negative elements, if `squares` was set
     std::uint64_t not_finite = 0;  ///< infinities and NaN
     std::uint64_t first = none;    ///< row-major position of the first of these
-    double value = 0;              ///< there
-    double weight = 0;             ///< there, of the weight
-    double farthest = 0;           ///< from its weight, of all misses
-    double largest = 0;            ///< absolute value among the weights, or, without a weight, among its own elements
+    double value = 0;              ///< the element at `first`
+    double weight = 0;             ///< the weight's element at `first`
+    double farthest = 0;           ///< largest distance of a miss from its weight
+    double largest = 0;            ///< largest absolute value of the weight or, without a weight, of the elements
 };
 
 /// Reads the tensors that `checks` name, each once, and their weights, in slabs, so that memory stays within

@@ -37,7 +37,7 @@ std::shared_ptr<Fd> TargetFiles::direct(std::uint32_t file) {
     const std::size_t slot = 2 * std::size_t{file} + 1;
     {
         const std::lock_guard lock{mutex_};
-        if (!fds_[slot]) make_room();  // errors of what was written to others are errors
+        if (!fds_[slot]) make_room();  // outside the try: errors on closing another file must be thrown
     }
     try {
         return get(slot, O_WRONLY | O_DIRECT);
@@ -56,7 +56,7 @@ std::shared_ptr<Fd> TargetFiles::get(std::size_t slot, int flags) {
     return fds_[slot];
 }
 
-// Closes the file that was opened first and is not in use by another thread.
+// If too many are open, closes the file opened first among those that no other thread is using.
 void TargetFiles::make_room() {
     for (auto slot = open_.begin(); open_.size() >= most_ && slot != open_.end(); ++slot) {
         if (fds_[*slot].use_count() > 1) continue;

@@ -8,28 +8,28 @@
 
 namespace tpx {
 
-// The moves of one tensor, and along which axes its pieces lie in what strides.
+// The moves of one tensor, and the strides of its pieces on each axis.
 struct Tiler::Group {
     std::vector<std::uint32_t> moves;
     Box box;
-    Strides least;  // over all pieces that take part
-    Strides most;
-    bool decoded = false;  // piece by piece
+    Strides least;         // the smallest stride over all pieces of the moves, by axis
+    Strides most;          // the largest
+    bool decoded = false;  // whether pieces are decoded whole
 };
 
-// Which moves each tensor has, and in which order tensors are read. Of a million tensors, this and one Group at a time
+// Which moves each tensor has, and in which order tensors are read. For a million tensors, this and one Group at a time
 // take far less memory than all groups.
 struct Tiler::Order {
-    std::vector<std::uint32_t> first;    // by tensor, and one more: its first place in `moves`
-    std::vector<std::uint32_t> moves;    // by tensor; none that is empty
-    std::vector<std::uint32_t> tensors;  // that have moves, by the first byte that is read: file and offset
+    std::vector<std::uint32_t> first;    // by tensor: its first index in `moves`; and the end
+    std::vector<std::uint32_t> moves;    // sorted by tensor; none is empty
+    std::vector<std::uint32_t> tensors;  // tensors that have moves, sorted by the first byte read: file and offset
 };
 
-// Where a box is cut in two.
+// Where a box is split in two.
 struct Tiler::Place {
     int axis = -1;  // -1: nowhere
     Index at = 0;
-    bool gladly = false;  // runs stay as long as they are, pieces that are decoded stay whole
+    bool keeps_runs = false;  // runs keep their length, and pieces that are decoded stay whole
 };
 
 struct Tiler::Walk {
@@ -110,8 +110,8 @@ Tiler::Group Tiler::group_of(std::vector<std::uint32_t> moves) const {
     return group;
 }
 
-// The axis whose neighbours lie farthest apart on both sides: parts of it are long runs in the source and in the
-// target. A transposed tensor has none; there the longest axis is cut, so that tiles become squares.
+// The axis whose neighbors are farthest apart on both sides: its parts are long runs in the source and in the target. A
+// transposed tensor has no such axis; there the longest axis is split, so that tiles become squares.
 Tiler::Place Tiler::place_to_cut(const Group& group, const Box& box) const {
     int axis = -1;
     for (int k = 0; k < box.size(); ++k) {
@@ -122,12 +122,13 @@ Tiler::Place Tiler::place_to_cut(const Group& group, const Box& box) const {
     if (axis < 0) return {};
     Place place{axis, box[axis].begin + (box[axis].size() + 1) / 2, !group.decoded};
     for (int k = 0; k < box.size(); ++k) {
-        if (k != axis && box[k].size() > 1 && group.most[k] >= group.least[axis]) place.gladly = false;
+        if (k != axis && box[k].size() > 1 && group.most[k] >= group.least[axis]) place.keeps_runs = false;
     }
     return place;
 }
 
-// The edge of a source piece next to the middle of the box, on the axis of the largest strides that has one inside.
+// The edge of a source piece nearest to the middle of the box, on the axis with the largest strides that has an edge
+// inside the box.
 Tiler::Place Tiler::place_between_pieces(const Group& group, const Box& box,
                                          const std::vector<std::uint32_t>& moves) const {
     Place best;
@@ -157,7 +158,7 @@ std::uint64_t Tiler::bytes_in(const Box& box, const std::vector<std::uint32_t>& 
     return bytes;
 }
 
-// Halves `box` until what is in it is small enough. Returns false when the visitor has had enough.
+// Splits `box` in two until its parts are small enough. Returns false once `visit` has returned false.
 bool Tiler::cut(Walk& walk, const Group& group, const Box& box, const std::vector<std::uint32_t>& moves) const {
     if (moves.empty()) return true;
     const std::uint64_t bytes = bytes_in(box, moves);
@@ -167,7 +168,7 @@ bool Tiler::cut(Walk& walk, const Group& group, const Box& box, const std::vecto
     }
     Place place = group.decoded ? place_between_pieces(group, box, moves) : Place{};
     if (place.axis < 0) place = place_to_cut(group, box);
-    const std::uint64_t limit = place.gladly ? std::min(limits_.preferred, limits_.most) : limits_.most;
+    const std::uint64_t limit = place.keeps_runs ? std::min(limits_.preferred, limits_.most) : limits_.most;
     const bool can_be_cut = place.axis >= 0 || moves.size() > 1;
     if (bytes <= limit || !can_be_cut) {
         Tile tile = tile_of(box, moves);
@@ -206,10 +207,10 @@ Tile Tiler::tile_of(const Box& box, const std::vector<std::uint32_t>& moves) con
     return tile;
 }
 
-// The parts of one target piece tile its part of the box.
+// Within a tile, the parts of one target piece tile that piece's part of the box.
 void Tiler::add_targets(Tile& tile) const {
     const auto target_piece = [&](const TilePart& part) { return moves_[part.move].target; };
-    // They are, when the plan is in its usual order.
+    // They already are if the moves are in their usual order.
     if (!std::ranges::is_sorted(tile.parts, {}, target_piece)) std::ranges::stable_sort(tile.parts, {}, target_piece);
     for (std::size_t first = 0, last = 0; first < tile.parts.size(); first = last) {
         Box box = tile.parts[first].box;

@@ -11,7 +11,7 @@
 
 namespace tpx {
 
-/// What one move carries inside a tile.
+/// The part of one move inside a tile.
 struct TilePart {
     std::uint32_t move = 0;
     std::uint32_t source = 0;  ///< index into the tile's sources
@@ -19,32 +19,32 @@ struct TilePart {
     Box box;
 };
 
-/// A box of a canonical tensor and all that a plan moves in it: the parts of the source pieces that are read, each
+/// A box of a canonical tensor and everything that is moved in it: the parts of the source pieces that are read, each
 /// once, and the parts of the target pieces that are written.
 struct Tile {
     std::vector<Image> sources;
     std::vector<Image> targets;
     std::vector<TilePart> parts;
-    std::uint64_t memory = 0;  ///< an upper bound of what its images take
+    std::uint64_t memory = 0;  ///< upper bound of the memory of its images
     std::uint64_t begin = 0;   ///< bytes of the job before it
-    std::uint64_t bytes = 0;   ///< written
+    std::uint64_t bytes = 0;   ///< bytes that it writes
 
     ByteRange range() const { return {begin, begin + bytes}; }
 
-    /// Joins the tile that begins where this one ends, to be read and written together. An empty one takes any.
+    /// Appends a tile that begins where this one ends, to be read and written together. Any tile can be appended to an
+    /// empty one.
     void append(const Tile& other);
 };
 
 /// How large tiles may be.
 struct TileLimits {
-    std::uint64_t most = 0;          ///< memory that no tile exceeds, if it can be cut at all
-    std::uint64_t preferred = 0;     ///< memory above which tiles are cut where that leaves runs as long as they are
-    std::vector<bool> decoded = {};  ///< by source file: whether its pieces should be read whole, as they are decoded
-                                     ///< so; empty: none is
+    std::uint64_t most = 0;          ///< memory that no tile exceeds, unless it cannot be split
+    std::uint64_t preferred = 0;     ///< memory above which tiles are split if that does not shorten runs
+    std::vector<bool> decoded = {};  ///< by source file: whether pieces should be read whole; empty: none
 };
 
-/// Cuts the moves of a plan into tiles, in the order of the source files. Limits decide how far boxes are cut, not
-/// where: the bytes of a job have the same order under all limits, and a tile is a contiguous part of it.
+/// Splits moves into tiles, in the order of the source files. Limits determine how far boxes are split, not where: the
+/// bytes of a job have the same order under all limits, and a tile is a contiguous part of that order.
 class Tiler {
 public:
     Tiler(const Moves& moves, const Side& source, const Side& target, const TileLimits& limits);

@@ -17,16 +17,16 @@ inline constexpr std::size_t stage_count = 6;
 inline constexpr std::array<std::string_view, stage_count> stage_names{"create",   "read",  "copy",
                                                                        "checksum", "write", "sync"};
 
-/// A stretch of time that one thread spent on one stage.
+/// A period of time that one thread spent on one stage.
 struct Span {
     Stage stage = Stage::create;
     std::chrono::steady_clock::time_point begin;
     std::chrono::steady_clock::time_point end;
     std::uint64_t bytes = 0;  ///< read from the file or written to it
-    std::uint32_t file = 0;   ///< of the source for reading, of the target for checksums and writing
+    std::uint32_t file = 0;   ///< a source file for `read`, a target file for `checksum` and `write`
 };
 
-/// How one thread spends its time: the sum of each stage, which other threads may ask for, and the spans.
+/// How one thread spends its time: the total for each stage, which other threads may read, and the spans.
 class Timeline {
 public:
     /// Keeps the first `most_spans` spans; with 0, none.
@@ -52,7 +52,7 @@ private:
     std::uint64_t dropped_ = 0;
 };
 
-/// Adds the time until its end to a timeline.
+/// Adds the time from its construction to its destruction to a timeline.
 class Timed {
 public:
     Timed(Timeline& timeline, Stage stage, std::uint32_t file = 0) : timeline_{timeline} {

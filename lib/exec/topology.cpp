@@ -29,7 +29,7 @@ Topology load_topology() {
     return hwloc_topology_load(raw) == 0 ? std::move(topology) : Topology{};
 }
 
-// The socket whose cores are all that this process may run on.
+// The only socket on which this process may run; -1 if there are several or it is unknown.
 int find_own_socket(hwloc_topology_t topology) {
     const Bitmap mine{hwloc_bitmap_alloc()};
     if (hwloc_get_cpubind(topology, mine.get(), HWLOC_CPUBIND_PROCESS) != 0) return -1;
@@ -44,7 +44,7 @@ int find_own_socket(hwloc_topology_t topology) {
 }
 
 std::vector<PciGpu> find_pci_gpus(hwloc_topology_t topology) {
-    constexpr unsigned display = 0x03, nvidia = 0x10de, amd = 0x1002;  // of PCI: the class, and vendors
+    constexpr unsigned display = 0x03, nvidia = 0x10de, amd = 0x1002;  // PCI class and vendor IDs
     std::vector<PciGpu> gpus;
     hwloc_obj_t device = nullptr;
     while ((device = hwloc_get_next_pcidev(topology, device)) != nullptr) {
@@ -76,7 +76,7 @@ MachineTopology find_topology() {
 
 std::string slurm_switch(const char* address, const char* pattern) {
     if (address == nullptr || pattern == nullptr || !std::string_view{pattern}.ends_with("switch.node")) return {};
-    // A host's name may have dots itself: as many parts are switches as the pattern has words before the last.
+    // A host name may contain dots, so the pattern determines how many leading parts of the address are switches.
     const auto switches = std::ranges::count(std::string_view{pattern}, '.');
     std::string_view rest = address, name;
     for (auto i = switches; i > 0; --i) {

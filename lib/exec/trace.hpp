@@ -9,9 +9,9 @@
 
 namespace tpx {
 
-/// A stretch of time of one thread, as a trace shows it.
+/// A period of one thread's time, as shown in a trace.
 struct TraceEvent {
-    int thread = 0;             ///< 0 is the one that opens, plans and commits
+    int thread = 0;             ///< 0 is the thread that opens, plans and commits
     std::string_view name;      ///< a literal
     std::int64_t begin = 0;     ///< microseconds since 1970
     std::int64_t duration = 0;  ///< microseconds
@@ -35,7 +35,7 @@ public:
     }
 
     std::vector<TraceEvent> events;
-    std::uint64_t dropped = 0;  ///< events that were too many
+    std::uint64_t dropped = 0;  ///< number of events beyond the limit, which were not kept
 
 private:
     std::chrono::system_clock::time_point system_ = std::chrono::system_clock::now();

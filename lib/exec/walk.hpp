@@ -14,8 +14,8 @@ struct WalkAxis {
     Index target = 0;  ///< stride in bytes
 };
 
-/// The axes of an array of `sizes` without those of one element, in falling order of the target's strides, and with
-/// neighbours joined that are one axis in both arrays.
+/// The axes of an array of `sizes` without those of one element, in descending order of the target's strides.
+/// Neighboring axes that form one axis in both arrays are joined.
 Tuple<WalkAxis> walk_axes(const Shape& sizes, const Strides& source, const Strides& target);
 
 /// Calls `visit(source, target)` for each index of `axes`, in row-major order.

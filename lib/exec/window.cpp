@@ -19,7 +19,7 @@ Arena::Arena(std::uint64_t size) : size_{size} {
     void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw failure("no memory for {} bytes of buffers (see --memory)", size);
     begin_ = static_cast<std::byte*>(memory);
-    // Fewer page faults at first use; without effect on systems that do not offer it.
+    // Causes fewer page faults at first use; has no effect on systems that do not support it.
     ::madvise(memory, size, MADV_HUGEPAGE);
 }
 
@@ -28,7 +28,7 @@ Arena::~Arena() { ::munmap(begin_, size_); }
 std::byte* Arena::take(std::uint64_t size, std::uint64_t offset) {
     const std::uint64_t begin = (used_ + page - 1) / page * page + offset % page;
     if (begin > size_ || size > size_ - begin)
-        throw failure("{} bytes of buffers do not suffice: a larger --memory would", size_);
+        throw failure("{} bytes of buffers are too few; use a larger --memory", size_);
     used_ = begin + size;
     return begin_ + begin;
 }
@@ -37,8 +37,8 @@ void Window::place_for_reading(Arena& arena) { place(arena, page, false); }
 
 void Window::place_for_writing(Arena& arena) { place(arena, 0, true); }
 
-// Sorts the images that are kept as stored, and joins neighbours. Where the joined ones leave something out and must
-// not, each goes on its own, packed if it has gaps.
+// Sorts the images that are kept as stored, and joins neighbors. If `exact` and there are gaps between joined images,
+// each is placed on its own, packed if it has gaps.
 void Window::place(Arena& arena, std::uint64_t gap, bool exact) {
     std::vector<std::size_t> order;
     for (std::size_t k = 0; k < images_.size(); ++k) {

@@ -11,10 +11,10 @@
 
 namespace tpx {
 
-/// Hands out memory from a fixed region, from its beginning on, until it is cleared.
+/// Allocates memory from a fixed region, from its beginning on, until it is cleared.
 class Arena {
 public:
-    /// Maps `size` bytes of address space; pages count when they are first used.
+    /// Maps `size` bytes of address space; pages take up memory only once they are used.
     explicit Arena(std::uint64_t size);
     ~Arena();
     Arena(const Arena&) = delete;
@@ -30,23 +30,23 @@ private:
     std::uint64_t used_ = 0;
 };
 
-/// Images of parts of files in memory. Images that touch or overlap in a file share one extent, so that it is read or
-/// written once, in one go.
+/// Images of parts of files in memory. Images that touch or overlap in a file share one extent, so that its bytes are
+/// read or written once, in one call.
 class Window {
 public:
     explicit Window(std::span<Image> images) : images_{images}, at_(images.size()) {}
 
-    /// Gives the images places in `arena` so that they can be read; small gaps between them are read over.
+    /// Allocates memory for the images in `arena` so that they can be read; small gaps between images are read, too.
     void place_for_reading(Arena& arena);
 
-    /// Gives the images places in `arena` so that every byte between the beginning and the end of an extent belongs to
-    /// an image. Precondition: images do not overlap.
+    /// Allocates memory for the images in `arena` so that every byte between the beginning and the end of an extent
+    /// belongs to an image. Precondition: images do not overlap.
     void place_for_writing(Arena& arena);
 
     /// Fills the images from their files; returns how many bytes were read.
     std::uint64_t read(SourceFiles& files) const;
 
-    /// Calls `write(file, offset, bytes)` for all images, in as few pieces as there can be.
+    /// Calls `write(file, offset, bytes)` for all images, in as few calls as possible.
     using Write = std::function<void(std::uint32_t, std::uint64_t, std::span<const std::byte>)>;
     void write(const Write& write) const;
 

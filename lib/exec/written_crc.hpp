@@ -10,8 +10,8 @@
 
 namespace tpx {
 
-/// A checksum of bytes at places in the files of a draft: that of parts is the XOR of theirs, however the bytes are
-/// cut.
+/// A checksum of bytes at given offsets in the files of a draft: however the bytes are split, their checksum is the XOR
+/// of the checksums of the parts.
 class WrittenCrc {
 public:
     explicit WrittenCrc(const Draft& draft) {
@@ -32,7 +32,7 @@ public:
     }
 
 private:
-    std::vector<std::uint64_t> begins_;  // as if the files lay one after the other
+    std::vector<std::uint64_t> begins_;  // as if the files were concatenated
     std::uint64_t total_ = 0;
 };
 

@@ -42,7 +42,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that lives as long as the program, in memory where the system has a place for that.
+/// A folder that exists as long as the program, in memory if the system has an in-memory file system.
 class Scratch {
 public:
     Scratch() {
@@ -77,7 +77,7 @@ void read_checkpoint(const fs::path& path) {
     formats::canonical(source);
 }
 
-/// What can be read can be written, and is the same then.
+/// Data that can be read can also be written, without changes.
 void pickle(std::string_view bytes) {
     const auto read = torch::read_pickle(bytes);
     const std::string written = torch::write_pickle(read.document.root());
@@ -99,7 +99,7 @@ void torch_checkpoint(std::string_view bytes) {
     read_checkpoint(scratch.write("input.pt", bytes));
 }
 
-/// What is no tensor, as inspect --state shows it.
+/// Reads everything except tensors, as inspect --state shows it.
 void state_tree(std::string_view bytes) {
     static const Scratch scratch;
     formats::read_state(formats::open(scratch.write("input.pt", bytes)));
@@ -130,7 +130,7 @@ void safetensors(std::string_view bytes) {
     read_checkpoint(scratch.path());
 }
 
-/// An entry for `file` of a checkpoint whose other files are those of `folder`, which the program was started beside.
+/// An entry for `file` of a checkpoint whose other files are those of `folder`, relative to the working directory.
 template <const auto& folder, const auto& file>
 void member(std::string_view bytes) {
     static Scratch scratch;
@@ -138,7 +138,8 @@ void member(std::string_view bytes) {
     read_checkpoint(scratch.path());
 }
 
-/// The same, and what could be read is made a DCP checkpoint, cut for other ranks of DeepSpeed's, and made universal.
+/// The same; a checkpoint that can be read is also converted to DCP, to other ranks of DeepSpeed and to a universal
+/// checkpoint.
 template <const auto& folder, const auto& file>
 void recut(std::string_view bytes) {
     static Scratch scratch;
@@ -176,7 +177,7 @@ void plan(std::string_view bytes) {
 void hosts(std::string_view bytes) { formats::parse_hosts(bytes, "hosts"); }
 void layout(std::string_view bytes) { parse_layout(bytes); }
 void layout_toml(std::string_view bytes) { parse_layout_toml(bytes, "layout.toml"); }
-// Runs are read, and what was read is predicted: no number of a file may be too much for that.
+// Reads runs and predicts them: no number in a file may break the prediction.
 void runs(std::string_view bytes) {
     const formats::Table table = formats::parse_table(bytes, "runs.csv");
     ModelSize model;
@@ -210,7 +211,7 @@ void events_file(std::string_view bytes) {
     formats::parse_events(bytes, "events.csv", formats::read_cluster("1x4"), jobs);
 }
 
-// What has been written once, with rounded figures, must be read and written as the same.
+// A file that was written once, with rounded figures, must be read and written without changes.
 void hardware(std::string_view bytes) {
     const auto again = [](std::string_view text) {
         return formats::hardware_text(formats::parse_hardware(text, "hardware.toml"));
@@ -232,7 +233,7 @@ void training_log(std::string_view bytes) {
         throw std::logic_error{"a table of runs changes when it is written and read"};
 }
 
-/// May extend any of the built-in families.
+/// The file may extend any built-in family.
 void family(std::string_view bytes) {
     std::vector<FamilySource> sources;
     for (const formats::BuiltinRules& rules : formats::builtin_rules()) sources.push_back({rules.source, rules.toml});

@@ -6,7 +6,7 @@
 
 namespace tpx::fuzz {
 
-/// A reader as a fuzzer sees it: takes bytes that came from anywhere, may throw Error, must do nothing else wrong.
+/// A reader for fuzzing: takes arbitrary bytes, and may throw Error but must not fail in any other way.
 struct Entry {
     std::string_view name;
     void (*run)(std::string_view bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libfuzzer_readers --entry=ENTRY LIBFUZZER-OPTION... [CORPUS...]: libFuzzer feeds one entry. Anything but an Error
-// that leaves the entry ends the run, as a sanitizer's finding does.
+// libfuzzer_readers --entry=ENTRY LIBFUZZER-OPTION... [CORPUS...]: libFuzzer feeds one entry. The run ends if the entry
+// throws anything except Error, or at a sanitizer's finding.
 #include "lib/core/error.hpp"
 #include "tests/fuzz/entries.hpp"
 

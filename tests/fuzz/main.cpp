@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuzz_readers ENTRY SECONDS SEED FILE...: feeds an entry the files, then damaged forms of them for so many seconds.
-// Exit 1 when anything but an Error leaves the entry, or when an input takes more than ten seconds of CPU. What was
-// being read then is kept in fuzz-ENTRY.bin; `fuzz_readers ENTRY 0 0 fuzz-ENTRY.bin` reads it again. Crashes are the
-// sanitizers' to see.
+// fuzz_readers ENTRY SECONDS SEED FILE...: feeds an entry the files, then damaged versions of them for SECONDS seconds.
+// Exits with status 1 if the entry throws anything except Error, or if an input takes more than ten seconds of CPU
+// time. The current input is then kept in fuzz-ENTRY.bin; `fuzz_readers ENTRY 0 0 fuzz-ENTRY.bin` reads it again.
+// Sanitizers detect crashes.
 #include "lib/core/error.hpp"
 #include "tests/fuzz/entries.hpp"
 #include "tests/fuzz/mutate.hpp"
@@ -36,7 +36,7 @@ void keep_current() {
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// Whether the entry behaved.
+/// Returns whether the entry behaved correctly.
 bool read(const fuzz::Entry& entry, std::string bytes, std::size_t& refused) {
     current = std::move(bytes);
     const double begin = test::cpu_seconds();

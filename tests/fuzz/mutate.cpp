@@ -14,7 +14,7 @@ using Random = std::mt19937_64;
 
 std::size_t below(Random& random, std::size_t bound) { return bound == 0 ? 0 : random() % bound; }
 
-// Most damage that matters is to headers and directories, which lie at the ends of a file.
+// The most interesting damage is to headers and directories, which are at the beginning and end of a file.
 std::size_t position(Random& random, const std::string& bytes) {
     const std::size_t near = std::min<std::size_t>(bytes.size(), 512);
     switch (below(random, 3)) {

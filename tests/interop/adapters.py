@@ -156,7 +156,7 @@ def to_bridge_and_back(tpx, folder):
 
 
 def of_bridge(tpx, folder, rank=8, alpha=24):
-    """Faults of what PEFT makes of an adapter that Bridge's LoRA wrote: all that a fused layer holds shares one A."""
+    """Faults of loading an adapter of Bridge's LoRA in PEFT: all weights of a fused layer share one A."""
     from peft import PeftModel
     from torch.distributed.checkpoint import FileSystemWriter, save
 

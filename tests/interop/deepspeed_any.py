@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepSpeed's engine trains transformers' Llama and a small model of no family. What it saved goes into Megatron's and
-PyTorch's formats with its optimizer, where an independent computation says what must be there, and from there back into
-universal checkpoints, which the engine loads: it must go on as if nothing had been converted.
+"""DeepSpeed's engine trains transformers' Llama and a small model of no family. Its checkpoints are converted to
+Megatron's and PyTorch's formats, including optimizer state, and compared with an independent computation. From there
+they are converted back to universal checkpoints, which the engine loads: it must continue as if nothing had been
+converted.
 """
 import json
 import subprocess
@@ -20,7 +21,7 @@ SOURCES = [
     Run("toy", 2, 2, steps=3),
 ]
 CONFIG = ["--set", "make_vocab_size_divisible_by=1"]
-# What tpx makes, of which source, and with which engine it is loaded.
+# Conversions by tpx: the source, the result, and the engine that loads it.
 MADE = [
     ("a", "llama1", "tp=2,pp=2,dp=2", "torch_dist", CONFIG, None),
     ("b", "a", "tp=1", "universal", [], {"dp": 4, "zero": 1, "universal": True}),
@@ -46,7 +47,7 @@ def reshard(tpx, source, out, layout, kind, more):
 
 
 def theirs(source, out):
-    """Name -> state -> tensor, as DeepSpeed's own converter sees them."""
+    """Name -> state -> tensor, by DeepSpeed's own converter."""
     import torch
 
     words = ["--input_folder", source / "global_step2", "--output_folder", out, "--inject_missing_state", "--num_extract_workers", 1, "--num_merge_workers", 1]
@@ -68,7 +69,8 @@ def shapes():
 
 
 def megatron(state):
-    """What Megatron-core stores of the tensors of one state, by hand: groups of q, k and v, gate and up, stacked layers."""
+    """The tensors of one state in Megatron-core's form, computed by hand: groups of q, k and v, gate and up, stacked
+    layers."""
     import torch
 
     heads, groups, layers = LLAMA["num_attention_heads"], LLAMA["num_key_value_heads"], range(LLAMA["num_hidden_layers"])
@@ -115,7 +117,7 @@ def unequal(found, wanted):
 
     lines = [f"{key} is missing" for key in wanted if key not in found]
     for key in wanted.keys() & found.keys():
-        rows = found[key].narrow(-2, 0, wanted[key].shape[-2]) if found[key].dim() > 1 else found[key]  # but for padding
+        rows = found[key].narrow(-2, 0, wanted[key].shape[-2]) if found[key].dim() > 1 else found[key]  # without padding
         if rows.dtype != wanted[key].dtype or not torch.equal(rows, wanted[key]):
             lines.append(f"{key} differs")
     return lines
@@ -138,7 +140,7 @@ def check_torch_dist(folder, source):
 
 
 def check_dcp(folder, source):
-    """Names are kept here."""
+    """The same for formats that keep names."""
     import torch
 
     found = stored(folder)
@@ -150,7 +152,7 @@ def check_dcp(folder, source):
 
 
 def load_into_fsdp(folder, source):
-    """PyTorch's own AdamW takes the state by the names of the module."""
+    """PyTorch's own AdamW loads the state by the names of the module."""
     import torch
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict, StateDictOptions
@@ -177,7 +179,8 @@ def load_into_fsdp(folder, source):
 
 
 def mixed_up(tpx, scratch):
-    """DeepSpeed's converter gives round-robin partitions to other parameters: both checks must see it, and not of ours."""
+    """DeepSpeed's converter assigns round-robin partitions to wrong parameters: both checks must find that, but accept
+    tpx's conversion."""
     data = Path(__file__).resolve().parents[2] / "testdata/deepspeed/zero2-roundrobin-dp4"
     bad, good = Path(scratch, "mixed-up"), Path(scratch, "straight")
     words = ["--input_folder", data / "global_step2", "--output_folder", bad, "--inject_missing_state", "--num_extract_workers", 1, "--num_merge_workers", 1]
@@ -195,7 +198,7 @@ def mixed_up(tpx, scratch):
 
 
 def convert(tpx, scratch, sources):
-    """Makes and checks what MADE tells; name -> what loads it."""
+    """Makes and checks the conversions in MADE; name -> the run that loads it."""
     failed, loads = 0, []
     config = Path(scratch, "config.json")
     config.write_text(json.dumps({**LLAMA, "model_type": "llama", "rms_norm_eps": 1e-6, "rope_theta": 10000.0}))
@@ -231,7 +234,7 @@ def main(tpx):
         import deepspeed  # noqa: F401
         import transformers  # noqa: F401
     except ImportError:
-        print("skipped: DeepSpeed or transformers are not here; scripts/interop-venv.sh installs them")
+        print("skipped: DeepSpeed or transformers are not installed; scripts/interop-venv.sh installs them")
         return SKIPPED
     started = time.time()
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digests of whole tensors, and how they are compared with the JSON file beside a checkpoint."""
+"""Digests of whole tensors, and their comparison with the JSON file of a checkpoint."""
 import hashlib
 import json
 
@@ -26,7 +26,7 @@ def read(path):
 
 
 def differences(found, expected):
-    """One line for each tensor that is missing, unexpected or not the same; both map a name to an entry."""
+    """One line for each tensor that is missing, unexpected or different; both arguments map names to entries."""
     lines = [f"missing: {name}" for name in sorted(expected.keys() - found.keys())]
     lines += [f"unexpected: {name}" for name in sorted(found.keys() - expected.keys())]
     for name in sorted(found.keys() & expected.keys()):

@@ -1,5 +1,6 @@
 #!/bin/sh
-# elastic.sh TPX MODE [OPTION]: examples/elastic trains on real stores, and its losses are those of a job that never changes.
+# elastic.sh TPX MODE [OPTION]: examples/elastic trains on real stores, with the same losses as a job that never
+# changes.
 set -u
 venv=${TPX_INTEROP_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/tpx-interop}
 [ -x "$venv/bin/python" ] || { echo "skipped: no Python environment; scripts/interop-venv.sh makes it"; exit 77; }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepSpeed's engine trains a small model, and goes on with what tpx made of its checkpoints.
+"""DeepSpeed's engine trains a small model, and continues from checkpoints that tpx converted.
 
-All ranks get the same batch, there is no clipping, and the numbers of ranks are powers of two, so that a step makes the
-same bits whatever the number of ranks: each run that goes on must have the same loss, master weights and moments as the
+All ranks get the same batch, there is no clipping, and the numbers of ranks are powers of two, so a step computes the
+same bits with any number of ranks. Each run that continues must have the same loss, master weights and moments as the
 run whose checkpoint was not converted.
 """
 import contextlib
@@ -23,7 +23,7 @@ VOCABULARY, WIDTH, EXPERTS = 61, 23, 4
 
 @dataclass
 class Run:
-    """An engine under a layout: perhaps loads a checkpoint, makes steps, perhaps saves."""
+    """An engine in a layout: optionally loads a checkpoint, makes steps, optionally saves."""
 
     name: str
     dp: int
@@ -35,7 +35,7 @@ class Run:
     options: dict = field(default_factory=dict)  # of zero_optimization
     dtype: str = "bf16"
     accumulate: str = ""  # "fp32" makes bf16 and ZeRO 1 use BF16_Optimizer
-    ep: int = 0  # over how many ranks EXPERTS experts are spread; 0: there are none
+    ep: int = 0  # number of ranks across which EXPERTS experts are distributed; 0: no experts
     llama: bool = False  # transformers' Llama is trained
 
 
@@ -95,7 +95,7 @@ def model(ep):
 
 
 def begin(net):
-    """Experts of all ranks begin alike, and get other tokens."""
+    """Experts of all ranks start with equal weights, and get different tokens."""
     import torch
 
     with torch.no_grad():
@@ -120,7 +120,7 @@ def engine_of(run):
         from deepspeed.accelerator import get_accelerator
 
         config["fp16"].update(initial_scale_power=6)
-        type(get_accelerator()).is_fp16_supported = lambda self: True  # CPUs compute it, but the question is denied
+        type(get_accelerator()).is_fp16_supported = lambda self: True  # CPUs support it, but DeepSpeed says that they do not
     if run["accumulate"]:
         config["data_types"] = {"grad_accum_dtype": run["accumulate"]}
     if run["universal"]:
@@ -137,7 +137,7 @@ def engine_of(run):
 
 
 def global_name(name, ep):
-    """Parameters of experts carry their number on the rank."""
+    """The global name of a parameter: names of expert parameters contain the expert's number on its rank."""
     import torch
 
     before, word, rest = name.partition("deepspeed_experts.")
@@ -177,7 +177,7 @@ def worker(rank, runs, folder):
 
     torch.set_num_threads(1)
     dp = runs[0]["dp"]
-    # The ranks meet at a file. What DeepSpeed shares in memory is named by address and port, which nobody opens.
+    # The ranks meet through a file. DeepSpeed names its shared memory by address and port, which are not opened.
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(dp), MASTER_ADDR=Path(folder).name, MASTER_PORT="0")
     deepspeed.init_distributed(dist_backend="gloo", verbose=False, init_method=f"file://{folder}/meet", rank=rank, world_size=dp)
     results = {}
@@ -207,8 +207,8 @@ def worker(rank, runs, folder):
 
 
 def end_together(rank, count, folder):
-    """Ends this rank when all have come here. A process that takes its gloo process group down is sometimes aborted with
-    "terminate called without an active exception", so nothing is taken down."""
+    """Ends this rank once all ranks are here. Destroying a gloo process group sometimes aborts the process with
+    "terminate called without an active exception", so nothing is destroyed."""
     Path(folder, f"done-{rank}").touch()
     for _ in range(600):
         if all(Path(folder, f"done-{other}").exists() for other in range(count)):
@@ -220,8 +220,8 @@ def end_together(rank, count, folder):
 
 
 def train(runs):
-    """Name -> what was found. Runs of one number of ranks share their processes, but for those of ZeRO 3, which changes
-    torch's functions for good."""
+    """Name -> result. Runs with the same number of ranks share their processes, except those of ZeRO 3, which changes
+    torch's functions permanently."""
     found = {}
     for dp, zero3 in sorted({(run.dp, run.zero == 3) for run in runs}):
         found |= train_together([run for run in runs if (run.dp, run.zero == 3) == (dp, zero3)])
@@ -230,8 +230,8 @@ def train(runs):
 
 @contextlib.contextmanager
 def extensions():
-    """Where DeepSpeed builds what it needs of C++. It waits for ever for a lock that a killed build has left: those that
-    are there while nobody trains are removed."""
+    """The folder in which DeepSpeed builds its C++ code. It waits forever for a lock that a killed build has left, so
+    locks are removed if no other run is training."""
     folder = Path(os.environ.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix, "extensions"))))
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "trains", "w") as users:
@@ -240,7 +240,7 @@ def extensions():
             for left in folder.glob("**/lock"):
                 left.unlink()
         except BlockingIOError:
-            pass  # others train: what is locked is theirs
+            pass  # another run is training: the locks are in use
         fcntl.flock(users, fcntl.LOCK_SH)
         yield
 
@@ -255,13 +255,13 @@ def train_together(runs):
                     multiprocessing.spawn(worker, args=([asdict(run) for run in runs], folder), nprocs=runs[0].dp)
                     return json.loads(Path(folder, "results.json").read_text())
                 except multiprocessing.ProcessExitedException as crash:
-                    # Threads of gloo abort a rank now and then. What the ranks found is judged by the caller.
+                    # Threads of gloo occasionally abort a rank. The caller judges the results of the ranks.
                     if attempt == 2 or crash.signal_name != "SIGABRT":
                         raise
                     print(f"a rank was aborted, once more: {crash}", flush=True)
 
 
-# What is trained: name, ranks, stage, and what is special.
+# Training runs: name, ranks, stage, and special options.
 SOURCES = [
     Run("zero1", 2, 1, steps=3),
     Run("zero2", 2, 2, steps=3, options={"round_robin_gradients": True}),
@@ -270,7 +270,7 @@ SOURCES = [
     Run("bf16opt", 2, 1, steps=3, accumulate="fp32"),
     Run("moe", 2, 1, steps=3, ep=2),
 ]
-# What tpx makes, of which source, and what loads it; a source may be one that tpx made.
+# Conversions by tpx: the source, the result, and the run that loads it; a source may itself be a conversion.
 MADE = [
     ("a", "zero1", "dp=4,zero=2", "deepspeed", {"dp": 4, "zero": 2}),
     ("b", "zero1", "dp=1,zero=3", "deepspeed", {"dp": 1, "zero": 3}),
@@ -297,23 +297,24 @@ def convert(tpx, source, out, layout, kind):
 
 
 def differences(found, wanted, run, origin):
-    """All must begin with the same state, and the same loss, but modules compute otherwise under ZeRO 3, and experts on
-    other ranks. Then a step makes the same bits under the same stage, if no f16 gradients are divided by more ranks."""
+    """All runs must start with the same state and the same loss, except that ZeRO 3 and experts on other ranks change
+    the computation. Then a step computes the same bits with the same stage, unless f16 gradients are divided by more
+    ranks."""
     same, states = ["steps"], ["loaded"]
     if (run.zero == 3) == (origin.zero == 3) and run.ep == origin.ep:
         same.append("loss")
     if run.zero == origin.zero and not run.ep and (run.dtype != "fp16" or run.dp == origin.dp):
         states.append("state")
     if run.universal and run.zero == 3:
-        states = ["loaded"]  # DeepSpeed 0.19.8 takes the settings of the first group for all
+        states = ["loaded"]  # DeepSpeed 0.19.8 uses the settings of the first group for all
     if run.options.get("round_robin_gradients") and run.dp != origin.dp:
-        states = []  # DeepSpeed 0.19.8 gives partitions out under the names that another order would give them
+        states = []  # DeepSpeed 0.19.8 returns partitions under the names of another order
     lines = [f"{when}: {key} differs" for when in states for key in wanted[when] if found[when].get(key) != wanted[when][key]]
     return lines + [f"{key}: {found[key]} instead of {wanted[key]}" for key in same if found[key] != wanted[key]]
 
 
 def judge(loads, wanted):
-    """Runs the loads, and counts those that go on otherwise than the run that they come from."""
+    """Runs the loads, and counts those that continue differently from their original run."""
     failed = 0
     found = train([run for run, *_ in loads])
     for run, first, source, layout, kind in loads:
@@ -330,7 +331,7 @@ def main(tpx):
     try:
         import deepspeed  # noqa: F401
     except ImportError:
-        print("skipped: DeepSpeed is not here; scripts/interop-venv.sh installs it")
+        print("skipped: DeepSpeed is not installed; scripts/interop-venv.sh installs it")
         return SKIPPED
     started, failed = time.time(), 0
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny random models of every family, as transformers makes and saves them: through another framework's names and back
-they are the same bytes, with the same config.json; and where the checkpoint between has lost its config.json, as those of
-Megatron's own have none, transformers loads them to the same model with the one that tpx wrote."""
+"""Tiny random models of every family, as transformers creates and saves them. After conversion to another framework's
+names and back, they have the same bytes and the same config.json. If the intermediate checkpoint lacks config.json,
+like Megatron's own checkpoints, transformers loads the same model with the config.json that tpx wrote."""
 import copy
 import json
 import math
@@ -30,7 +30,7 @@ PADDED = ["--set", "make_vocab_size_divisible_by=8"]
 LAYERS4 = {"head_dim": 8, "global_head_dim": 12, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"] * 2,
            "hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": 102}  # fmt: skip
 
-# Class, configuration, and the layout in which Megatron's names are tried.
+# Class, configuration, and the layout for the test of Megatron's names.
 MEGATRON = {
     "llama": ("LlamaForCausalLM", {**GLU, "tie_word_embeddings": False}, "tp=2,pp=2"),
     "qwen2": ("Qwen2ForCausalLM", {**GLU, "tie_word_embeddings": True}, "tp=2,pp=2"),
@@ -92,7 +92,7 @@ MEGATRON = {
     ),
 }  # fmt: skip
 
-# The same of newer families, of which fewer layouts are tried.
+# The same for newer families, which are tested in fewer layouts.
 NEWER = {
     "dots1": (
         "Dots1ForCausalLM",
@@ -133,7 +133,8 @@ NEWER = {
     "qwen3.5-moe": ("Qwen3_5MoeForCausalLM", {**GLU, **EXPERTS, **DELTA, "num_experts": 4, "shared_expert_intermediate_size": 28, "head_dim": 8}, "tp=2,pp=2,dp=2,ep=2"),
 }  # fmt: skip
 
-# Models with biases in some of the linear layers, which Megatron has in all, those of queries, keys and values, or none.
+# Models with biases in some linear layers. Megatron has biases in all linear layers, in those of queries, keys and
+# values, or in none.
 BIASES = {
     "qwen3-moe-attention": ("Qwen3MoeForCausalLM", {**GLU, **EXPERTS, "num_experts": 4, "head_dim": 8, "norm_topk_prob": True, "mlp_only_layers": [1], "attention_bias": True}),
     "llama-attention": ("LlamaForCausalLM", {**GLU, "attention_bias": True}),
@@ -143,7 +144,7 @@ BIASES = {
     "nemotron-mlp": ("NemotronForCausalLM", {**DENSE, "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "mlp_bias": True}),
 }  # fmt: skip
 
-# The same of families whose models Megatron Bridge builds: with layers of its own, or with layers that need a GPU.
+# The same for families whose models Megatron Bridge builds, with its own layers or with layers that need a GPU.
 BRIDGED = {
     "gemma": ("GemmaForCausalLM", {**GLU, "head_dim": 8}, "tp=2,pp=2"),
     "gemma2": ("Gemma2ForCausalLM", {**GLU, "head_dim": 8, "sliding_window": 4, "query_pre_attn_scalar": 8}, "tp=2,pp=2"),
@@ -184,7 +185,7 @@ BRIDGED = {
     ),
 }  # fmt: skip
 
-# Models around a language model, in the layers of Megatron Bridge: towers are whole on the first stage.
+# Models that contain a language model, with layers of Megatron Bridge: towers are whole on the first stage.
 TEXT = {**GLU, "max_position_embeddings": 64}
 MROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 1]}}
 TOWER = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
@@ -295,7 +296,7 @@ OUTER = {
     ),
 }  # fmt: skip
 
-# What tpx asks for where these lost their config.json, since Megatron's args do not say it.
+# Settings that tpx requests if config.json is lost, because Megatron's args lack them.
 ASKED = {"falcon-h1": "mlp_multipliers", **dict.fromkeys(("mimo-v2-flash", "gemma4", "gemma4-keys", "gemma4-experts"), "rope_parameters"), **dict.fromkeys(OUTER, "config.json")}
 
 # Shared by two models each.
@@ -315,7 +316,7 @@ INKLING2 = {**GLU, "head_dim": 8, "n_routed_experts": 4, "num_experts_per_tok": 
 
 BYTES = {**DENSE, "vocab_size": 261, "hidden_size_global": 48, "cross_attn_k": 2}
 
-# Families that Megatron-core has no place for: their names are kept, and tensor parallelism must know how to cut them.
+# Families that Megatron-core does not support: their names are kept, and tensor parallelism must split them correctly.
 KEPT = {
     "glm-default": ("GlmForCausalLM", {**GLU, "head_dim": 8}),
     "ernie4-5-default": ("Ernie4_5ForCausalLM", {**GLU, "head_dim": 8}),
@@ -574,7 +575,7 @@ KEPT = {
          "vision_config": {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}, "out_hidden_size": 20, "projector_hidden_size": 16,
          "audio_config": {"patch_sizes": [2, 2], "hidden_sizes": [8, 8], "depths": [1, 1], "num_hidden_layers": 2, "out_hidden_size": 24}, "image_token_id": 100, "video_token_id": 99, "audio_token_id": 98},
     ),
-    # Parts outside the language model have names that no rule has: each rank has them whole.
+    # Parts outside the language model have names that no rule matches: each rank has them whole.
     "minicpm-v": ("MiniCPMV4_6ForConditionalGeneration", {"text_config": {**TEXT, **DELTA, "head_dim": 8, "layer_types": ["linear_attention", "full_attention"] * 2}, "vision_config": {**TOWER, "patch_size": 7}}),
     "emu3-vl": (
         "Emu3ForConditionalGeneration",
@@ -587,8 +588,8 @@ KEPT = {
 # Parts of models outside the language model, and adapters, which no rule counts.
 OTHER_PARTS = re.compile(r"vqmodel|local_encoder|local_decoder|patcher|_adapter_list|visual\.|visual_embeddings|vision|audio|projector|connector|merger|resampler|patch_merge_mlp|self_attn\.index_|sam_model|view_seperator|image_newline")
 
-# Models of which `tpx plan --model` counts other parameters than transformers saves, or refuses to count them, and a
-# part of what it says.
+# Models for which `tpx plan --model` counts different parameters from those that transformers saves, or refuses to
+# count them, with a part of its message.
 COUNTED = "parameters, transformers saves"
 REFUSED = "plan from a checkpoint"
 UNPLANNED = {
@@ -598,9 +599,9 @@ UNPLANNED = {
     **dict.fromkeys(("bert-classes", "bert-answers", "biogpt-classes", "gpt2-classes", "llama-base", "llama-classes", "t5-words", "t5-encoder"), COUNTED),
     # norms for each head, which every rank has
     "stablelm-12b": COUNTED,
-    # decoders of more layers than the encoder are counted without the rest
+    # of decoders with more layers than the encoder, the additional layers are not counted
     "t5": COUNTED,
-    # its experts are looked up by keys, as many as the root of their number
+    # its experts are looked up by keys, whose number is the square root of the number of experts
     "doge-experts": REFUSED,
     # sizes of its heads are fractions of the hidden size
     **dict.fromkeys(("xlstm", "xlstm-biases"), REFUSED),
@@ -610,7 +611,7 @@ UNPLANNED = {
     "qwen4-exp": REFUSED,
 }  # fmt: skip
 
-# Entries that config.json of these models lacks, as in their releases.
+# Entries that the config.json of these models lacks, as in their releases.
 DEFAULT_GROUPS = ("glm-default", "ernie4-5-default", "starcoder2-default", "qwen3-next-default", "mistral-default")
 UNSAVED = {**dict.fromkeys(DEFAULT_GROUPS, ("num_key_value_heads",)), "zamba-default": ("layers_block_type", "attn_layer_period", "attn_layer_offset"), "zamba-period": ("layers_block_type",)}
 
@@ -633,8 +634,8 @@ ORDERED = {
 }  # fmt: skip
 
 
-# What transformers also lists as causal language models, and tpx has no family of: encoders with a head, decoders of translation,
-# speech, images and bytes, drafts for another model's speculative decoding, and research models of before 2021.
+# Other causal language models of transformers, without a family in tpx: encoders with a head, decoders of translation,
+# speech, images and bytes, draft models for speculative decoding, and research models from before 2021.
 OTHERS = {
     *("bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert", "rembert", "roberta", "roberta-prelayernorm"),
     *("roc_bert", "roformer", "xlm", "xlm-roberta", "xlm-roberta-xl", "xmod", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian"),
@@ -645,7 +646,7 @@ OTHERS = {
 
 
 def _types():
-    """Types of decoders in transformers that no family names, by themselves or as the model inside another one."""
+    """Types of decoders in transformers that are in no family, neither alone nor as the model inside another one."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -664,7 +665,7 @@ def _types():
 
 
 def _config(kind, settings):
-    # transformers writes defaults into the dicts that it is given, which several models here share.
+    # transformers adds defaults to the dicts that it gets, and several models here share these dicts.
     settings = copy.deepcopy(settings)
     own = settings.pop("config_class", None)
     return (getattr(transformers, own) if own else getattr(transformers, kind).config_class)(**settings)
@@ -729,7 +730,8 @@ def _tpx(tpx, *words):
 
 
 def _planned(tpx, folder):
-    """Where `tpx plan --model` counts other parameters of a language model than transformers saves."""
+    """Differences between the parameters of a language model that `tpx plan --model` counts and those that transformers
+    saves."""
     words = ["plan", "--model", folder / "config.json", "--from", "tp=1", "--to", "tp=1", "--roles", "weights", "--json"]
     done = subprocess.run([tpx, *map(str, words)], capture_output=True, text=True)
     if done.returncode != 0:
@@ -740,7 +742,7 @@ def _planned(tpx, folder):
 
 
 def _exchanged(tpx, kind, hf, scratch, ordered):
-    """Where two tensor-parallel ranks that exchange their shards compute something else."""
+    """Faults: the model computes something else after two tensor-parallel ranks exchange their shards."""
     split, exchanged = Path(scratch, "split"), Path(scratch, "exchanged")
     faults = _tpx(tpx, "reshard", hf, split, "--quiet", "--to", "tp=2", "--format", "dcp", "--dialect", "keep")
     if faults:
@@ -758,7 +760,7 @@ def _exchanged(tpx, kind, hf, scratch, ordered):
 
 
 def _by_titan(tpx, hf, scratch):
-    """By way of the names that DCP gets by itself, which are torchtitan's where it has the model."""
+    """Converts through the default names of DCP, which are torchtitan's if it has the model."""
     there, back = Path(scratch, "titan"), Path(scratch, "from_titan")
     faults = _tpx(tpx, "reshard", hf, there, "--quiet", "--to", "fsdp=2", "--format", "dcp")
     if faults and "which titan names must have" in faults[0]:  # models without an output layer
@@ -803,7 +805,8 @@ def _there_and_back(tpx, kind, settings, there_words, scratch, megatron, asked, 
 
 
 def _biases(tpx, kind, settings, scratch):
-    """Biases of zeros that Megatron needs come with --allow-missing alone; on the way back, those that config.json lacks are dropped."""
+    """Zero biases that Megatron needs are added only with --allow-missing; on the way back, those that config.json
+    lacks are dropped."""
     hf, there, back = (Path(scratch, name) for name in ("hf", "there", "back"))
     _save(kind, settings, hf)
     words = ["reshard", hf, there, "--quiet", "--to", "tp=2,pp=2", "--format", "torch_dist", *PADDED]

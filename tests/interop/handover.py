@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trainer with FSDP2 leaves its state to `tpx hold`, and trainers in the same and in other layouts take it: they have the bits of
-the way by disk (dcp.save, tpx reshard, dcp.load), and compute the same losses."""
+"""A trainer with FSDP2 leaves its state with `tpx hold`, and trainers in the same and in other layouts take it. They
+get the same bits as through the disk (dcp.save, tpx reshard, dcp.load), and compute the same losses."""
 import argparse
 import json
 import os
@@ -61,7 +61,7 @@ def _tensors(value, path=""):
 
 
 def _resumed(tp, fill):
-    """State and next loss of a trainer whose state `fill` fills."""
+    """The state and the next loss of a trainer whose state `fill` loads."""
     model, optimizer = _made(tp)
     state = train.state_of(model, optimizer, {}) | {"steps": 0}
     for tensor in _tensors(state).values():
@@ -75,7 +75,7 @@ def _resumed(tp, fill):
 
 
 def _resume(folder, name, tp):
-    """What differs between a trainer that takes the state and one that loads it."""
+    """The differences between a trainer that takes the state and one that loads it."""
     taken, *others = _resumed(tp, lambda state: tpx_handover.attach(name, dist.get_rank(), verify=True).load(state))
     loaded, *expected = _resumed(tp, lambda state: dcp.load(state, checkpoint_id=folder))
     faults = [f"{key} differs" for key, tensor in loaded.items() if not torch.equal(taken[key], tensor) or tensor.isnan().any()]
@@ -112,7 +112,7 @@ def _other_axis(name):
 
 
 def _no_leaks(name):
-    """Attempts that the keeper refuses leave no open files."""
+    """Attempts that the keeper refuses leave no open files in this process."""
     before, faults = len(os.listdir("/proc/self/fd")), []
     for _ in range(3):
         try:
@@ -131,7 +131,7 @@ def _no_leaks(name):
 
 
 def _ending_keeper(name, process):
-    """A keeper does not answer; then it is killed when a rank is mapped but not yet taken."""
+    """A keeper does not answer; then it is killed after a rank is mapped but before it is taken."""
     tpx_handover.export({"w": torch.arange(4.0)}, name, 0, 1, iteration=1)
     os.kill(process, signal.SIGSTOP)
     try:
@@ -153,7 +153,7 @@ def _ending_keeper(name, process):
 
 
 def _again(name):
-    """A state dict that does not fit leaves the state to the next one; values are those that dcp.load() would read."""
+    """A state dict that does not fit leaves the state for the next one; values are those that dcp.load() would read."""
     state = {"w": torch.ones(4), "none": torch.empty(0, 3), "numpy": numpy.random.get_state(), "split": argparse.Namespace(k=1)}
     tpx_handover.export(state, name, 0, 1, iteration=1)
     faults = _refused(name, ["'w': no torch.float32 shard of shape [5]"], {"w": torch.zeros(5)})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tpx writes as HDF5, put together with h5py by its attributes; and what it writes for Keras, loaded by Keras. Each
-part is left out where the library is not installed."""
+"""HDF5 output of tpx, assembled with h5py by its attributes; and Keras output, loaded by Keras. Each part is skipped if
+the library is not installed."""
 import hashlib
 import json
 import os
@@ -90,7 +90,7 @@ def check_keras(tpx):
                 faults.append(f"{source}: Keras loads other values")
         out = Path(folder) / "legacy"
         reshard(tpx, DATA / "keras/tiny.h5", out, "--to", "tp=1", "--format", "keras-legacy")
-        # Keras 3 cannot read back the name of a loss that it writes into such files, so that only weights are loaded.
+        # Keras 3 cannot read back the name of a loss that it writes into such files, so only weights are loaded.
         old = keras.models.load_model(out / "model.h5", compile=False)
         if not same([np.asarray(w) for w in old.get_weights()], [np.asarray(w) for w in want.get_weights()]):
             faults.append("tiny.h5: Keras loads other values")
@@ -98,7 +98,7 @@ def check_keras(tpx):
 
 
 def recurrent():
-    """A model of layers within layers, named where they were not yet known to lie."""
+    """A model of nested layers, which got their names before they were nested."""
     import keras
     from keras import layers
 
@@ -115,7 +115,7 @@ def recurrent():
 
 
 def check_modernised(tpx):
-    """Weights of version 3 out of a whole model of the old kind."""
+    """Weights of version 3 from a whole model in the old format."""
     import keras
 
     faults = []
@@ -137,7 +137,7 @@ def check_modernised(tpx):
 
 
 def mixed():
-    """A functional model whose layers hold others, are shared, frozen, or keep statistics."""
+    """A functional model with layers that contain others, are shared, are frozen, or keep statistics."""
     import keras
     from keras import layers
 
@@ -163,7 +163,7 @@ def mixed():
 
 
 def listed(h5py, path):
-    """Names and bytes of all that attributes of a whole model of the old kind list, in their order."""
+    """Names and bytes of all variables that the attributes of a whole model in the old format list, in order."""
     found = []
     with h5py.File(path) as file:
         root = file["model_weights"]
@@ -174,7 +174,7 @@ def listed(h5py, path):
 
 
 def check_aged(tpx, h5py):
-    """Whole models of the old kind out of what version 3 keeps."""
+    """Whole models in the old format from those of version 3."""
     import keras
 
     faults = []
@@ -194,7 +194,8 @@ def check_aged(tpx, h5py):
             faults.append("new form to old: Keras lists other values")
         if training != own_training:
             faults.append(f"new form to old: {training} instead of {own_training}")
-        # Operations on tensors are kept in version 3's words, as Keras cannot read its own of the old kind.
+        # Operations on tensors are kept in the notation of version 3, because Keras cannot read its own in the old
+        # format.
         layers, own_layers = (c["config"].pop("layers") for c in (config, own_config))
         different = [a["class_name"] for a, b in zip(layers, own_layers) if a != b]
         if config != own_config or different != ["Multiply"]:
@@ -214,7 +215,7 @@ def check_aged(tpx, h5py):
 
 
 def check_own_classes(tpx):
-    """Layers of a user's class are told by another file of the same model, which need not have been trained."""
+    """Layers of a user-defined class are identified by another file of the same model, even an untrained one."""
     import keras
     from keras import layers
 
@@ -263,7 +264,7 @@ def check_own_classes(tpx):
         if not same(state(again), state(want)):
             faults.append("own class: Keras loads another state of version 3")
         for pair in ("old", "want.keras"), ("new", "want.h5"), ("old", "new"):
-            # Keras' two kinds of files have the configuration in forms of their own, or not at all.
+            # The two Keras formats store the configuration differently, or not at all.
             if subprocess.run([tpx, "verify", "--ignore", "args", *(f"{folder}/{name}" for name in pair)], capture_output=True).returncode:
                 faults.append(f"own class: tpx verify sees other states in {pair}")
     return faults
@@ -278,14 +279,14 @@ def main(tpx):
         faults += check_plain(tpx, h5py)
         ran += 1
     except ImportError:
-        print("skipped: no h5py here")
+        print("skipped: h5py is not installed")
     try:
         import keras  # noqa: F401
 
         faults += check_keras(tpx) + check_modernised(tpx) + check_aged(tpx, h5py) + check_own_classes(tpx)
         ran += 1
     except ImportError:
-        print("skipped: no Keras here")
+        print("skipped: Keras is not installed")
     for line in faults:
         print("FAIL:", line)
     return 1 if faults else 0 if ran else 77

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tpx writes for transformers is the model that the source was, or it is refused with the option that is missing:
-out of Megatron's checkpoints that do not say which model of Hugging Face they are, and out of torchtitan's, which say
-nothing of the model. And the parameters that tpx expects of a config.json are those that transformers makes of it."""
+"""The output of tpx for transformers is the same model as its source, or tpx refuses and names the missing option: for
+Megatron checkpoints that do not record their Hugging Face model type, and for torchtitan checkpoints, which do not
+describe the model. The parameters that tpx expects for a config.json are those that transformers creates."""
 import json
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 import families
 
-# What Megatron's own args hold where a model has no use for it.
+# Values of Megatron's args that a model does not use.
 UNUSED = {
     "moe_router_topk_scaling_factor": None, "moe_router_num_groups": None, "moe_router_group_topk": None, "num_experts": None,
     "moe_router_topk": 2, "moe_router_pre_softmax": False, "moe_router_score_function": "softmax", "moe_layer_freq": 1,
@@ -28,7 +28,7 @@ UNUSED = {
 }  # fmt: skip
 OWN = ("hf_model_type", "sliding_window", "use_parallel_residual", "original_max_position_embeddings", "pad_token_id")
 
-# One setting each that no model in transformers follows: Megatron's own words, and how a message says it.
+# Settings that no model in transformers follows: Megatron's name, and its name in a message.
 DEVIATIONS = {
     "llama": [({"layernorm_zero_centered_gamma": True}, "layernorm_zero_centered_gamma"),
               ({"normalization": "LayerNorm"}, "normalization"), ({"position_embedding_type": "none"}, "position_embedding_type"),
@@ -42,14 +42,14 @@ DEVIATIONS = {
     "gpt2": [({"squared_relu": True}, "squared_relu"), ({"apply_residual_connection_post_layernorm": True}, "apply_residual_connection_post_layernorm")],
 }  # fmt: skip
 
-# One setting each that another model in transformers follows, which is then written.
+# Settings that another model in transformers follows; tpx then writes that model.
 FOLLOWED = {"llama": [({"rotary_interleaved": True}, "ernie4_5"), ({"no_rope_freq": 4}, "smollm3")]}
 
-# What Megatron's args do not say as a model of Hugging Face needs it.
+# Settings of Hugging Face models that Megatron's args lack.
 REFUSED = {"mistral-window": ["window_size"], "deepseek-v2": ["moe_router_score_function"], "ministral": ["window_attn_skip_freq"],
            "starcoder2": ["window_size"], "gpt-oss": ["window_size"], "olmoe": ["q_layernorm"], "exaone-moe": ["model_type"]}  # fmt: skip
 
-# model_type, its smallest configuration, and the settings that add or take away parameters.
+# model_type, its smallest configuration, and the settings that add or remove parameters.
 DENSE = {"hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 101, "intermediate_size": 40, "pad_token_id": 0}
 EXPERTS = {**DENSE, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 LATENT = {**EXPERTS, "num_key_value_heads": 4, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 6, "n_routed_experts": 4, "n_shared_experts": 1, "num_nextn_predict_layers": 0}
@@ -115,9 +115,9 @@ def to_hf(tpx, source, out, *more):
 
 
 def logits_of(folder, faults):
-    """Of the model that the folder's own config.json names; every parameter must come from its files."""
+    """The logits of the model in the folder's config.json; every parameter must come from its files."""
     config = transformers.AutoConfig.from_pretrained(folder)
-    # Of Emu3, the automatic class has the model with images alone.
+    # For Emu3, the automatic class knows only the model with images.
     kind = transformers.AutoModelForCausalLM if type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING else getattr(transformers, config.architectures[0])
     model, info = kind.from_pretrained(folder, output_loading_info=True, dtype="auto")
     for what in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
@@ -129,7 +129,8 @@ def logits_of(folder, faults):
 
 
 def same_model(done, hf, out, refusals=()):
-    """Faults: the model in `out` computes what that in `hf` does, or a refusal names one of the words expected."""
+    """Faults: the model in `out` must compute the same as that in `hf`, or the refusal must contain one of the expected
+    words."""
     if done.returncode in (1, 2) and any(word in done.stderr for word in refusals):
         return []
     if done.returncode != 0:
@@ -148,7 +149,7 @@ def is_refused(done, out, word):
 
 
 def with_args(folder, change):
-    """Megatron's args in a torch_dist checkpoint become those that `change` makes of them."""
+    """Changes Megatron's args in a torch_dist checkpoint with `change`."""
     path = next(Path(folder).rglob("common.pt"))
     state = torch.load(path, weights_only=False)
     change(vars(state["args"]))
@@ -156,7 +157,7 @@ def with_args(folder, change):
 
 
 def make_native(args):
-    """As Megatron itself writes them: without tpx's own entries, with those that its models have no use for."""
+    """Args as Megatron writes them: without the entries of tpx, with entries that the model does not use."""
     for key in OWN:
         if key != "sliding_window" or args.get("window_size"):
             args.pop(key, None)
@@ -228,7 +229,7 @@ def _rename(folder, rename):
 
 
 def wrapped(tpx, prefix, scratch):
-    """Names that begin with what wrapped the model are no names of transformers."""
+    """Names with the prefix of a wrapper around the model are not transformers names."""
     hf, there, out = (Path(scratch, part) for part in ("hf", "there", "out"))
     families._save("LlamaForCausalLM", {**families.GLU, "tie_word_embeddings": False}, hf)
     shutil.copytree(hf, there)
@@ -237,7 +238,7 @@ def wrapped(tpx, prefix, scratch):
 
 
 def tied(tpx, scratch):
-    """A head that was trained alone, though config.json calls it tied (H1); one that is a copy."""
+    """A head that was trained separately although config.json says that it is tied (H1); and a head that is a copy."""
     hf, there, out = (Path(scratch, part) for part in ("hf", "there", "out"))
     settings = {**families.GLU, "tie_word_embeddings": True}
     families._save("LlamaForCausalLM", settings, hf)
@@ -259,7 +260,7 @@ def tied(tpx, scratch):
 
 
 def parameters(tpx, model_type, config, scratch):
-    """How many elements tpx plans for a config.json, and how many transformers makes of it."""
+    """The number of elements that tpx plans for a config.json, and the number that transformers creates."""
     path = Path(scratch, "config.json")
     path.write_text(json.dumps({"model_type": model_type, **config}))
     done = run(tpx, "plan", "--model", path, "--from", "tp=1", "--to", "tp=1", "--json")

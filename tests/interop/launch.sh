@@ -1,12 +1,13 @@
 #!/bin/sh
-# launch.sh TPX: two torchrun agents on this machine start ranks on the devices of `tpx plan --launch`. Exit 77: no torchrun.
+# launch.sh TPX: two torchrun agents on this machine start ranks on the devices of `tpx plan --launch`. Exits with 77
+# (skipped) without torchrun.
 set -eu
 tpx=$1
 for venv in "${TPX_INTEROP_VENV-}" "${XDG_CACHE_HOME:-${HOME-}/.cache}/tpx-interop"; do
     [ -x "$venv/bin/torchrun" ] && break
 done
 [ -x "$venv/bin/torchrun" ] || {
-    echo "skipped: torchrun is not here; scripts/interop-venv.sh installs it"
+    echo "skipped: torchrun is missing; scripts/interop-venv.sh installs it"
     exit 77
 }
 PATH=$venv/bin:$PATH

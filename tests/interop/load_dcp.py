@@ -18,7 +18,7 @@ def _load(directory, state):
 
 
 def _plain(value):
-    """The value as JSON would give it back."""
+    """The value after a round trip through JSON."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
@@ -34,7 +34,8 @@ def _sharded(metadata, placements, mesh):
 
 
 def _on_rank(directory, mesh_shape):
-    """Entries of all tensors read whole, the objects, and for each way to shard the entries of those read so."""
+    """Entries of all tensors read as a whole, the objects, and for each way to shard, the entries of tensors read that
+    way."""
     metadata = FileSystemReader(directory).read_metadata().state_dict_metadata
     tensors = {name: item for name, item in metadata.items() if isinstance(item, TensorStorageMetadata)}
     whole = {name: torch.empty(item.size, dtype=item.properties.dtype) for name, item in tensors.items()}
@@ -58,7 +59,7 @@ def _on_rank(directory, mesh_shape):
 
 
 def check(directory, digests, mesh_shape=(1,)):
-    """Lines that say what is wrong when ranks of this mesh read `directory`: every tensor whole, and in DTensor shards."""
+    """Faults found when ranks of this mesh read `directory`: every tensor as a whole, and in DTensor shards."""
     expected = {**digests["tensors"], **digests.get("optimizer", {})}
     faults = []
     for rank, (found, objects) in enumerate(on_ranks(torch.Size(mesh_shape).numel(), _on_rank, directory, tuple(mesh_shape))):

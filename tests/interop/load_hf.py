@@ -11,7 +11,7 @@ from digests import differences, entry
 
 
 def _in_files(directory, faults):
-    """Entries of the tensors in the files, and whether the index says where each of them is."""
+    """Entries of the tensors in the files, and whether the index contains each of them."""
     found, files = {}, {}
     for path in sorted(glob.glob(f"{directory}/*.safetensors")):
         with safe_open(path, "pt") as file:
@@ -31,7 +31,7 @@ def _in_files(directory, faults):
 
 
 def check(directory, digests):
-    """Lines that say what is wrong: in the files, or in the model that transformers makes of them."""
+    """Faults of the files, or of the model that transformers loads from them."""
     faults = []
     found = _in_files(directory, faults)
     faults += differences(found, digests["tensors"])

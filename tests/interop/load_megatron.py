@@ -14,7 +14,7 @@ from ranks import on_ranks
 
 
 class _Nothing:
-    """Stands for streams and events: accepts any call."""
+    """A stand-in for streams and events: accepts any call."""
 
     def __init__(self, *_, **__):
         pass
@@ -30,7 +30,7 @@ class _Nothing:
 
 
 class _OnCpu(TorchFunctionMode):
-    """Makes every tensor that is asked for on "cuda" on the CPU."""
+    """Creates tensors for "cuda" on the CPU."""
 
     def __torch_function__(self, function, _types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -40,7 +40,7 @@ class _OnCpu(TorchFunctionMode):
 
 
 def _without_gpu():
-    """Megatron-core asks for a GPU in many places where a checkpoint needs none; these answer instead."""
+    """Megatron-core uses a GPU in many places where a checkpoint needs none; these stand-ins replace it."""
     kernels = types.ModuleType("megatron.core.transformer.custom_layers.batch_invariant_kernels")
     for name in ("enable_batch_invariant_mode", "is_batch_invariant_mode_enabled", "disable_batch_invariant_mode"):
         setattr(kernels, name, lambda *_, **__: False)
@@ -143,7 +143,8 @@ def _sharded(chunks):
 
 
 def _on_rank(directory, model, tp, pp, vpp, first, last, ep, etp):
-    """The pieces that this rank holds after loading, as (key, global shape, offset, values), and what else was loaded."""
+    """The pieces that this rank holds after loading, as (key, global shape, offset, values), and all other loaded
+    values."""
     parallel_state.initialize_model_parallel(
         tp, pp, vpp if vpp > 1 else None, expert_model_parallel_size=ep, expert_tensor_parallel_size=etp
     )
@@ -167,7 +168,8 @@ def _on_rank(directory, model, tp, pp, vpp, first, last, ep, etp):
 
 
 def _assemble(pieces, faults):
-    """Whole tensors; a box that two ranks hold must be the same on both, and all boxes must cover the tensor."""
+    """Assembles whole tensors. A box that two ranks hold must be the same on both, and all boxes must cover the
+    tensor."""
     whole, covered = {}, {}
     for key, shape, offset, values in pieces:
         if key not in whole:
@@ -184,7 +186,7 @@ def _assemble(pieces, faults):
 
 
 def iteration_directory(directory):
-    """The directory that the tracker file names, or `directory` itself."""
+    """The directory in the tracker file, or `directory` itself."""
     tracker = f"{directory}/latest_checkpointed_iteration.txt"
     if not os.path.exists(tracker):
         return directory
@@ -193,7 +195,7 @@ def iteration_directory(directory):
 
 
 def check(directory, digests, tp=1, pp=1, vpp=1, first=None, last=None, dp=1, ep=1, etp=None):
-    """Lines that say what is wrong when Megatron-core loads `directory` under these degrees, without vocabulary padding."""
+    """Faults when Megatron-core loads `directory` with these degrees, without vocabulary padding."""
     faults = []
     directory, model = iteration_directory(directory), digests["model"]
     results = on_ranks(tp * pp * dp, _on_rank, directory, model, tp, pp, vpp, first, last, ep, etp or tp)

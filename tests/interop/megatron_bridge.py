@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Megatron's rank files as tpx writes them of Hugging Face checkpoints have the names, shapes and values that Megatron Bridge
-makes of the same tensors, without and with tensor and expert parallelism of 2. What Megatron Bridge makes is in
-testdata/bridge, a file for each family; testdata/make/bridge.py wrote them with Megatron Bridge's own code. tpx makes the same
-checkpoint of the rank files again."""
+"""Megatron rank files that tpx writes from Hugging Face checkpoints have the names, shapes and values that Megatron
+Bridge gives the same tensors, without and with tensor and expert parallelism of 2. testdata/bridge contains the output
+of Megatron Bridge, a file for each family, which testdata/make/bridge.py wrote with Megatron Bridge's own code. tpx
+converts the rank files back to the same checkpoint."""
 import hashlib
 import json
 import re
@@ -63,7 +63,7 @@ def rank_tensors(folder, experts):
 
 
 def compared(table, ranks):
-    """Where what the ranks hold is not what Megatron Bridge makes."""
+    """Differences between the tensors of the ranks and those of Megatron Bridge."""
     faults, used = [], set()
     for rank, held in enumerate(ranks):
         for name, value in held.items():
@@ -83,7 +83,7 @@ def compared(table, ranks):
 
 
 def differences(tensors, folder):
-    """Where the tensors of safetensors files are not those given."""
+    """Differences between the tensors of safetensors files and the given ones."""
     from safetensors.numpy import load_file
 
     found = {name: value for path in folder.glob("*.safetensors") for name, value in load_file(path).items()}
@@ -104,7 +104,7 @@ def unstacked(name, value):
 
 
 def joined(tensors):
-    """The same with the inputs of delta nets in one tensor each, as ranks have them."""
+    """The same, with the inputs of each delta net in one tensor, as on ranks."""
     found = {name: value for name, value in tensors.items() if not PART.match(name)}
     for name in sorted({part[1] for part in map(PART.match, tensors) if part}):
         order = ("query", "key", "value", "z", "beta", "alpha")
@@ -133,7 +133,7 @@ def stacked_tensors(folder):
 
 
 def split_differently(table, pieces):
-    """Parts of Megatron's vision towers that tensor parallelism splits otherwise than Megatron Bridge does."""
+    """Parts of Megatron's vision towers that tensor parallelism splits differently from Megatron Bridge."""
     faults = []
     for name, arrays in pieces.items():
         parts = set(table["mcore"][name][2:])
@@ -145,7 +145,7 @@ def split_differently(table, pieces):
 
 
 def check_outer(tpx, table, source, tensors, folder):
-    """The same of a model with parts outside its language model, which Megatron Bridge stores in torch_dist alone."""
+    """The same for a model with parts outside its language model, which Megatron Bridge stores only in torch_dist."""
     faults, names = [], 0
     for number, layout in enumerate(("tp=1", "tp=2,pp=2")):
         there, again = Path(folder, f"there{number}"), Path(folder, f"back{number}")
@@ -160,7 +160,8 @@ def check_outer(tpx, table, source, tensors, folder):
 
 
 def by_way_of_torch_dist(tpx, ranks, out):
-    """Faults of the torch_dist checkpoint that tpx makes of rank files: Megatron-core stores the parts of Mamba's inputs there."""
+    """Faults of the torch_dist checkpoint that tpx makes from rank files: Megatron-core stores the parts of Mamba's
+    inputs there."""
     from torch.distributed.checkpoint import FileSystemReader
 
     failed = run(tpx, "reshard", ranks, out, "--to", "tp=1", "--format", "torch_dist", "--quiet")
@@ -203,7 +204,8 @@ def check(tpx, table, folder):
 
 
 def blind(tpx, table):
-    """Faults of tables that must not agree but do: one with another value, one that lacks a name, one with a tensor more."""
+    """Altered tables that are not detected: one with another value, one without a name, one with an additional
+    tensor."""
     name, row = next((name, row) for name, row in table["mcore"].items() if name.endswith("linear_qkv.weight"))
     others = {
         "another value": {**table["mcore"], name: [row[0], "1:0", "1:0", "1:0"]},

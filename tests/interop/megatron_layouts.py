@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Megatron-core's states of one model under many layouts: experts in every form, latent attention with multi-token
-prediction, uneven and virtual stages, context parallelism. Every tensor's values depend only on its key in torch_dist, so
-all layouts hold one state: to tpx they are equal; what tpx makes of one of them is what Megatron writes under the other,
-file by file for rank files, and what it holds after loading, bit for bit, for torch_dist."""
+prediction, uneven and virtual stages, context parallelism. Every tensor's values depend only on its key in torch_dist,
+so all layouts have the same state. tpx must find them equal, and its conversion of one layout to another must equal
+Megatron's: file by file for rank files, and bit by bit after loading for torch_dist."""
 import argparse
 import hashlib
 import tempfile
@@ -32,7 +32,7 @@ from megatron.core.transformer import dot_product_attention, multi_latent_attent
 from megatron.core.transformer.moe import grouped_gemm_util
 from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
 
-for missing in ("TELinear", "TEColumnParallelLinear"):  # only asked for with isinstance()
+for missing in ("TELinear", "TEColumnParallelLinear"):  # used only with isinstance()
     if not isinstance(getattr(multi_latent_attention, missing, None), type):
         setattr(multi_latent_attention, missing, type(missing, (), {}))
 # Grouped experts need a kernel to compute, not to be saved and loaded.
@@ -51,7 +51,7 @@ def _attention_without_context(self, config, *args, **kwargs):
 
 dot_product_attention.DotProductAttention.__init__ = _attention_without_context
 
-# What Megatron-LM's args and TransformerConfig call alike, then each one's own.
+# Settings with the same name in Megatron-LM's args and TransformerConfig, then those with different names.
 DENSE = {
     "common": {
         "num_layers": 6, "hidden_size": 32, "ffn_hidden_size": 48, "num_attention_heads": 4, "num_query_groups": 2,
@@ -59,7 +59,7 @@ DENSE = {
     },
     "vocab": 67, "divisible": 4, "positions": 32,
 }  # fmt: skip
-# Of sizes that need no gaps between parameters: with others Megatron's own check refuses to save buckets of tied models.
+# Sizes without gaps between parameters: with gaps, a check in Megatron refuses to save buckets of tied models.
 TIED = {**DENSE, "common": {**DENSE["common"], "hidden_size": 64, "kv_channels": 16}, "tied": True}
 EXPERTS = {
     **DENSE,
@@ -116,7 +116,7 @@ def set_up(model, distributed, bucket=None, **degrees):
         at = {"vp_stage": v if vpp > 1 else None}
         spec = get_gpt_decoder_block_spec(config, use_transformer_engine=False, normalization=config.normalization, **at)
         ahead = spec
-        if not spec.layer_specs:  # a chunk of none: any layer will do for the one of multi-token prediction
+        if not spec.layer_specs:  # a chunk without layers: any layer will do for multi-token prediction
             ahead = get_gpt_layer_local_spec(
                 config.num_moe_experts, config.moe_grouped_gemm, config.qk_layernorm, config.multi_latent_attention,
                 normalization=config.normalization,
@@ -152,7 +152,7 @@ def padded(model, tp):
 
 
 def places_of(chunk):
-    """For each tensor of a state dict: what of which whole tensor it is, as (key, whole shape, box, own elements)."""
+    """For each tensor of a state dict, its part of a whole tensor, as (key, whole shape, box, own elements)."""
     metadata = {"dp_cp_group": parallel_state.get_data_parallel_group(with_context_parallel=True), "singleton_local_shards": False}
     places = {}
     for name, entry in chunk.sharded_state_dict(metadata=metadata).items():
@@ -172,7 +172,7 @@ def places_of(chunk):
 
 
 def value(model, what, shape, places):
-    """A tensor of a rank, of values that the whole tensor's key tells."""
+    """A tensor of a rank, with values that follow from the whole tensor's key."""
     flat = torch.full([torch.Size(shape).numel()], float("nan"))
     for key, whole, box, own in places:
         whole, vocabulary = list(whole), "word_embeddings" in key or key.startswith("output_layer")
@@ -232,7 +232,7 @@ def fill(model, chunks, optimizer, distributed):
 
 
 def args_of(model, degrees, distributed, bucket):
-    """What Megatron-LM's arguments would be."""
+    """The arguments that Megatron-LM would have."""
     tp, pp, vpp, cp, ep = (degrees.get(axis, 1) for axis in ("tp", "pp", "vpp", "cp", "ep"))
     own = {name: item for name, item in model["common"].items() if name != "add_qkv_bias" or item}
     own |= {"moe_layer_freq": own.get("moe_layer_freq", 1), "mtp_num_layers": own.get("mtp_num_layers")}
@@ -253,7 +253,7 @@ def args_of(model, degrees, distributed, bucket):
 
 
 def rank_directory(degrees):
-    """As get_checkpoint_name() of Megatron-LM names it."""
+    """The file name, as by get_checkpoint_name() of Megatron-LM."""
     name = f"mp_rank_{parallel_state.get_tensor_model_parallel_rank():02d}"
     if degrees.get("pp", 1) > 1:
         name += f"_{parallel_state.get_pipeline_model_parallel_rank():03d}"
@@ -263,7 +263,8 @@ def rank_directory(degrees):
 
 
 def write(out, model, degrees, kinds, bucket):
-    """One state in OUT/KIND for each kind of torch_dist (None: of the plain optimizer) and, as "legacy", in rank files."""
+    """The same state in OUT/KIND for each kind of torch_dist (None: with the plain optimizer) and, as "legacy", in rank
+    files."""
     filesystem_async._results_queue = queue_of_rank()
     distributed = None not in kinds
     chunks, _, optimizer = set_up(model, distributed, bucket, **degrees)
@@ -288,7 +289,7 @@ def write(out, model, degrees, kinds, bucket):
 
 
 def held_by(chunks, optimizer):
-    """Everything that a run goes on from."""
+    """Everything from which a run continues."""
     held = {"model": [], "groups": []}
     for chunk in chunks:
         persistent = [(name, item) for name, item in chunk.state_dict().items() if torch.is_tensor(item)]
@@ -309,7 +310,7 @@ def _load_dist(directory, chunks, optimizer):
 
 
 def load(folder, model, degrees, distributed, bucket, form):
-    """What Megatron holds after it has loaded `folder`; with form "filled", what it holds without loading."""
+    """Megatron's state after loading `folder`; with form "filled", its state without loading."""
     chunks, _, optimizer = set_up(model, distributed, bucket, **degrees)
     if form == "filled":
         fill(model, chunks, optimizer, distributed)
@@ -338,7 +339,7 @@ def load(folder, model, degrees, distributed, bucket, form):
 
 
 def text_of(degrees):
-    """The layout in tpx's words."""
+    """The layout in tpx's notation."""
     axes = ("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "first", "last", "stages")
     return ",".join(f"{axis}={degrees[axis]}" for axis in axes if axis in degrees) or "tp=1"
 
@@ -347,7 +348,7 @@ def ranks_of(degrees):
     return degrees.get("tp", 1) * degrees.get("pp", 1) * degrees.get("cp", 1) * degrees.get("dp", 1)
 
 
-# Under which layouts Megatron writes each model; a checkpoint of one layout is taken to the next one.
+# The layouts in which Megatron writes each model; a checkpoint of each layout is converted to the next one.
 ACCOUNTED = {"account_for_embedding_in_pipeline_split": True, "account_for_loss_in_pipeline_split": True}
 MODELS = {
     "dense": (DENSE, [
@@ -389,7 +390,7 @@ def same_files(ours, theirs):
 
 
 def taken(tpx, source, folder, model, degrees, optimizer, form, filled):
-    """Faults of what tpx makes of `source` under `degrees`, beside what Megatron wrote there in `folder`."""
+    """Faults of tpx's conversion of `source` to `degrees`, compared with Megatron's checkpoint in `folder`."""
     distributed = optimizer == "distributed"
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch, "out")
@@ -411,7 +412,8 @@ def taken(tpx, source, folder, model, degrees, optimizer, form, filled):
 
 
 def buckets_chosen(tpx):
-    """Rank files for buckets that are asked for, where sizes are no multiples of 64: as Megatron writes and loads them."""
+    """Rank files for a given bucket size, with sizes that are not multiples of 64: as Megatron writes and loads
+    them."""
     faults = []
     with tempfile.TemporaryDirectory() as scratch:
         degrees, bucket = {"tp": 2, "dp": 2}, 1160  # the last norm ends the first one
@@ -461,7 +463,7 @@ def main(tpx):
             report(f"{name}: {len(written)} checkpoints under {len(layouts)} layouts are one state", faults)
             for number, degrees in enumerate(layouts):
                 others = [checkpoint for other, checkpoint in written if other == (number - 1) % len(layouts)]
-                # Of the four ways two in turn: rank files of one optimizer, torch_dist of the other.
+                # Two of the four ways in turn: rank files of one optimizer, torch_dist of the other.
                 ways = [("distributed", "legacy"), ("plain", "dist")] if number % 2 == 0 else [("plain", "legacy"), ("distributed", "dist")]
                 if "legacy" not in kinds_of(model, degrees)["plain"]:
                     ways = [("distributed", "dist"), ("plain", "dist")]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of all families that Megatron has a place for, from transformers to Megatron: Megatron-core builds its model from the
-args that tpx wrote, takes every parameter from the checkpoint and no other, and computes the logits that transformers computes.
-What Megatron cannot compute is refused before anything is written."""
+"""Models of all families that Megatron supports, from transformers to Megatron: Megatron-core builds its model from the
+args that tpx wrote, loads exactly the parameters of the checkpoint, and computes the same logits as transformers.
+Models that Megatron cannot compute are refused before anything is written."""
 import os
 import subprocess
 import tempfile
@@ -28,7 +28,7 @@ from ranks import on_ranks  # noqa: E402
 
 transformer_engine_cpu.allow_sinks()
 TOKENS = torch.arange(3, 3 + 24).reshape(2, 12)
-CLOSE = 1e-4  # of logits whose standard deviation is about 1
+CLOSE = 1e-4  # absolute error of logits, whose standard deviation is about 1
 
 DEEPSEEK = {**LATENT, **EXPERTS, "n_routed_experts": 8, "n_shared_experts": 1, "first_k_dense_replace": 1, "q_lora_rank": 12,
             "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8}  # fmt: skip
@@ -39,7 +39,7 @@ LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_fre
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 1.0}
 GPT2 = MEGATRON["gpt2"][1]
 
-# More of the settings that Megatron has, as in families.MEGATRON.
+# Further settings that Megatron supports, as in families.MEGATRON.
 MORE = {
     "mistral": ("MistralForCausalLM", {**GLU, "sliding_window": None, "head_dim": 10}, "pp=2"),
     "llama-multi-query": ("LlamaForCausalLM", {**GLU, "num_key_value_heads": 1, "rope_theta": 77777.0}, "pp=2"),
@@ -59,17 +59,17 @@ MORE = {
     "glm-4.5-turned": ("Glm4MoeForCausalLM", {**GLM, "partial_rotary_factor": 1.0, "use_qk_norm": False, "routed_scaling_factor": 2.5, "n_group": 2, "topk_group": 1}, "tp=2"),
 }  # fmt: skip
 
-# Whose layers are Megatron Bridge's own.
+# Families with Megatron Bridge's own layers.
 BRIDGE = ("olmoe",)
 
-# Biases that Megatron's one switch for all demands are zeros if the user says so.
+# Biases that are required only because Megatron has a single switch for all biases are zeros if the user allows it.
 ZEROS = {
     "llama-attention-biases": ("LlamaForCausalLM", {**GLU, "attention_bias": True}, "tp=2,pp=2"),
     "qwen3-attention-biases": ("Qwen3ForCausalLM", {**GLU, "head_dim": 10, "attention_bias": True}, "tp=2"),
     "gpt-neox-mlp-biases": ("GPTNeoXForCausalLM", {**NEOX, "attention_bias": False}, "tp=2"),
 }  # fmt: skip
 
-# What must be refused, and a part of what tpx must say.
+# Models that must be refused, and a part of tpx's message.
 REFUSED = {
     "T7: biases of attention alone": ("LlamaForCausalLM", {**GLU, "attention_bias": True}, "mlp.linear_fc1.bias"),
     "biases of qwen3's attention": ("Qwen3ForCausalLM", {**GLU, "head_dim": 8, "attention_bias": True}, "mlp.linear_fc1.bias"),
@@ -91,7 +91,7 @@ REFUSED = {
 
 
 def save(kind, settings, folder):
-    """A model with random parameters, all of them unlike what Megatron would start with; its logits."""
+    """A model with random parameters, all different from Megatron's initial values, and its logits."""
     torch.manual_seed(7)
     model = getattr(transformers, kind)(getattr(transformers, kind).config_class(**settings)).float().eval()
     with torch.no_grad():
@@ -104,7 +104,7 @@ def save(kind, settings, folder):
 
 
 def add_prediction_layer(folder):
-    """A layer for multi-token prediction, as DeepSeek-V3's files have one behind the others."""
+    """A layer for multi-token prediction after the others, as in DeepSeek-V3's files."""
     path, last = f"{folder}/model.safetensors", 3
     tensors = safetensors.torch.load_file(path)
     layer = {name.replace(f"layers.{last}.", f"layers.{last + 1}."): value for name, value in tensors.items() if f"layers.{last}." in name}
@@ -115,12 +115,12 @@ def add_prediction_layer(folder):
 
 
 def sharded(model):
-    """The state that the model asks a checkpoint for."""
+    """The state that the model loads from a checkpoint."""
     return model.sharded_state_dict(metadata={"dp_cp_group": parallel_state.get_data_parallel_group(with_context_parallel=True)})
 
 
 def load_distributed(folder):
-    """The model of a torch_dist checkpoint, from its args; and what is wrong with its tensors."""
+    """The model of a torch_dist checkpoint, built from its args, and the faults of its tensors."""
     directory = load_megatron.iteration_directory(folder)
     model = megatron_model.build(load_megatron.common_state(folder)["args"])
     wanted = sharded(model)
@@ -150,8 +150,8 @@ def load_rank_file(folder):
 
 
 def unloaded(model, result):
-    """What is wrong with what a state gave the model. TransformerEngine has extra states in norms and attention in some of
-    its versions only, so that rank files, which Megatron loads with no key too many, have none of these."""
+    """Faults of loading a state into the model. Only some versions of TransformerEngine have extra states in norms and
+    attention, so rank files, which Megatron loads without unexpected keys, have none of these."""
     optional = ("norm._extra_state", "core_attention._extra_state")
     faults = [f"missing in the state: {name}" for name in result.missing_keys if not name.endswith(optional)]
     faults += [f"unexpected in the state: {name}" for name in result.unexpected_keys]
@@ -196,7 +196,7 @@ def reshard(tpx, source, out, to, form, *more):
 
 
 def convert_all(tpx, scratch, only):
-    """Converted checkpoints by layout, and what failed."""
+    """Converted checkpoints by layout, and failures."""
     cases, failed = {(1, 1): {}, (2, 2): {}}, {}
     newer = {name: entry for name, entry in NEWER.items() if name not in BRIDGE}
     families = {**MEGATRON, **MORE, **ZEROS, "deepseek-v3-mtp": MEGATRON["deepseek-v3"], **newer}
@@ -207,7 +207,7 @@ def convert_all(tpx, scratch, only):
         expected = save(kind, settings, source)
         if family.endswith("-mtp"):
             add_prediction_layer(source)
-            # Megatron wants as many prediction layers as args say, so config.json does, too.
+            # Megatron needs all prediction layers that args contain, so config.json has them, too.
             layout = "tp=2"
         local = ["--set", "transformer_impl=local"]
         ways = (

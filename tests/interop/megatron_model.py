@@ -20,7 +20,8 @@ from megatron.core.models.gpt import gpt_layer_specs as specs
 from megatron.core.ssm import gated_delta_net
 from megatron.core.transformer.transformer_config import MLATransformerConfig, TransformerConfig
 
-# What Megatron's command line takes for what the checkpoint leaves unsaid, where TransformerConfig has another default or none.
+# Defaults of Megatron's command line for settings that the checkpoint lacks, if TransformerConfig has another default
+# or none.
 DEFAULTS = {
     "transformer_impl": "transformer_engine", "multi_latent_attention": False, "num_experts": None, "swiglu": False,
     "squared_relu": False, "quick_geglu": False, "group_query_attention": False, "rope_type": None, "qk_l2_norm": False,
@@ -32,7 +33,7 @@ DEFAULTS = {
     "experimental_attention_variant": None,
 }  # fmt: skip
 
-# Where it runs, not what it computes.
+# Settings about where the model runs, not what it computes.
 MACHINE = {
     "use_cpu_initialization": True, "perform_initialization": False, "persist_layer_norm": False, "masked_softmax_fusion": False,
     "bias_dropout_fusion": False, "apply_rope_fusion": False, "moe_token_dispatcher_type": "alltoall",
@@ -41,8 +42,8 @@ MACHINE = {
 LAYOUT = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "virtual_pipeline_model_parallel_size",
           "context_parallel_size", "expert_model_parallel_size", "expert_tensor_parallel_size")  # fmt: skip
 
-# What gated delta nets have of flash-linear-attention, which needs a GPU: the L2 norm. The rest is Megatron-core's own
-# way without it.
+# The part of flash-linear-attention, which needs a GPU, that gated delta nets use: the L2 norm. Megatron-core has its
+# own fallback for the rest.
 os.environ["NVTE_ALLOW_NONDETERMINISTIC_ALGO"] = "0"
 torch._dynamo.config.disable = True  # it looks for a GPU
 gated_delta_net.HAVE_FLA = True
@@ -56,7 +57,7 @@ def with_defaults(args):
 
 
 def transformer_config(args, **layout):
-    """Every field that args have a value for, and those that args call otherwise."""
+    """Every field for which args have a value, and those with another name in args."""
     kind = MLATransformerConfig if args.multi_latent_attention else TransformerConfig
     given = {field.name: getattr(args, field.name) for field in dataclasses.fields(kind) if hasattr(args, field.name)}
     for name in LAYOUT:
@@ -81,13 +82,13 @@ def transformer_config(args, **layout):
     given["deterministic_mode"] = args.experimental_attention_variant == "gated_delta_net"
     config = kind(**{**given, **MACHINE, **layout})
     for name, value in vars(args).items():
-        if name.startswith("yarn_"):  # no fields, yet the model asks the configuration for them
+        if name.startswith("yarn_"):  # not fields, but the model reads them from the configuration
             setattr(config, name, value)
     return config
 
 
 def _layer_spec(args, config):
-    """The layers' modules, TransformerEngine's or Megatron's own as args say."""
+    """The modules of the layers: TransformerEngine's or Megatron's own, depending on args."""
     engine = args.transformer_impl == "transformer_engine"
     if args.experimental_attention_variant:
         return variants.get_transformer_block_with_experimental_attention_variant_spec(config)
@@ -126,12 +127,12 @@ def build(args, **layout):
 
 
 def logits(model, ids):
-    """For every token, over the padded vocabulary; None on ranks that do not have the last stage of the pipeline."""
+    """Logits for every token, over the padded vocabulary; None on ranks outside the last pipeline stage."""
     length = ids.shape[1]
     mask = torch.ones(1, 1, length, length).triu(1).bool()
     stage, stages = parallel_state.get_pipeline_model_parallel_rank(), parallel_state.get_pipeline_model_parallel_world_size()
     tensor_ranks = parallel_state.get_tensor_model_parallel_world_size()
-    model.mtp_process, model.config.mtp_num_layers = False, None  # they predict from labels, for the loss alone
+    model.mtp_process, model.config.mtp_num_layers = False, None  # they need labels, and are only for the loss
     if stage > 0:
         hidden = torch.empty(length, ids.shape[0], model.config.hidden_size)
         dist.recv(hidden, parallel_state.get_pipeline_model_parallel_prev_rank())

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Megatron-core in single precision, whose optimizers have no masters, and in half precision with a loss scale: every
-form in which it saves one state is that state to tpx; rank files that tpx makes of any form are what Megatron writes, and
-checkpoints that it makes load as Megatron's own do: parameters, masters, moments, groups and scale, bit for bit."""
+"""Megatron-core in single precision, whose optimizers have no masters, and in half precision with a loss scale: tpx
+finds the same state in every form in which Megatron-core saves it; rank files that tpx makes from any form equal
+Megatron's, and checkpoints that it makes load like Megatron's own: parameters, masters, moments, groups and scale, bit
+for bit."""
 import argparse
 import hashlib
 import tempfile
@@ -36,7 +37,7 @@ LAYOUTS = {"plain": "tp=1", "plain-tp2pp2": "tp=2,pp=2", "whole-dp2": "dp=2", "b
 
 
 def value(what, model, chunk, name, parameter):
-    """A parameter's part of a tensor of the whole model, which depends on its name only."""
+    """A parameter's part of a tensor of the whole model, whose values depend only on its name."""
     whole = name
     if name.startswith("decoder.layers."):
         local = int(name.split(".")[2])
@@ -113,7 +114,7 @@ def args_of(model, degrees, distributed):
 
 
 def write(out, model, degrees, kind):
-    """One state in OUT/dist and, as rank files, in OUT/legacy."""
+    """The same state in OUT/dist and, as rank files, in OUT/legacy."""
     filesystem_async._results_queue = queue_of_rank()
     chunks, _, optimizer = steps._set_up(model, distributed=kind is not None, **degrees)
     fill(model, chunks, optimizer, kind is not None)
@@ -143,7 +144,7 @@ def copy_of(tree):
 
 
 def load(directory, model, degrees, distributed):
-    """What model and optimizer hold when Megatron has loaded a torch_dist checkpoint."""
+    """The content of model and optimizer after Megatron has loaded a torch_dist checkpoint."""
     chunks, _, optimizer = steps._set_up(model, distributed=distributed, **degrees)
     kind = (dist_checkpointing.load_content_metadata(directory) or {}).get("distrib_optim_sharding_type")
     state, _ = steps._state(chunks, optimizer, kind, True)
@@ -177,7 +178,7 @@ def same_loaded(ours, theirs, ranks, *how):
 
 
 def made_of(tpx, source, like, model, folder):
-    """Faults of what tpx makes of `source` under the layout that Megatron wrote `like` under."""
+    """Faults of tpx's conversion of `source` to the layout in which Megatron wrote `like`."""
     ranks, degrees, kind = WRITTEN[like]
     faults = []
     for form, name in (("legacy", "megatron"), ("dist", "torch_dist")):

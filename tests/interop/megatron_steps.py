@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Megatron-core with its optimizers, on CPU ranks: a checkpoint that tpx made is loaded, and one more step gives the loss
-and the weights, bit for bit, that it gives after loading what Megatron itself wrote; and what Megatron writes under
-other degrees, with experts, tied embeddings and buckets, is read by tpx as one state."""
+"""Megatron-core with its optimizers, on CPU ranks: after loading a checkpoint that tpx made, one more step gives the
+same loss and weights, bit for bit, as after loading Megatron's own checkpoint; and tpx reads the checkpoints that
+Megatron writes with other degrees, with experts, tied embeddings and buckets, as the same state."""
 import argparse
 import hashlib
 import subprocess
@@ -29,7 +29,7 @@ _type = torch.Tensor.type
 
 
 def _type_on_gpu(self, *args, **kwargs):
-    """Optimizers ask by it whether parameters are on a GPU."""
+    """The type of a tensor as if it were on a GPU, which optimizers check by the type."""
     name = _type(self, *args, **kwargs)
     return name if args or kwargs or "cuda" in name else name.replace("torch.", "torch.cuda.")
 
@@ -40,7 +40,7 @@ torch.cuda.random.set_rng_state = lambda *_, **__: None
 
 
 class _Adam(torch.optim.Optimizer):
-    """AdamW that keeps its state as the fused ones of Apex and TransformerEngine do: the step stands in the group."""
+    """AdamW that keeps its state like the fused ones of Apex and TransformerEngine: the step is in the group."""
 
     def __init__(self, params, lr, betas, eps, weight_decay, **_):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "bias_correction": True})
@@ -92,7 +92,7 @@ def _set_up(model, tp=1, pp=1, vpp=1, ep=1, etp=None, distributed=True, bucket=N
         use_distributed_optimizer=distributed,
     )  # fmt: skip
     optimizer = get_megatron_optimizer(config, wrapped)
-    for one in optimizer.chained_optimizers:  # there is no state before a first step
+    for one in optimizer.chained_optimizers:  # no state exists before the first step
         if not distributed:
             one.init_state_fn(one.optimizer, one.config)
     return chunks, wrapped, optimizer
@@ -117,7 +117,7 @@ def _without_extra(state):
 
 
 def _step(directory, model, distributed, tp):
-    """Loads a checkpoint, makes a step, and gives the loss and this rank's weights and masters."""
+    """Loads a checkpoint, makes a step, and returns the loss and this rank's weights and masters."""
     chunks, wrapped, optimizer = _set_up(model, tp, distributed=distributed)
     kind = (dist_checkpointing.load_content_metadata(directory) or {}).get("distrib_optim_sharding_type")
     state, _ = _state(chunks, optimizer, kind, True)
@@ -193,7 +193,7 @@ def continued(tpx, source, layout, like, distributed, between=None):
 
 
 def _values(what, name, parameter, chunk, tied):
-    """What every rank that holds a parameter computes alike."""
+    """The results that are equal on all ranks that hold a parameter."""
     place = [what, name if not tied or name != "output_layer.weight" else "embedding.word_embeddings.weight"]
     if ".layers." in name:
         place += [chunk, parallel_state.get_pipeline_model_parallel_rank()]
@@ -260,7 +260,8 @@ WRITTEN = [
 
 
 def written(tpx, like, ranks, degrees):
-    """In buckets, as blobs and in whole tensors Megatron wrote one state; several buckets in whole tensors are wrong."""
+    """Megatron wrote the same state in buckets, as blobs and in whole tensors; several buckets in whole tensors are
+    wrong."""
     model = read(FIXTURES / "megatron" / like / "fixture.json")["model"]
     faults = []
     with tempfile.TemporaryDirectory() as folder:

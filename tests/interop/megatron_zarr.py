@@ -26,7 +26,8 @@ from run import DATA, FIXTURES  # noqa: E402
 from megatron.core import dist_checkpointing  # noqa: E402
 from megatron.core.dist_checkpointing.strategies import filesystem_async  # noqa: E402
 
-# Of optimizers that are not saved in both: the zarr backend cannot store buckets; other tests read cells of torch_dist.
+# Optimizer kinds that are saved in only one of the formats: the zarr backend cannot store buckets, and other tests read
+# cells of torch_dist.
 BACKENDS = {"dp_reshardable": ["torch_dist"], "fully_sharded_model_space": ["zarr"]}
 WRITTEN = {  # by name: ranks, degrees, kind of optimizer
     "plain": (1, {}, None),
@@ -59,7 +60,7 @@ def write(out, model, degrees, kind):
 
 
 def arrays(root):
-    """All files but those of torch.save and zarr's locks, by path."""
+    """All files except those of torch.save and zarr's locks, by path."""
     files = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".pt")
     return {str(path.relative_to(root)): path.read_bytes() for path in files if ".sync" not in str(path)}
 
@@ -76,7 +77,7 @@ def reshard(tpx, source, out, layout, kind, *more):
 
 
 def made_of(tpx, source, like, model, folder):
-    """Faults of what tpx makes of `source` under the layout that Megatron-core wrote `like` under."""
+    """Faults of tpx's conversion of `source` to the layout in which Megatron-core wrote `like`."""
     ranks, degrees, kind = WRITTEN[like]
     distributed = kind is not None
     with tempfile.TemporaryDirectory() as scratch:
@@ -106,7 +107,7 @@ def models():
 
 
 def loaded(tpx, source, to, holds, degrees, more):
-    """Faults of the model that Megatron-core loads from what tpx makes of `source`."""
+    """Faults of the model that Megatron-core loads from tpx's conversion of `source`."""
     expected = read(holds)
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch, "out")
@@ -117,7 +118,7 @@ def loaded(tpx, source, to, holds, degrees, more):
 
 
 def changed_chunk(out, expected, degrees):
-    """Faults of this test: what it says of the checkpoint `out` after one of its chunks has changed."""
+    """Faults of this test itself: whether it finds a changed chunk in the checkpoint `out`."""
     chunk = next(out.rglob("decoder.final_layernorm.weight/0"), None)
     if chunk is None:
         return ["no chunk of decoder.final_layernorm.weight"]

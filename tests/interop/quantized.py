@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized weights: tpx dequantizes to the same bits as transformers and compressed-tensors, for all codes and scales;
-transformers loads what tpx makes of testdata/quantized; GGUF types equal the gguf package, where it is installed. FP8 that
-tpx writes has the codes and scales that transformers computes. Codes and scales that are split over ranks come back as they were, and
-dequantize to the parts of the weights."""
+transformers loads tpx's conversions of testdata/quantized; GGUF types equal those of the gguf package, if it is
+installed. FP8 that tpx writes has the codes and scales that transformers computes. Codes and scales that are split
+across ranks are restored unchanged, and dequantize to the parts of the weights."""
 import json
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def run(tpx, *words):
 
 
 def same(a, b):
-    """Equal bits; a NaN equals each NaN."""
+    """Whether bits are equal; all NaNs are equal."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     kind = torch.int32 if a.element_size() == 4 else torch.int16
@@ -177,7 +177,7 @@ def ggml(tpx, failures):
 
 
 def models(tpx, failures):
-    """transformers loads what tpx dequantizes, with the weights that the frameworks' own code computed."""
+    """transformers loads the models that tpx dequantizes, with the weights that the frameworks' own code computes."""
     for expected in sorted(DATA.glob("*-bf16")):
         source = DATA / expected.name.removesuffix("-bf16")
         with tempfile.TemporaryDirectory() as folder:
@@ -195,7 +195,8 @@ class Fp8Blocks:
 
 
 def fp8_models():
-    """A model with experts whose matrices all have blocks, and one in which most have not, with tied embeddings."""
+    """A model with experts whose matrices all consist of whole blocks, and one with tied embeddings in which most do
+    not."""
     torch.manual_seed(3)
     common = {"vocab_size": 256, "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "dtype": "bfloat16"}
     experts = Qwen3MoeConfig(**common, intermediate_size=384, moe_intermediate_size=128, num_key_value_heads=2, head_dim=64,
@@ -217,7 +218,7 @@ def fp8_models():
 
 
 def written_fp8(tpx, failures):
-    """--dtype f8e4m3:block128 gives the codes and scales that transformers computes, which loads them."""
+    """--dtype f8e4m3:block128 gives the codes and scales that transformers computes, and transformers loads them."""
     for model, kept in fp8_models():
         with tempfile.TemporaryDirectory() as folder:
             check_written_fp8(tpx, failures, model, kept, Path(folder))
@@ -251,7 +252,7 @@ def check_written_fp8(tpx, failures, model, kept, folder):
 
 
 def shards(folder):
-    """Of each rank of a folder split by rank: the tensors of its file, and where they begin in the whole ones."""
+    """For each rank of a folder split by rank: the tensors of its file, and their offsets in the whole tensors."""
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, "pt") as file:
             places = json.loads(file.metadata()["DCP_SHARDING_INFO"])
@@ -301,7 +302,8 @@ def dequantized_shards(split):
 
 
 def split_codes(tpx, failures):
-    """Codes and scales that are split over ranks come back as they were, and dequantize to the parts of the whole weights."""
+    """Codes and scales that are split across ranks are restored unchanged, and dequantize to the parts of the whole
+    weights."""
     for scheme, model, layouts in split_models():
         with tempfile.TemporaryDirectory() as folder:
             source, plain, values = (Path(folder) / name for name in ("source", "plain", "values"))

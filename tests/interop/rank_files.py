@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Megatron's rank files as tpx writes them, beside those that Megatron itself wrote of the same state and layout: what
-torch.load makes of both must be the same, keys, order, types and bits, but for args that tell how a job was started, and
-RNG states, which tpx keeps only for ranks that it finds again."""
+"""Compares Megatron rank files that tpx writes with those that Megatron wrote for the same state and layout. torch.load
+must return the same keys, order, types and bits for both, except args that tell how a job was started, and RNG states,
+which tpx keeps only for ranks that exist in the source."""
 import argparse
 import io
 import os
@@ -16,7 +16,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = Path(os.environ.get("TPX_FIXTURES", ROOT / "../shared/fixtures")) / "megatron"
 
-# source, layout, and the checkpoint that Megatron wrote under it
+# source, layout, and the checkpoint that Megatron wrote in that layout
 CASES = [
     ("llama-small-legacy-tp1pp1", "tp=2,pp=2,vpp=2", "llama-small-legacy-tp2pp2vpp2"),
     ("llama-small-dist-tp4pp1", "tp=2,pp=2", "llama-small-legacy-tp2pp2"),
@@ -37,7 +37,7 @@ STARTED |= {"overlap_grad_reduce", "ddp_bucket_size", "dist_ckpt_optim_fully_res
 
 
 def differences(ours, theirs, path=""):
-    """Where two trees are not the same."""
+    """The differences between two trees."""
     if torch.is_tensor(ours) and torch.is_tensor(theirs):
         same = ours.dtype == theirs.dtype and ours.shape == theirs.shape and torch.equal(ours, theirs)
         return [] if same else [f"{path}: other values"]
@@ -81,7 +81,7 @@ def check(tpx, source, layout, like):
         return faults
 
 
-# As Megatron-LM named its modules before Megatron-core.
+# Names of Megatron-LM's modules before Megatron-core.
 OLD_NAMES = {
     ".self_attention.linear_qkv.": ".self_attention.query_key_value.", ".self_attention.linear_proj.": ".self_attention.dense.",
     ".mlp.linear_fc1.": ".mlp.dense_h_to_4h.", ".mlp.linear_fc2.": ".mlp.dense_4h_to_h.",
@@ -111,7 +111,7 @@ def as_before(model, version, heads):
 
 
 def check_before(tpx, source, version):
-    """Rank files as they were before Megatron-core hold what they hold today."""
+    """Rank files in the form before Megatron-core have the same content as in the current form."""
     with tempfile.TemporaryDirectory() as folder:
         old = Path(folder, "old")
         shutil.copytree(FIXTURES / source / "ckpt", old)
@@ -128,7 +128,8 @@ def check_before(tpx, source, version):
 
 
 def as_transformer_engine(model, extra):
-    """A state dict in the names and order of TransformerEngine's layers, whose linears hold the norms before them."""
+    """A state dict in the names and order of TransformerEngine's layers, whose linear layers contain the preceding
+    norms."""
     out, norms = {}, {}
     for name, value in model.items():
         if ".input_layernorm." in name:
@@ -192,7 +193,7 @@ def check_transformer_engine(tpx, source, extra):
             torch.save(state, path)
             if own is not None:
                 torch.save(own, vectors)
-        # The original has no extra states that could be compared.
+        # The original has no extra states to compare with.
         done = subprocess.run([tpx, "verify", "--ignore", "extra,args", old, FIXTURES / source / "ckpt"], capture_output=True, text=True)
         if done.returncode != 0 or "not compared" in done.stderr:
             return [f"exit status {done.returncode}: {done.stdout} {done.stderr}"]
@@ -204,7 +205,7 @@ def check_transformer_engine(tpx, source, extra):
 
 
 def stream_of_nothing():
-    """As TransformerEngine before 1.7 keeps it without FP8."""
+    """The extra state of TransformerEngine before 1.7 without FP8."""
     stream = io.BytesIO()
     torch.save(None, stream)
     return stream

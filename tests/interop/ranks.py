@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a function on several ranks, each a process, joined by gloo."""
+"""Runs a function on several ranks, one process each, connected by gloo."""
 import ctypes
 import multiprocessing
 import multiprocessing.managers
@@ -16,17 +16,17 @@ PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 
 def queue_of_rank():
-    """A queue in a process that ends with this rank. It is forked: Megatron-core's own starts Python anew."""
+    """A queue in a process that ends with this rank. It is forked; Megatron-core's own would start a new Python."""
     manager = multiprocessing.managers.SyncManager(ctx=multiprocessing.get_context("fork"))
     manager.start(initializer=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
     return manager.Queue()
 
 
 def _rank(function, arguments, rank, size, folder):
-    # The processes share the parent's terminal; what the frameworks say on it is kept for the failure.
+    # The processes share the parent's terminal; the output of the frameworks is kept for failures.
     os.dup2(os.open(f"{folder}/log{rank}", os.O_CREAT | os.O_WRONLY), 1)
     os.dup2(1, 2)
-    multiprocessing.current_process()._config["tempdir"] = folder  # sockets of managers; nothing else would remove them
+    multiprocessing.current_process()._config["tempdir"] = folder  # for sockets of managers, which nothing else would remove
     status = 1
     try:
         torch.set_num_threads(1)
@@ -42,7 +42,8 @@ def _rank(function, arguments, rank, size, folder):
 
 
 def on_ranks(size, function, *arguments, seconds=1200):
-    """What `function(*arguments)` gives on each of `size` ranks. Raises RuntimeError with a failed rank's last word."""
+    """The results of `function(*arguments)` on each of `size` ranks. Raises RuntimeError with the last line of a failed
+    rank."""
     with tempfile.TemporaryDirectory() as folder:
         context = multiprocessing.get_context("fork")
         processes = [context.Process(target=_rank, args=(function, arguments, rank, size, folder)) for rank in range(size)]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""run.py TPX FORMAT: reshards checkpoints of the real frameworks with TPX, and loads the result with a real framework;
-with "families" in place of a format, models of all families that transformers makes on the spot, and with "megatron-logits"
-what Megatron-core computes with them; with "megatron-bridge", the tensors that Megatron Bridge makes of them; with
-"deepspeed", what DeepSpeed trains on the spot, and with "deepspeed-any", that in other frameworks' formats; with "torch",
-files of torch.save; with "handover", state that goes from trainer to trainer in memory.
+"""run.py TPX FORMAT: reshards checkpoints of the real frameworks with TPX, and loads the result with a real framework.
+In place of a format, FORMAT can be "families": models of all families that transformers creates; "megatron-logits": the
+logits that Megatron-core computes with them; "megatron-bridge": their tensors from Megatron Bridge; "deepspeed": models
+that DeepSpeed trains; "deepspeed-any": these in other frameworks' formats; "torch": files of torch.save; "handover":
+state that trainers pass on in memory.
 
-The checkpoints of testdata/ are always used; those under $TPX_FIXTURES (default: ../shared/fixtures beside the source
-tree) too, where that folder exists.
+The checkpoints of testdata/ are always used; those under $TPX_FIXTURES (default: ../shared/fixtures next to the source
+tree) too, if that folder exists.
 """
 import logging
 import os
@@ -31,14 +31,14 @@ FIXTURES = Path(os.environ.get("TPX_FIXTURES", ROOT / "../shared/fixtures"))
 
 @dataclass
 class Case:
-    """Reshard `source` to the layout `to`; what comes out must hold the tensors of the JSON file `holds`."""
+    """Reshards `source` to the layout `to`; the output must contain the tensors in the JSON file `holds`."""
 
     source: Path
     to: str
     holds: Path
-    ranks: int = 1  # of tpx
+    ranks: int = 1  # number of tpx ranks
     load: list = field(default_factory=lambda: [{}])  # keyword arguments of each load
-    config: Path | None = None  # config.json of the model, where the source has none
+    config: Path | None = None  # config.json of the model, if the source has none
     more: list = field(default_factory=list)  # further options of tpx
 
 
@@ -130,7 +130,7 @@ def reshard(tpx, case, kind, out):
 
 
 def run(tpx, kind, case, folder):
-    """Lines that say what is wrong."""
+    """The faults, one per line."""
     out = Path(folder) / "out"
     faults = reshard(tpx, case, kind, out)
     if faults:
@@ -142,7 +142,7 @@ def run(tpx, kind, case, folder):
             faults += [f"loaded on {label}: {line}" for line in loader(kind).check(str(out), expected, **arguments)]
         except Exception as error:
             faults.append(f"loading on {label}: {type(error).__name__}: {error}")
-    # A loader that finds no fault with the wrong digests would find none with the right ones.
+    # A loader that accepts wrong digests would also accept right ones without checking.
     name = sorted(expected["tensors"])[0]
     expected["tensors"][name] = {**expected["tensors"][name], "sha256": "0" * 64}
     expected.pop("tensors_vocab_trimmed", None)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""survey.py TPX FOLDER [MODEL_TYPE ...]: which of transformers' decoders does tpx know?
+"""survey.py TPX FOLDER [MODEL_TYPE ...]: which decoders of transformers does tpx support?
 
-Makes a tiny random model of each type below FOLDER (what is there already is kept), lets TPX inspect and convert it, and prints
-a table: the family; the tensor-parallel round trip through DCP; the round trip through Megatron's names. The environment variable TPX_RULES names files of rules to try."""
+Makes a tiny random model of each type below FOLDER (existing ones are kept), inspects and converts it with TPX, and
+prints a table: the family; the tensor-parallel round trip through DCP; the round trip through Megatron's names. The
+environment variable TPX_RULES names files of rules to try."""
 import inspect
 import json
 import os
@@ -92,7 +93,7 @@ def tpx(program, *words):
 
 
 def round_trip(program, source, scratch, words):
-    """The first failure on the way there and back again, or an empty text."""
+    """The first failure of the round trip, or an empty text."""
     there, back = scratch / "there", scratch / "back"
     for folder in (there, back):
         shutil.rmtree(folder, ignore_errors=True)

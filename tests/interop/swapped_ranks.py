@@ -53,5 +53,5 @@ def enlarged(model):
 
 
 def same(one, other):
-    """Whether logits differ by no more than sums in another order do."""
+    """Whether logits differ only as much as sums in a different order."""
     return torch.allclose(one, other, rtol=1e-4, atol=2e-5 * float(one.abs().max()))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCP as tpx writes it of Hugging Face checkpoints under torchtitan's names has the names, shapes and values that torchtitan's
-own state-dict adapters make of the same tensors, and becomes the same Hugging Face checkpoint again. What the adapters make is in
-testdata/titan, a file for each model and version; testdata/make/titan.py wrote them with torchtitan's own code. Copies of them
-that are not what the adapters made must be found."""
+"""DCP checkpoints that tpx writes from Hugging Face checkpoints with torchtitan's names have the names, shapes and
+values that torchtitan's state-dict adapters give the same tensors, and convert back to the same Hugging Face
+checkpoint. testdata/titan contains the output of the adapters, a file for each model and version, which
+testdata/make/titan.py wrote with torchtitan's own code. Altered copies of these files must be detected."""
 import json
 import tempfile
 from pathlib import Path
@@ -25,7 +25,7 @@ def loaded(folder):
 
 
 def compared(table, found):
-    """Where the tensors that tpx wrote are not those of torchtitan's adapter."""
+    """Differences between the tensors that tpx wrote and those of torchtitan's adapter."""
     rows = table["titan"]
     faults = [f"{name}: torchtitan has no such tensor" for name in sorted(found.keys() - rows.keys())]
     faults += [f"{name}: missing" for name in sorted(rows.keys() - found.keys())]
@@ -60,7 +60,7 @@ def check(tpx, table, folder, layouts=("fsdp=2", "tp=2,fsdp=2")):
 
 
 def blind(tpx, table):
-    """Faults of tables that must not agree but do."""
+    """Altered tables that are not detected."""
     name, row = next((name, row) for name, row in table["titan"].items() if name.endswith("wk.weight"))
     others = {
         "another value": {**table["titan"], name: row[:-1] + "?"},

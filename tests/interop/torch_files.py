@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of torch.save that tpx writes: torch loads them with weights_only=True, and they hold what their sources hold."""
+"""Files of torch.save that tpx writes: torch loads them with weights_only=True, and their content equals that of their
+sources."""
 import os
 import subprocess
 import tempfile
@@ -55,12 +56,12 @@ def reshard(tpx, source, out, form="torch"):
 
 
 def check_copy(tpx, source, folder):
-    """A file of torch.save made of another one, in both forms."""
+    """A file of torch.save converted from another one, in both forms."""
     was = torch.load(source, weights_only=False)
     try:
         torch.load(source, weights_only=True)
         only = True
-    except Exception as error:  # classes; protocols after 2, which the new file has not
+    except Exception as error:  # classes, or protocols after 2, which the new file does not have
         only = "protocol" in source.name
     for form in ("torch", "torch-legacy"):
         out = Path(folder) / form
@@ -77,7 +78,7 @@ def check_copy(tpx, source, folder):
 
 
 def check_dcp(tpx, source, folder):
-    """What PyTorch itself makes of a DCP checkpoint."""
+    """PyTorch's own conversion of a DCP checkpoint."""
     out, own = Path(folder) / "out.pt", Path(folder) / "own.pt"
     refused = reshard(tpx, source, out)
     if refused:
@@ -88,7 +89,7 @@ def check_dcp(tpx, source, folder):
 
 
 def check_to_dcp(tpx, source, folder):
-    """A file of torch.save as a DCP checkpoint of two ranks, of which PyTorch itself makes the file again."""
+    """A file of torch.save, converted to a DCP checkpoint of two ranks, which PyTorch converts back."""
     out, again = Path(folder) / "dcp", Path(folder) / "again.pt"
     command = [tpx, "reshard", str(source), str(out), "--to", "fsdp=2", "--format", "dcp", "--dialect", "keep"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -100,7 +101,7 @@ def check_to_dcp(tpx, source, folder):
 
 
 def with_text_keys(tree):
-    """DCP has no numbers as keys of dicts."""
+    """Turns keys of dicts into text, because DCP has no numeric keys."""
     if isinstance(tree, dict):
         return {str(key): with_text_keys(value) for key, value in tree.items()}
     return [with_text_keys(value) for value in tree] if isinstance(tree, list) else tree
@@ -116,7 +117,7 @@ def difference_of_sorted(a, b):
 
 
 def check_weights(tpx, source, folder):
-    """A flat dict of a model that safetensors hold."""
+    """A flat dict of a model stored in safetensors."""
     from safetensors.torch import load_file
 
     out = Path(folder) / "out.pt"
@@ -125,7 +126,8 @@ def check_weights(tpx, source, folder):
 
 
 def check_module(tpx, form, folder):
-    """A whole module, as torch.save left it before and since version 1.6; streams tell the source of its class, too."""
+    """A whole module, as torch.save stored it before and since version 1.6; streams also contain the source of its
+    class."""
     was = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
     source, out = Path(folder) / "module.pt", Path(folder) / "out.pt"
     torch.save(was, source, _use_new_zipfile_serialization=form.name == "torch")
@@ -137,11 +139,11 @@ def check_module(tpx, form, folder):
 
 
 class Own(torch.Tensor):
-    """A class of its own that holds its elements itself."""
+    """A tensor class that stores its elements itself."""
 
 
 def check_classes_of(tpx, form, folder):
-    """Classes and attributes of tensors, of parameters too, come back in both forms."""
+    """Classes and attributes of tensors and parameters survive in both forms."""
     plain = torch.arange(6.0).reshape(2, 3)
     own = plain.clone().as_subclass(Own)
     own.unit = "m"
@@ -178,7 +180,7 @@ def cases():
     yield check_dcp, DATA / "llama-rope/dcp-fsdp2"
     if FIXTURES.is_dir():
         for file in sorted((FIXTURES / "torch-save/pt-good/ckpt").glob("*.pt")):
-            if file.name != "objects-unsafe.pt":  # of classes that are not here
+            if file.name != "objects-unsafe.pt":  # contains classes that do not exist here
                 yield check_copy, file
         for name in ("llama-a-fsdp2-tp2", "moe-nested-fsdp2-tp2", "llama-a-plain1"):
             yield check_dcp, FIXTURES / "dcp" / name / "ckpt"

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 
 class _Module(torch.nn.Module):
-    """What TransformerEngine's modules have in common since its second version: an extra state in the state dict."""
+    """The common part of TransformerEngine's modules since version 2: an extra state in the state dict."""
 
     def get_extra_state(self):
         return torch.empty(0, dtype=torch.uint8)
@@ -140,7 +140,7 @@ class _DotProductAttention(_Module):
         if self.window is not None and self.window[0] >= 0:
             allowed &= distance <= self.window[0]
         scores = scores.masked_fill(~allowed, float("-inf"))
-        if hasattr(self, "softmax_offset"):  # a score of its own for nothing
+        if hasattr(self, "softmax_offset"):  # a separate score for attending to nothing
             nothing = self.softmax_offset.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
             out = torch.cat([scores, nothing], -1).softmax(-1)[..., :-1] @ value
         else:
@@ -149,11 +149,11 @@ class _DotProductAttention(_Module):
 
 
 class _Class:
-    """For what is only named."""
+    """A placeholder class for names that are imported but never used."""
 
 
 class _Names:
-    """A namespace of classes that are only named."""
+    """A namespace of such placeholder classes."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -187,7 +187,7 @@ def install():
 
 
 def allow_sinks():
-    """After megatron.core is imported: these modules have attention sinks, as TransformerEngine has since 2.8."""
+    """Call after importing megatron.core: gives these modules attention sinks, as TransformerEngine has since 2.8."""
     from megatron.core.extensions import transformer_engine as extension
 
     at_least = extension.is_te_min_version

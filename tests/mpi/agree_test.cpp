@@ -19,7 +19,7 @@ std::uint64_t peak_memory() {
     return 0;
 }
 
-/// Makes peak_memory() that from now on, and returns it; 0 where the kernel cannot do that.
+/// Restarts the peak of peak_memory() and returns it; 0 if the kernel cannot do that.
 std::uint64_t restart_peak_memory() {
     std::ofstream file{"/proc/self/clear_refs"};
     file << 5 << std::flush;
@@ -84,7 +84,7 @@ TEST_CASE("bytes reach every rank, and rank 0 from every rank") {
     for (std::size_t k = 0; k < all.size(); ++k) CHECK(all[k] == std::to_string(k));
 }
 
-TEST_CASE("gather() gives no rank but rank 0 the bytes of others, and rank 0 long ones whole") {
+TEST_CASE("gather() gives only rank 0 the bytes of others, complete even if they are long") {
     const mpi::Comm world = mpi::Comm::world();
     std::string mine(40'000'000, static_cast<char>('a' + world.rank()));
     mine += std::to_string(world.rank());

@@ -15,7 +15,7 @@ using namespace tpx;
 
 namespace {
 
-/// While it exists, this thread sees another host name, where that is permitted.
+/// While it exists, this thread sees another host name, if that is permitted.
 class OtherHost {
 public:
     explicit OtherHost(const std::string& name) : before_{open_file("/proc/self/ns/uts", O_RDONLY)} {
@@ -36,13 +36,13 @@ private:
 
 }  // namespace
 
-TEST_CASE("ranks that claim the same go on") {
+TEST_CASE("ranks with the same claims continue") {
     const mpi::Comm world = mpi::Comm::world();
     CHECK_NOTHROW(require_same(world, {}));
     CHECK_NOTHROW(require_same(world, {{"a", "1", "x"}, {"b", "2", ""}}));
 }
 
-TEST_CASE("ranks that do not are named, with what differs first (T2)") {
+TEST_CASE("ranks with different claims are named, with the first difference (T2)") {
     const mpi::Comm world = mpi::Comm::world();
     if (world.size() == 1) return;
     const int last = world.size() - 1;

@@ -30,7 +30,7 @@ TEST_CASE("the first difference is found whatever the layouts") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     const std::vector<Tensor> tensors = {{"v", DType::f32, {3}}, {"w", DType::f32, {20, 30, 40}}};
-    // The one in one piece, the other transposed and in two.
+    // One in one piece, the other transposed and in two pieces.
     const auto values = counting(20 * 30 * 40);
     std::vector<float> transposed(values.size());
     const auto place = [](Index i, Index j, Index k) { return std::size_t((k * 30 + j) * 20 + i); };
@@ -75,7 +75,7 @@ TEST_CASE("a scalar and a tensor without elements compare too") {
     CHECK_FALSE(first_difference(world, 1, {{tensors, pieces}, a}, {{tensors, pieces}, b}, {}));
 }
 
-TEST_CASE("a cast takes away what it cannot tell apart") {
+TEST_CASE("a cast hides differences that it cannot represent") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     const std::vector<Tensor> wide = {{"w", DType::f32, {2}}}, narrow = {{"w", DType::bf16, {2}}};
@@ -88,7 +88,7 @@ TEST_CASE("a cast takes away what it cannot tell apart") {
                          "tensor 'w': dtypes differ: f32 and bf16", mpi::AgreedError);
 }
 
-TEST_CASE("elements are shown as what they are") {
+TEST_CASE("elements are printed by their dtype") {
     const auto text = [](DType dtype, std::vector<unsigned char> bytes) {
         return element_text(dtype, reinterpret_cast<const std::byte*>(bytes.data()));
     };

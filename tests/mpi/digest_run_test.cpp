@@ -40,7 +40,7 @@ std::string gathered(const RandomSide& side, const std::vector<std::string>& con
     return bytes;
 }
 
-// A side in which each tensor is there once.
+// A job whose source contains each tensor once.
 test::RandomJob job_without_copies(std::uint64_t seed) {
     for (;; seed += 1000) {
         test::Random random{seed};
@@ -71,7 +71,7 @@ Digest digest_of(const std::string& bytes) { return {Crc64::of(std::as_bytes(std
 
 }  // namespace
 
-TEST_CASE("the digest of a tensor is that of its bytes, wherever they lie") {
+TEST_CASE("the digest of a tensor is that of its bytes, wherever they are stored") {
     const mpi::Comm world = mpi::Comm::world();
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         CAPTURE(seed);
@@ -130,7 +130,7 @@ TEST_CASE("copies that differ are named with both files") {
     }
 }
 
-TEST_CASE("holes show in the length, overlaps and short files are errors") {
+TEST_CASE("holes appear in the length; overlaps and short files are errors") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("one", "0123456789abcdef");

@@ -31,7 +31,7 @@ Report run(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scr
     const Report report =
         execute(comm, job.moves, job.source.side(), sources, job.target.side(), job.draft, scratch / "new", options);
     if (comm.rank() == 0) {
-        // No reader knows any of the files until all are complete (T3).
+        // No reader recognizes any of the files until all are complete (T3).
         for (const auto& entry : std::filesystem::recursive_directory_iterator{scratch / "new"})
             CHECK((entry.is_directory() || entry.path().extension() == ".partial"));
     }
@@ -64,7 +64,7 @@ void put(const std::filesystem::path& file, std::uint64_t at, char byte) {
     stream.put(byte);
 }
 
-// Does to a file of the output, or to a journal, what a crash, a full disk or a person may.
+// Damages a file of the output, or a journal, as a crash, a full disk or a person might.
 void damage(test::Random& random, const std::filesystem::path& file) {
     const std::uint64_t size = std::filesystem::file_size(file);
     if (random() % 3 == 0)
@@ -73,8 +73,8 @@ void damage(test::Random& random, const std::filesystem::path& file) {
         std::filesystem::resize_file(file, random() % (2 * size + 1));
 }
 
-// Damages some of what a run has left, its journals among them. Bytes are overwritten only where there is payload: what
-// lies between pieces is never looked at again.
+// Damages some files that a run has left, including its journals. Overwrites only payload bytes, because bytes between
+// pieces are not checked again.
 void damage_some(test::Random& random, const RandomJob& job, const test::Scratch& scratch) {
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator{scratch / "new"})
@@ -92,7 +92,7 @@ void damage_some(test::Random& random, const RandomJob& job, const test::Scratch
 
 }  // namespace
 
-TEST_CASE("files hold what moving one element at a time gives") {
+TEST_CASE("files equal the result of moving one element at a time") {
     const mpi::Comm world = mpi::Comm::world();
     for (std::uint64_t seed = 0; seed < 16; ++seed) {
         CAPTURE(seed);
@@ -111,7 +111,7 @@ TEST_CASE("files hold what moving one element at a time gives") {
     }
 }
 
-TEST_CASE("source bytes that arrive during a run are read when they are there") {
+TEST_CASE("source bytes that arrive during a run are read once they have arrived") {
     const mpi::Comm alone;
     for (std::uint64_t seed = 20; seed < 28; ++seed) {
         CAPTURE(seed);
@@ -145,7 +145,7 @@ TEST_CASE("source bytes that arrive during a run are read when they are there") 
     }
 }
 
-TEST_CASE("a run ends when bytes that it needs do not arrive") {
+TEST_CASE("a run ends if bytes that it needs do not arrive") {
     const mpi::Comm alone;
     test::Random random{1};
     const RandomJob job = test::random_job(random, false);
@@ -175,7 +175,7 @@ TEST_CASE("a source file that ends too soon is named with its tensor, on all ran
     CHECK_FALSE(std::filesystem::exists(scratch / "new"));
 }
 
-TEST_CASE("a run that is asked to stop says that it can be resumed") {
+TEST_CASE("a run that is asked to stop reports that it can be resumed") {
     const mpi::Comm world = mpi::Comm::world();
     test::Random random{4};
     const RandomJob job = test::random_job(random, false);
@@ -198,7 +198,7 @@ TEST_CASE("an error while bytes move reaches all ranks") {
     RandomJob job = test::random_job(random, false);
     const test::Scratch scratch{world};
     ExecOptions options;
-    options.memory = 4096;  // too little for anything
+    options.memory = 4096;  // too little for any tile
     CHECK_THROWS_AS(run(world, job, scratch, options), mpi::AgreedError);
 }
 
@@ -233,7 +233,7 @@ TEST_CASE("a finite value that a cast makes infinite is an error that names file
     CHECK(message.find("(and 1 more)") != std::string::npos);
 }
 
-TEST_CASE("a cast that there is not is refused with the tensor's name") {
+TEST_CASE("an unsupported cast is refused with the tensor's name") {
     const mpi::Comm world = mpi::Comm::world();
     test::Random random{6};
     RandomJob job = test::random_job(random, false);
@@ -260,7 +260,7 @@ TEST_CASE("whatever an earlier run left, the files are those of an undisturbed r
             limits.journal = JournalPlace{scratch / "new", 7, attempt};
             return limits;
         };
-        // A run may be continued by more ranks, or by fewer.
+        // A run can be continued by more or fewer ranks.
         const bool first_alone = random() % 3 == 0, second_alone = random() % 3 == 0;
         const ExecOptions first = options(0), second = options(1);
         if (!first_alone || world.rank() == 0) execute_job(first_alone ? alone : world, job, scratch, sources, first);

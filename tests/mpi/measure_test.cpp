@@ -14,7 +14,7 @@
 using namespace tpx;
 namespace fs = std::filesystem;
 
-TEST_CASE("in rounds of all, everybody meets every other once, and nobody two at a time") {
+TEST_CASE("in a full set of rounds, each rank meets every other once, and never two at a time") {
     for (int count = 1; count <= 12; ++count) {
         CAPTURE(count);
         std::vector<int> ranks;
@@ -33,7 +33,7 @@ TEST_CASE("in rounds of all, everybody meets every other once, and nobody two at
     }
 }
 
-TEST_CASE("when there is no time for all rounds, every rank meets equally many others") {
+TEST_CASE("if there is no time for all rounds, every rank meets the same number of others") {
     std::vector<int> ranks(100);
     std::iota(ranks.begin(), ranks.end(), 0);
     const std::vector<PairRound> rounds = rounds_of_all(ranks, 7);
@@ -58,7 +58,7 @@ TEST_CASE("every link between ranks is measured, in both directions") {
     CHECK(static_cast<int>(links.size()) == world.size() * (world.size() - 1));
     for (const LinkRates& link : links) {
         CHECK(link.from != link.to);
-        // What a machine makes of it that stands still between two messages, and more than one can.
+        // Wide limits, because the machine may pause between two messages, even several times.
         CHECK(link.rate.median > 1);
         CHECK(link.rate.median < 1e13);
         CHECK(link.latency.median > 0);
@@ -66,7 +66,7 @@ TEST_CASE("every link between ranks is measured, in both directions") {
     }
 }
 
-TEST_CASE("some ranks may stand by") {
+TEST_CASE("some ranks may be idle") {
     const mpi::Comm world = mpi::Comm::world();
     CHECK(measure_links(world, {}, 0.1).empty());
     if (world.size() < 3) return;
@@ -88,7 +88,7 @@ TEST_CASE("a disk is measured, and nothing is left on it") {
     CHECK_THROWS_AS(measure_disk(folder + "/none", 0.1, 1), Error);
 }
 
-TEST_CASE("a link that was laid where a disk is measured leads no write elsewhere") {
+TEST_CASE("a link at the path where a disk is measured redirects no write") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("victim", "content");
@@ -103,7 +103,7 @@ TEST_CASE("a link that was laid where a disk is measured leads no write elsewher
     CHECK(fs::is_symlink(folder / guess));
 }
 
-TEST_CASE("memory is copied at a rate that can be") {
+TEST_CASE("memory is copied at a plausible rate") {
     const Measured rate = measure_memory_copy(0.05);
     CHECK(rate.median > 1e3);
     CHECK(rate.median < 1e13);

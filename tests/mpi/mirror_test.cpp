@@ -10,7 +10,7 @@ using namespace tpx;
 
 namespace {
 
-// Which file was asked about, by its content; long enough for several messages if that is asked for.
+// The content of the file in question; repeated to fill several messages if the question requests that.
 std::string answer(const std::filesystem::path& path, std::string_view question) {
     std::string text = fmt::format("{} says {}", read_file(path), question);
     if (question == "long") text.append(std::size_t{20} << 20, '.');
@@ -48,7 +48,7 @@ TEST_CASE("questions about files of other hosts are answered there, and all rank
         CHECK(!ask("/elsewhere"));
     });
     CHECK(answers == expected);
-    CHECK(!ask(mirror.folder()));  // nobody is there to ask any more
+    CHECK(!ask(mirror.folder()));  // no process is left to answer
     for (std::size_t file = 0; file < mirror.files().size(); ++file) CHECK(mirror.was_read(file));
     if (world.rank() == 0) CHECK(mirror.traffic().reads == expected.size());
     answers.clear();
@@ -56,7 +56,7 @@ TEST_CASE("questions about files of other hosts are answered there, and all rank
     if (world.rank() == 0) CHECK(answers == expected);
 }
 
-TEST_CASE("a question that cannot be answered fails on all ranks, when the other answers have come") {
+TEST_CASE("a question that cannot be answered fails on all ranks, after the other answers have arrived") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     for (int host = 0; host < world.size(); ++host) scratch.write(fmt::format("h{0}/{0}", host), "content");

@@ -23,7 +23,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// The names of all that lies in `directory`.
+// The names of all entries in `directory`.
 Names names(const fs::path& directory) {
     Names names;
     for (const auto& entry : fs::directory_iterator{directory}) names.push_back(entry.path().filename().string());
@@ -39,8 +39,8 @@ Naming naming(const fs::path& out, bool force = false) {
     return {.out = out, .force = force, .check_replaceable = [](const fs::path&) {}, .source = "from a test"};
 }
 
-// Calls of which the n-th (from 1 on) rename fails with `code`, or the n-th synchronization; as on a file system that
-// exchanges names or does not.
+// Calls whose n-th rename or synchronization (from 1 on) fails with `code`, as on a file system that can exchange names
+// or not.
 struct Faults {
     bool exchanges = true;
     int rename = 0;
@@ -90,7 +90,7 @@ TEST_CASE("a committed directory has its name and nothing is left beside it") {
     CHECK(names(scratch / "out").size() == std::size_t(world.size()));
 }
 
-TEST_CASE("until it is committed, a directory says that it is unfinished, whatever it is called") {
+TEST_CASE("until it is committed, a directory is marked as unfinished, whatever its name") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     {
@@ -129,7 +129,7 @@ TEST_CASE("without a commit nothing remains") {
     CHECK(names(scratch / "").empty());
 }
 
-TEST_CASE("what exists is kept unless it may be replaced") {
+TEST_CASE("an existing output is kept unless it may be replaced") {
     const mpi::Comm world = mpi::Comm::world();
     for (const bool exchanges : {true, false}) {
         CAPTURE(exchanges);
@@ -173,7 +173,7 @@ TEST_CASE("a file takes the place of a file") {
     }
 }
 
-TEST_CASE("--force is recommended only where it would do (T1)") {
+TEST_CASE("--force is recommended only if it would help (T1)") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("out/old", "old");
@@ -192,7 +192,7 @@ TEST_CASE("--force is recommended only where it would do (T1)") {
     mpi::barrier(world);
 }
 
-TEST_CASE("whatever fails, either the old output has its name or the new one, and both are there (T13)") {
+TEST_CASE("whatever fails, either the old or the new output has the name, and both exist (T13)") {
     const mpi::Comm world = mpi::Comm::world();
     for (const bool exchanges : {true, false}) {
         for (int rename = 1; rename <= 4; ++rename) {
@@ -226,13 +226,13 @@ TEST_CASE("whatever fails, either the old output has its name or the new one, an
     }
 }
 
-TEST_CASE("an output that is in place but perhaps not on disk is not reported as failed, and the old one stays (T20)") {
+TEST_CASE("an output in place but perhaps not on disk is not reported as failed, and the old one stays (T20)") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("out/old", "old");
     {
         Naming wish = naming(scratch / "out", true);
-        wish.calls = failing({.sync = 3});  // the first two are of the partial folder
+        wish.calls = failing({.sync = 3});  // the first two are for the partial folder
         PartialDirectory partial{world, wish};
         if (world.rank() == 0) std::ofstream{partial.path() / "new"} << "new";
         const Published published = partial.commit();
@@ -247,7 +247,7 @@ TEST_CASE("an output that is in place but perhaps not on disk is not reported as
     mpi::barrier(world);
 }
 
-TEST_CASE("a run that was killed between two renames costs nothing (T13)") {
+TEST_CASE("a run that was killed between two renames loses nothing (T13)") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("out.old-77/old", "old");
@@ -268,7 +268,7 @@ TEST_CASE("a run that was killed between two renames costs nothing (T13)") {
     mpi::barrier(world);
 }
 
-TEST_CASE("a run that was killed after it exchanged the names costs nothing") {
+TEST_CASE("a run that was killed after it exchanged the names loses nothing") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     scratch.write("out/old", "new");
@@ -295,7 +295,7 @@ TEST_CASE("a run that was killed after it exchanged the names costs nothing") {
     mpi::barrier(world);
 }
 
-TEST_CASE("a folder without a marker is kept where nothing may be replaced") {
+TEST_CASE("a folder without a marker is kept if nothing may be replaced") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     fs::path folder;
@@ -330,7 +330,7 @@ TEST_CASE("a replaced output that somebody added to is kept") {
     mpi::barrier(world);
 }
 
-TEST_CASE("what appeared meanwhile is not overwritten, and the new output is kept") {
+TEST_CASE("an output that appeared meanwhile is not overwritten, and the new one is kept") {
     const mpi::Comm world = mpi::Comm::world();
     for (const bool exchanges : {true, false}) {
         const test::Scratch scratch{world};
@@ -350,7 +350,7 @@ TEST_CASE("what appeared meanwhile is not overwritten, and the new output is kep
     }
 }
 
-TEST_CASE("names that cannot be made are refused") {
+TEST_CASE("impossible output names are refused") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     CHECK_THROWS_AS((PartialDirectory{world, naming("/")}), mpi::AgreedError);
@@ -363,7 +363,7 @@ TEST_CASE("ranks that do not see the folder of rank 0 end the run (T2)") {
     const mpi::Comm world = mpi::Comm::world();
     const test::Scratch scratch{world};
     const test::Scratch other{world};
-    // Relative names mean other folders in other working directories.
+    // Relative names refer to other folders in other working directories.
     const fs::path before = fs::current_path();
     fs::current_path(world.rank() == 0 ? scratch / "" : other / "");
     const std::string message = test::message_of([&] { PartialDirectory{world, naming("out")}; });
@@ -376,7 +376,7 @@ TEST_CASE("ranks that do not see the folder of rank 0 end the run (T2)") {
     mpi::barrier(world);
 }
 
-TEST_CASE("signals that ask for an end are remembered, the first one") {
+TEST_CASE("the first signal that requests an end is remembered") {
     const StopSignals signals;
     CHECK(signals.signal() == 0);
     raise(SIGUSR1);

@@ -43,7 +43,7 @@ std::vector<Box> grid(Random& random, const Shape& shape) {
     return boxes;
 }
 
-// Dense strides with the axes in a random order, most often the usual one.
+// Dense strides with the axes in a random order, usually the normal one.
 Strides dense_strides(Random& random, const Box& box) {
     std::vector<int> order(std::size_t(box.size()));
     std::iota(order.begin(), order.end(), 0);
@@ -64,7 +64,8 @@ public:
         side_.tilings.resize(side_.tensors.size());
     }
 
-    // Tensors `tensor` and the one after it, of equal shapes and dtypes, cut alike: their pieces may be interleaved.
+    // Tensors `tensor` and the one after it, of equal shapes and dtypes, split alike, so that their pieces can be
+    // interleaved.
     void add_twins(std::uint32_t tensor) {
         const Tensor& twin = side_.tensors[tensor];
         std::vector<std::uint32_t> first, second;
@@ -90,7 +91,7 @@ private:
         return std::uint32_t(side_.pieces.size() - 1);
     }
 
-    // Rows of the one and of the other tensor in turn.
+    // Stores rows of both tensors alternately.
     void add_interleaved(std::uint32_t tensor, const Box& box, std::vector<std::uint32_t>& first,
                          std::vector<std::uint32_t>& second) {
         const auto item = std::uint64_t(itemsize(side_.tensors[tensor].dtype));
@@ -196,7 +197,7 @@ RandomJob random_job(Random& random, bool large) {
         job.content.emplace_back(file.size, '\0');
         for (char& byte : job.content.back()) byte = static_cast<char>(random());
     }
-    // Values that are cast to halves must fit them: without the highest bit of their exponents they are below 2.
+    // Values that are cast to f16 must fit: without the highest bit of their exponents they are below 2.
     for (const Piece& piece : job.source.pieces) {
         const int item = itemsize(job.source.tensors[piece.tensor].dtype);
         if (job.target.tensors[piece.tensor].dtype != DType::f16) continue;

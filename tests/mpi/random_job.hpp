@@ -12,14 +12,14 @@ namespace tpx::test {
 
 using Random = std::mt19937_64;
 
-/// Tensors cut into pieces that lie in files: in any order of axes, some interleaved, some twice, with gaps.
+/// Tensors split into pieces in files: with any order of axes, some interleaved, some stored twice, with gaps.
 struct RandomSide {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;
-    std::vector<std::vector<std::vector<std::uint32_t>>> tilings;  ///< of each tensor: sets of pieces that tile it
+    std::vector<std::vector<std::vector<std::uint32_t>>> tilings;  ///< for each tensor, sets of pieces that tile it
     std::vector<FileEntry> files;
 
-    /// Regions of files that hold one or more pieces without gaps.
+    /// A region of a file that contains one or more pieces without gaps.
     struct Region {
         std::uint32_t file;
         std::uint64_t offset;
@@ -30,18 +30,18 @@ struct RandomSide {
     Side side() const { return {tensors, pieces}; }
 };
 
-/// Tensors of the same names and shapes on both sides; some are cast.
+/// Two sides with the same tensor names and shapes; some tensors are cast.
 struct RandomJob {
     RandomSide source;
     RandomSide target;
     Moves moves;
-    Draft draft;  ///< of the target: regions as tensors of bytes, each with a checksum in a file of its own
+    Draft draft;  ///< of the target: regions as tensors of bytes, each with a checksum in a separate file
     std::vector<std::string> content;  ///< of the source's files
 };
 
 RandomJob random_job(Random& random, bool large);
 
-/// What the target's files must hold, by moving one element at a time; checksums by zlib.
+/// The expected content of the target's files, from moving one element at a time; checksums by zlib.
 std::vector<std::string> expected_files(const RandomJob& job);
 
 }  // namespace tpx::test

@@ -31,7 +31,7 @@ public:
 
     std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
 
-    /// On rank 0 writes a file; all ranks return when it is there.
+    /// Writes a file on rank 0; all ranks return once it exists.
     void write(const std::filesystem::path& name, const std::string& content) const {
         if (comm_.rank() == 0) {
             std::filesystem::create_directories((path_ / name).parent_path());
@@ -45,7 +45,7 @@ private:
     std::filesystem::path path_;
 };
 
-/// The message of the AgreedError that `body` throws; empty when it throws none.
+/// The message of the AgreedError that `body` throws; empty if it throws none.
 inline std::string message_of(const std::function<void()>& body) {
     try {
         body();

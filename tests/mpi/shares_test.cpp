@@ -25,7 +25,7 @@ constexpr double little = 0.2;  // seconds; a rank that spins takes all 0.6
 
 }  // namespace
 
-TEST_CASE("a rank that has finished its share sleeps until the others have (R2)") {
+TEST_CASE("a rank that has finished its share sleeps until the others are done (R2)") {
     const mpi::Comm world = mpi::Comm::world();
     Shares<int> shares{world,           {.threads = 1}, 0, 1, [&](int, int&) { std::this_thread::sleep_for(slow); },
                        [] { return 0; }};

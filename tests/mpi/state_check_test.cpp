@@ -13,7 +13,7 @@ using namespace tpx;
 
 namespace {
 
-// The weights of masters 0, 1, ... as bf16: their upper halves, as all are exact.
+// The weights of masters 0, 1, ... as bf16: their upper halves, as all values are exact in bf16.
 std::string rounded(const std::vector<float>& values) {
     std::string bytes;
     for (float value : values) {
@@ -39,7 +39,7 @@ TEST_CASE("state is compared with weights whatever the layouts, in bounded memor
     std::vector<float> squares(masters);
     const auto at = [](Index i, Index j) { return static_cast<std::size_t>(i * columns + j); };
     const std::string weights = rounded(masters);
-    masters[at(7, 3)] += 0.125F;  // rounds to it still: 65 + 1/8 is within half a step of bf16
+    masters[at(7, 3)] += 0.125F;  // still rounds to the weight: 65 + 1/8 is within half a step of bf16
     masters[at(17, 39)] += 1;
     masters[at(200, 1)] = -7;
     squares[at(299, 399)] = -1;
@@ -49,7 +49,7 @@ TEST_CASE("state is compared with weights whatever the layouts, in bounded memor
     scratch.write("squares", bytes_of_state(squares));
     const std::vector<Tensor> tensors = {
         {"w", DType::bf16, {rows, columns}}, {"m", DType::f32, {rows, columns}}, {"s", DType::f32, {rows, columns}}};
-    // The weights in two files' worth of columns, the others in rows that follow no slab.
+    // The weights are split by columns into two pieces, the others by rows that match no slab.
     const std::vector<Piece> pieces = {{0, 0, 0, {{0, rows}, {0, 11}}, {columns, 1}, -1},
                                        {0, 0, 22, {{0, rows}, {11, columns}}, {columns, 1}, -1},
                                        {1, 1, 0, {{0, 41}, {0, columns}}, {columns, 1}, -1},

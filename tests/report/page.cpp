@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// report_page <PLAN.json >PAGE.html: the report of a plan as --json prints it.
+// report_page <PLAN.json >PAGE.html: writes the HTML report of a plan that --json printed.
 #include "cmd/report/report.hpp"
 
 #include <nlohmann/json.hpp>

@@ -28,8 +28,8 @@ inline void write_text(const std::filesystem::path& path, std::string_view text)
     std::ofstream(path, std::ios::binary) << text;
 }
 
-/// The folder of checkpoints written by the real frameworks, in $TPX_FIXTURES or ../shared/fixtures; empty when there
-/// is none, after a message that says what is skipped.
+/// The folder of checkpoints written by the real frameworks, in $TPX_FIXTURES or ../shared/fixtures; empty if there is
+/// none, after a message that says so.
 inline std::filesystem::path fixtures() {
     const char* given = std::getenv("TPX_FIXTURES");
     const std::filesystem::path folder = given != nullptr ? given : "../shared/fixtures";
@@ -54,7 +54,7 @@ void for_each_element(const Shape& shape, const Piece& piece, Visit visit) {
     }
 }
 
-/// The bytes of each whole tensor, in C order, put together element by element. `pieces` must be located.
+/// The bytes of each whole tensor, in C order, assembled element by element. The pieces must be located.
 inline std::map<std::string, std::string> assemble(const Catalogue& catalogue) {
     std::map<std::string, std::string> tensors;
     for (const Tensor& tensor : catalogue.tensors)
@@ -64,11 +64,11 @@ inline std::map<std::string, std::string> assemble(const Catalogue& catalogue) {
         std::string& file = files[piece.file];
         if (file.empty()) file = read_file(catalogue.path(piece.file));
         if (const auto& coding = catalogue.files[piece.file].coding; coding && file.size() != coding->size + 1)
-            file = decoded(file, *coding) + '.';  // so marked
+            file = decoded(file, *coding) + '.';  // marks decoded files
         const Tensor& tensor = catalogue.tensors[piece.tensor];
         std::string& whole_one = tensors[tensor.name];
         const std::size_t size = itemsize(tensor.dtype);
-        if (size == 0) {  // less than a byte an element: whole or not at all
+        if (size == 0) {  // less than a byte per element: the tensor is never split
             whole_one = file.substr(piece.offset, whole_one.size());
             continue;
         }
@@ -95,8 +95,7 @@ inline void check_against(const Catalogue& catalogue, const std::filesystem::pat
     }
 }
 
-/// Writes `draft` to `directory`: its fixed bytes, its copies, and each piece out of `tensors` (bytes of whole
-/// tensors).
+/// Writes `draft` to `directory`: its fixed bytes, its copies, and each piece from `tensors` (bytes of whole tensors).
 inline void write_draft(const Draft& draft, const std::map<std::string, std::string>& tensors,
                         const std::filesystem::path& directory) {
     std::vector<std::string> files;

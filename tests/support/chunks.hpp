@@ -13,7 +13,7 @@
 
 namespace tpx::test {
 
-/// A checkpoint of archives, whole and with all its payloads located.
+/// A checkpoint of archives, verified to be complete, with all payloads located.
 inline formats::Checkpoint located(formats::Checkpoint checkpoint) {
     check_whole(checkpoint.catalogue);
     std::vector<std::uint32_t> all(checkpoint.catalogue.pieces.size());
@@ -22,7 +22,7 @@ inline formats::Checkpoint located(formats::Checkpoint checkpoint) {
     return checkpoint;
 }
 
-/// What a fixture's JSON file says of all tensors: model and optimizer.
+/// The tensors of model and optimizer in a fixture's JSON file.
 inline nlohmann::json expected_tensors(const std::filesystem::path& file) {
     const nlohmann::json fixture = nlohmann::json::parse(read_file(file));
     nlohmann::json all = fixture["tensors"];
@@ -30,7 +30,7 @@ inline nlohmann::json expected_tensors(const std::filesystem::path& file) {
     return all;
 }
 
-/// The same of tensors in memory.
+/// The same description for tensors in memory.
 inline nlohmann::json describe(std::span<const Tensor> tensors, const std::map<std::string, std::string>& bytes) {
     nlohmann::json all;
     for (const Tensor& tensor : tensors)
@@ -59,7 +59,7 @@ inline void write_archives(const Draft& draft, const std::map<std::string, std::
     }
 }
 
-/// `tensors` cut along axis `axis` (or the last they have) into `ranks` parts as torch.chunk cuts.
+/// `tensors`, split along axis `axis` (or their last one) into `ranks` parts like torch.chunk.
 inline formats::Content cut_content(const std::vector<Tensor>& tensors, int ranks, int axis) {
     formats::Content content;
     content.tensors = tensors;
@@ -79,7 +79,7 @@ inline formats::Content cut_content(const std::vector<Tensor>& tensors, int rank
     return content;
 }
 
-/// The message of the Error that `body` throws; "" when it throws none.
+/// The message of the Error that `body` throws; "" if it throws none.
 template <class Body>
 std::string error_of(Body body) {
     try {

@@ -11,7 +11,7 @@
 
 namespace tpx::test {
 
-/// What a file with a coding decodes to, byte by byte; shares nothing with the reader that is tested.
+/// The decoded content of a file with a coding, byte by byte; shares no code with the reader under test.
 inline std::string decoded(const std::string& file, const Coding& coding) {
     std::string all;
     for (std::size_t k = 0; k < coding.chunks.size(); ++k) {

@@ -11,7 +11,7 @@
 
 namespace tpx::test {
 
-/// A file that lies nowhere, for readers that want one.
+/// A file in memory, without a path, for readers that need a file.
 class MemoryFile {
 public:
     explicit MemoryFile(std::string_view content) : fd_{::memfd_create("test", MFD_CLOEXEC)}, size_{content.size()} {

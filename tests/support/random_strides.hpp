@@ -12,10 +12,11 @@ namespace tpx {
 
 using Random = std::mt19937_64;
 
-/// A number from 0 up to, and without, `below`.
+/// A random number from 0 to `below` - 1.
 inline Index pick(Random& random, Index below) { return Index(random() % std::uint64_t(below)); }
 
-/// Strides in bytes of an array whose axes are in memory in a random order, some with gaps; `bytes` is its extent.
+/// Random strides in bytes of an array: its axes are in random order in memory, some with gaps. Sets `bytes` to its
+/// extent.
 inline Strides random_strides(Random& random, const Shape& sizes, int itemsize, Index& bytes) {
     std::vector<int> order(std::size_t(sizes.size()));
     for (int k = 0; k < sizes.size(); ++k) order[std::size_t(k)] = k;

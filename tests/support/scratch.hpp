@@ -13,7 +13,7 @@
 
 namespace tpx::test {
 
-/// A folder of its own that goes when the object does.
+/// A new folder that is removed with the object.
 class Scratch {
 public:
     Scratch() {

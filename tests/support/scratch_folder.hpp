@@ -9,7 +9,7 @@
 
 namespace tpx::test {
 
-/// A new folder for one test, removed with all in it at the end.
+/// A new folder for one test, removed with its content at the end.
 class ScratchFolder {
 public:
     ScratchFolder() {

@@ -9,8 +9,8 @@
 
 namespace tpx::test {
 
-/// SHA-256 of `message` in lower-case hexadecimal, straight from FIPS 180-4; for comparing with digests that others
-/// made.
+/// SHA-256 of `message` in lower-case hexadecimal, implemented from FIPS 180-4, to compare with digests from other
+/// tools.
 inline std::string sha256(std::string_view message) {
     constexpr std::array<std::uint32_t, 64> k{
         0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sparse_stores CKPT PATTERN HOSTS LAYOUT REPLICAS ITERATION: puts CKPT into managed stores of emulated hosts, as
-// `tpx migrate --import` does, except that all tensor data is zero: files have holes in place of it. So the stores of a
-// model that is larger than any disk here have their real metadata, and take little room.
+// `tpx migrate --import` does, except that all tensor data is zero and stored as holes. So the stores of a model that
+// is larger than any disk here have real metadata but take little space.
 #include "cmd/plan/plan_hosts.hpp"
 #include "cmd/stores/managed_target.hpp"
 #include "formats/files/stores.hpp"
@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// By file of the draft: its bytes that are not tensor data.
+/// For each file of the draft, its bytes that are not tensor data.
 std::vector<std::vector<Draft::Fixed>> fixed_bytes(const Draft& draft) {
     std::vector<std::vector<Draft::Fixed>> fixed(draft.files.size());
     for (const Draft::Fixed& bytes : draft.fixed) fixed[bytes.file].push_back(bytes);
@@ -91,7 +91,7 @@ void make_stores(const std::vector<std::string>& words) {
             if (written[f].empty())
                 write_sparse(path, draft.files[f].size, fixed[f]);
             else
-                fs::create_hard_link(written[f], path);  // replicas take no room either
+                fs::create_hard_link(written[f], path);  // replicas take no space either
             written[f] = path;
         }
         write_file(folder / formats::manifest_name, formats::to_text(manifest));

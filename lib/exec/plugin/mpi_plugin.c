@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include <string.h>
 
-/* Handles of MPI are pointers in one MPI and integers in another one. */
+/* MPI handles are pointers in some MPIs and integers in others. */
 static MPI_Comm comm_of(tpx_mpi_comm comm) { return comm == 0 ? MPI_COMM_NULL : (MPI_Comm)comm; }
 static tpx_mpi_comm from_comm(MPI_Comm comm) { return comm == MPI_COMM_NULL ? 0 : (tpx_mpi_comm)comm; }
 static MPI_Request request_of(tpx_mpi_request request) {
@@ -39,7 +39,7 @@ static int start(int* allows_threads) {
     return code;
 }
 
-/* With a barrier of its own: MPI_Finalize need not wait for all ranks. */
+/* Includes a barrier, because MPI_Finalize need not wait for all ranks. */
 static int stop(void) {
     MPI_Barrier(MPI_COMM_WORLD);
     return MPI_Finalize();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tpx needs of MPI, as a table of functions. A plug-in, mpi_plugin.c compiled with the mpicc of one MPI, provides
- * it; tpx itself is linked with no MPI and loads the plug-in when a launcher has started it as one of several ranks. */
+/* The MPI functions that tpx needs, as a table. A plug-in, mpi_plugin.c compiled with the mpicc of one MPI, provides
+ * it; tpx is not linked with MPI and loads the plug-in when a launcher has started it as one of several ranks. */
 #ifndef TPX_MPI_PLUGIN_H
 #define TPX_MPI_PLUGIN_H
 
@@ -21,12 +21,12 @@ typedef intptr_t tpx_mpi_request; /* an MPI_Request; 0 for MPI_REQUEST_NULL */
 
 enum tpx_mpi_operation { TPX_MPI_SUM, TPX_MPI_MIN, TPX_MPI_MAX, TPX_MPI_XOR };
 
-/* Each function returns 0, or an error code of MPI. A call that is not local belongs to the thread that called start.
- */
+/* A function that can fail returns 0 or an MPI error code. Only the thread that called start may make calls that are
+ * not local. */
 struct tpx_mpi_functions {
     int version;                                     /* TPX_MPI_PLUGIN_VERSION */
     const char* (*library)(void);                    /* version of the MPI library, a line of text */
-    void (*explain)(int code, char* text, int size); /* the error as text, cut to `size` bytes with the final 0 */
+    void (*explain)(int code, char* text, int size); /* the error as text, truncated to `size` bytes with the final 0 */
 
     int (*start)(int* allows_threads); /* MPI_Init_thread; whether the process may have other threads */
     int (*stop)(void);                 /* waits for all ranks, then ends MPI */
@@ -41,7 +41,7 @@ struct tpx_mpi_functions {
     int (*receive)(void* data, int bytes, int from, int tag, tpx_mpi_comm comm);
     int (*start_send)(const void* data, int bytes, int to, int tag, tpx_mpi_comm comm, tpx_mpi_request* request);
     int (*start_receive)(void* data, int bytes, int from, int tag, tpx_mpi_comm comm, tpx_mpi_request* request);
-    int (*probe)(int tag, tpx_mpi_comm comm, int* from); /* which rank a message has come from; -1 for none */
+    int (*probe)(int tag, tpx_mpi_comm comm, int* from); /* a rank whose message has arrived; -1 for none */
 
     int (*start_barrier)(tpx_mpi_comm comm, tpx_mpi_request* request);
     int (*start_broadcast)(void* data, int bytes, int root, tpx_mpi_comm comm, tpx_mpi_request* request);
@@ -50,7 +50,7 @@ struct tpx_mpi_functions {
                          tpx_mpi_comm comm, tpx_mpi_request* request);
 
     int (*test)(tpx_mpi_request* request, int* done); /* sets a request that is done to 0 */
-    int (*wait)(tpx_mpi_request* request);            /* busy, as MPI waits */
+    int (*wait)(tpx_mpi_request* request);            /* waits without sleeping, as MPI does */
     int (*release_request)(tpx_mpi_request* request);
 };
 

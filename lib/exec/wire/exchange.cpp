@@ -22,7 +22,7 @@
 namespace tpx {
 namespace {
 
-/// Messages under way in one direction, each with its buffer.
+/// Messages in progress in one direction, each with its buffer.
 class Slots {
 public:
     explicit Slots(std::size_t count) : requests_(count), buffers_(count), chunks_(count), ranks_(count) {
@@ -45,8 +45,8 @@ public:
         return std::span{buffers_[slot]}.first(chunk.end - chunk.begin);
     }
 
-    /// The slots whose messages have ended since the last call. Of each rank only the oldest message is tested until it
-    /// has ended: every test of an unfinished message makes MPI go through all of its work.
+    /// The slots whose messages have ended since the last call. For each rank, only the oldest message is tested until
+    /// it has ended, because every test of an unfinished message makes MPI go through all of its work.
     std::vector<std::size_t> ended() {
         std::vector<std::size_t> slots;
         std::vector<int> waiting;
@@ -110,7 +110,7 @@ public:
     }
 
 private:
-    /// Whether anything could be done.
+    /// Does what can be done now; returns whether there was anything to do.
     bool step() {
         bool moved = false;
         while (receive_next()) moved = true;
@@ -167,7 +167,7 @@ private:
 
     int rank_of(std::uint32_t host) const { return job_.rank_of_host[host]; }
 
-    /// Where the bytes of a chunk lie in the inbox of this host, which receives or has received them.
+    /// Where the bytes of a chunk are in the inbox of this host, which receives or has received them.
     ByteRange range_of(const TransferChunk& chunk) const {
         const std::uint32_t parcel = job_.transfers[chunk.transfer].parcel;
         return {job_.inbox.place(parcel, chunk.begin), job_.inbox.place(parcel, chunk.end)};
@@ -192,7 +192,7 @@ private:
 
 }  // namespace
 
-// More messages under way keep NICs busy while a process waits for a processor or a disk.
+// More messages in progress keep NICs busy while a process waits for a CPU or a disk.
 std::uint64_t exchange_memory(std::uint64_t memory) {
     return std::clamp(memory / 8, Packer::memory + 8 * chunk_size, Packer::memory + 32 * chunk_size);
 }

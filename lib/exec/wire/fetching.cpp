@@ -18,10 +18,10 @@
 namespace tpx {
 namespace {
 
-// What a request is.
+// What rank 0 requests.
 enum class RequestKind : std::uint64_t { end, bytes, question };
 
-// RequestKind, file, offset, size: of the bytes that are requested, or of the question, which follows.
+// RequestKind, file, offset and size of the requested bytes; or, for a question, the size of its text, which follows.
 using Header = std::array<std::uint64_t, 4>;
 
 // The most bytes of a file in one reply.
@@ -33,10 +33,10 @@ std::string receive_text(const mpi::Comm& comm, int rank, mpi::Tag tag, std::uin
     return text;
 }
 
-// How an answer ends: the Exit of an Error, whose text follows, or 0; and the number of bytes that follow.
+// The Exit of an Error whose text follows, or 0 if the answer follows; and the number of bytes that follow.
 using AnswerHeader = std::array<std::uint64_t, 2>;
 
-// Sends the answer, or the error, that `answer` makes while this rank still shows that it is alive.
+// Sends the result of `answer`, or its error. While `answer` runs, this rank still shows that it is alive.
 void send_answer(const mpi::Comm& comm, const std::function<std::string()>& answer) {
     std::string text;
     Exit exit = Exit::success;
@@ -85,7 +85,7 @@ void serve_reads(const mpi::Comm& comm, const PathOfFile& path, const AnswerAbou
     mpi::agree(comm, nullptr);
 }
 
-// Runs `work` on the desk's thread, and waits for its end.
+// Runs `work` on the desk's thread and waits until it is done.
 void FetchDesk::run_on_desk(std::function<void()> work) {
     Task task{std::move(work)};
     std::unique_lock lock{mutex_};
@@ -127,8 +127,8 @@ void FetchDesk::ask(std::span<RemoteQuestion> questions) {
     }
 }
 
-// Asks servers that differ. A server with two questions at once would wait for this rank to receive its first answer,
-// and this rank for it to receive the second question.
+// Each question must go to a different server. A server with two questions at once would wait for this rank to receive
+// the first answer, while this rank would wait for the server to receive the second question.
 void FetchDesk::ask_one_each(std::span<RemoteQuestion* const> questions) const {
     for (const RemoteQuestion* question : questions) {
         if (question->server == comm_.rank()) continue;
@@ -137,7 +137,7 @@ void FetchDesk::ask_one_each(std::span<RemoteQuestion* const> questions) const {
         mpi::send(comm_, question->server, mpi::Tag::request, std::as_bytes(std::span{header}));
         mpi::send_in_parts(comm_, question->server, mpi::Tag::request, std::as_bytes(std::span{question->text}));
     }
-    std::exception_ptr error;  // thrown when all answers have come, because nobody else would receive them
+    std::exception_ptr error;  // thrown after all answers have arrived, because nobody else would receive them
     for (RemoteQuestion* question : questions) {
         if (question->server != comm_.rank()) continue;
         try {

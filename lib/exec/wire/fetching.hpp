@@ -23,8 +23,8 @@ using PathOfFile = std::function<std::filesystem::path(std::size_t file)>;
 /// The answer to `question`, a FileQuestion's text, about the file at `path`.
 using AnswerAboutFile = std::function<std::string(const std::filesystem::path& path, std::string_view question)>;
 
-/// Sends rank 0 the bytes and the answers that it requests from this rank, until its desk closes. An error in a read
-/// ends the job; one in an answer is thrown on rank 0.
+/// Sends rank 0 the bytes and the answers that it requests from this rank, until rank 0 closes its FetchDesk. An error
+/// in a read ends the job; one in an answer is thrown on rank 0.
 void serve_reads(const mpi::Comm& comm, const PathOfFile& path, const AnswerAboutFile& answer);
 
 /// A question to a rank about a file that it has.
@@ -35,8 +35,8 @@ struct RemoteQuestion {
     std::string answer = {};
 };
 
-/// Where threads of rank 0 ask other ranks for parts of files, or questions about them; the thread that runs it is the
-/// only one that calls MPI.
+/// Lets threads of rank 0 request parts of files from other ranks, or ask them questions about files. Only the thread
+/// that runs the desk calls MPI.
 class FetchDesk {
 public:
     FetchDesk(const mpi::Comm& comm, PathOfFile path, AnswerAboutFile answer)
@@ -45,12 +45,12 @@ public:
     /// Fills `into` with what file number `file` contains at `offset` on rank `server`. For any thread but the desk's.
     void fetch(int server, std::size_t file, std::uint64_t offset, std::span<std::byte> into);
 
-    /// Sets the answers of `questions`. Servers work at the same time, each on one of its questions after the other.
-    /// For any thread but the desk's.
+    /// Sets the answers of `questions`. Servers work at the same time, each on one question at a time. For any thread
+    /// but the desk's.
     void ask(std::span<RemoteQuestion> questions);
 
-    /// Runs `body` on another thread and answers its fetches; then closes, and fails on all ranks as an
-    /// mpi::AgreedError if `body` failed. The other ranks are in serve_reads().
+    /// Runs `body` on another thread and executes its requests; then closes, and throws an mpi::AgreedError on all
+    /// ranks if `body` failed. The other ranks must be in serve_reads().
     void run(const std::function<void()>& body);
 
 private:

@@ -14,20 +14,20 @@
 
 namespace tpx {
 
-/// Where a host keeps what it receives: the parcels that transfers bring to it, one behind another in one file.
+/// Where a host keeps what it receives: the parcels that transfers bring to it, one after another in one file.
 class Inbox {
 public:
     Inbox(const Parcels& parcels, std::span<const Transfer> transfers, std::uint32_t host);
 
     std::uint64_t size() const { return size_; }
 
-    /// Makes the file for all that comes, with holes until it has come. Throws Error.
+    /// Creates the file for all these parcels, with holes until their bytes arrive. Throws Error.
     void create(const std::filesystem::path& path) const;
 
-    /// Where byte `byte` of a parcel lies. Precondition: transfers bring the parcel.
+    /// The offset in the file of byte `byte` of a parcel. Precondition: transfers bring the parcel.
     std::uint64_t place(std::uint32_t parcel, std::uint64_t byte) const { return begins_.at(parcel) + byte; }
 
-    /// What the file contains when all has come, as pieces of file number `file`.
+    /// What the file contains once all bytes have arrived, as pieces of file number `file`.
     std::vector<Piece> pieces(std::span<const PieceCell> cells, std::uint32_t file) const;
 
 private:

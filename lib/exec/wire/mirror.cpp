@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t block_size = std::uint64_t{64} << 10;  // of what is hashed
-constexpr std::uint64_t kept_size = 4096;                      // of what is kept: most reads are far shorter
+constexpr std::uint64_t block_size = std::uint64_t{64} << 10;  // bytes hashed at a time
+constexpr std::uint64_t kept_size = 4096;                      // bytes kept together: most reads are far shorter
 constexpr std::uint64_t compared_whole = std::uint64_t{16} << 20;
 constexpr std::uint64_t samples = 16;
 
@@ -56,7 +56,7 @@ std::uint64_t hash_of(const fs::path& path, std::uint64_t size) {
     return print.value();
 }
 
-// Such files are opened by a process of their own, which nobody could send anything.
+// HDF5 files are opened by a separate process, to which no rank could send bytes.
 void refuse_hdf5(const fs::path& path, std::uint64_t size) {
     constexpr std::string_view signature = "\x89HDF\r\n\x1a\n";
     std::array<char, 8> start{};
@@ -85,7 +85,7 @@ Mirror::Mirror(const mpi::Comm& comm, const fs::path& store, int host, const std
 }
 
 Mirror::~Mirror() {
-    std::error_code ignored;  // a folder of empty files that stays behind harms nobody
+    std::error_code ignored;  // a folder of sparse files that is left behind does no harm
     fs::remove_all(folder_, ignored);
 }
 
@@ -195,7 +195,7 @@ void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
         if (number == numbers_.end()) return false;
         const std::size_t file = number->second;
         const std::uint64_t size = files_[file].size;
-        if (offset + into.size() > size) return false;  // read_at() finds the file's end where it is
+        if (offset + into.size() > size) return false;  // read_at() then reports the end of the file
         if (!keep) {
             desk.fetch(servers_[file], file, offset, into);
             return true;
@@ -246,7 +246,7 @@ void Mirror::rehearse_read(const std::function<void()>& body) {
     });
 }
 
-// Exactly what was read: blocks around many short reads are several times as many bytes, and most of them payload.
+// Exactly what was read: the blocks around many short reads have several times as many bytes, most of them payload.
 std::pair<std::string, std::string> Mirror::what_was_read() const {
     std::string places, bytes;
     for (const auto& [file, all] : read_) {

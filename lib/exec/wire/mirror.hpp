@@ -23,26 +23,26 @@ namespace tpx {
 struct StoredFile {
     std::filesystem::path path;  ///< relative to the store
     std::uint64_t size = 0;
-    std::vector<int> hosts;  ///< whose stores have it, ascending
+    std::vector<int> hosts;  ///< hosts whose stores have the file, ascending
 };
 
 /// What read() fetches from stores and sends to other ranks.
 struct MirrorTraffic {
     std::uint64_t reads = 0;         ///< requests to the ranks whose stores have the files
-    std::uint64_t bytes_read = 0;    ///< that rank 0 received from them
-    std::uint64_t bytes_shared = 0;  ///< that rank 0 then sent to each of the other ranks, compressed
+    std::uint64_t bytes_read = 0;    ///< bytes that rank 0 received from them
+    std::uint64_t bytes_shared = 0;  ///< compressed bytes that rank 0 then sent to each of the other ranks
 };
 
-/// The stores of all hosts as one folder, although each host sees its own only. The folder is a rank's own, and
-/// contains an empty file of the right size for each file of a store; what is read from these is fetched from a host
-/// that has the file, and FileQuestions about them are answered there. For opening a checkpoint: what is read that way
-/// is kept in memory.
+/// Presents the stores of all hosts as one folder, although each host sees only its own store. Each rank has its own
+/// folder, with a sparse file of the right size for each file of a store; reads of such a file are fetched from a host
+/// that has the file, and FileQuestions about it are answered there. Intended for opening a checkpoint, because the
+/// bytes read are kept in memory.
 class Mirror {
 public:
-    /// Lists `store`, the store of host number `host`; absent, it has no files. Throws an mpi::AgreedError when two
-    /// stores have different files of one name: files up to 16 MiB are compared by a hash of their content, larger ones
-    /// by a hash of 16 samples of 64 KiB. If `only` is given, other files of the store are ignored. `answer` answers
-    /// FileQuestions about files of `store`. Collective.
+    /// Lists `store`, the store of host number `host`; an absent store has no files. Throws an mpi::AgreedError if two
+    /// stores have different files with the same name: files up to 16 MiB are compared by a hash of their content,
+    /// larger ones by a hash of 16 samples of 64 KiB. If `only` is given, other files of the store are ignored.
+    /// `answer` answers FileQuestions about files of `store`. Collective.
     Mirror(const mpi::Comm& comm, const std::filesystem::path& store, int host,
            const std::vector<std::filesystem::path>* only, AnswerAboutFile answer);
 
@@ -55,8 +55,8 @@ public:
     const std::filesystem::path& folder() const { return folder_; }
     const std::vector<StoredFile>& files() const { return files_; }
 
-    /// Runs `body` on every rank: on rank 0, while the other ranks send it what it reads in the folder, then on the
-    /// others, which receive exactly these bytes and must read no others. `body` must not communicate. Throws an
+    /// Runs `body` on every rank: first on rank 0, to which the other ranks send what it reads in the folder, then on
+    /// the others, which receive exactly these bytes and must read no others. `body` must not communicate. Throws an
     /// mpi::AgreedError. Collective.
     void read(const std::function<void()>& body);
 
@@ -95,9 +95,9 @@ private:
     std::vector<StoredFile> files_;
     std::vector<int> servers_;                                                        // by file, the rank that reads it
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> numbers_;          // of files, by device and inode
-    std::map<std::pair<std::size_t, std::uint64_t>, std::vector<std::byte>> blocks_;  // by file and number in it
+    std::map<std::pair<std::size_t, std::uint64_t>, std::vector<std::byte>> blocks_;  // by file and block number
     std::map<std::size_t, ByteRanges> read_;                                          // by file, on rank 0
-    std::map<std::pair<std::size_t, std::uint64_t>, std::string> ranges_;             // by file and offset, elsewhere
+    std::map<std::pair<std::size_t, std::uint64_t>, std::string> ranges_;   // by file and offset, on other ranks
     std::map<std::pair<std::size_t, std::uint64_t>, std::string> answers_;  // by file and hash of the question
     MirrorTraffic traffic_;                                                 // on rank 0
 };

@@ -25,7 +25,7 @@ std::uint64_t hash_of(const FileQuestion& question) {
 
 }  // namespace
 
-/// The file of each question; none if one is about a file outside the folder.
+/// The file number of each question; nothing if a question is about a file outside the folder.
 std::optional<std::vector<std::size_t>> Mirror::numbers_of(std::span<const FileQuestion> questions) const {
     std::vector<std::size_t> numbers;
     for (const FileQuestion& question : questions) {

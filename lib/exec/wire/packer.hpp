@@ -17,14 +17,14 @@ namespace tpx {
 /// Reads parts of parcels from the files of one host, in the order of their cells. For one thread.
 class Packer {
 public:
-    /// Address space for what one box is read into; pages count when they are used.
+    /// Address space for the buffer of one box; pages take up memory only once they are used.
     static constexpr std::uint64_t memory = std::uint64_t{8} << 20;
 
     /// `cells` are those of cells_of(), `held` the pieces in `files`. All must outlive this.
     Packer(std::span<const PieceCell> cells, const Side& held, std::span<const SourceFile> files);
 
-    /// Fills `into` with the bytes from `begin` on of a parcel that the host holds. Precondition: both ends are ends of
-    /// elements. Throws Error.
+    /// Fills `into` with the bytes from `begin` on of a parcel that the host holds. Precondition: both ends are at
+    /// element boundaries. Throws Error.
     void pack(std::uint32_t parcel, std::uint64_t begin, std::span<std::byte> into);
 
 private:

@@ -29,7 +29,7 @@ std::vector<TransferSegment> TransferSchedule::of_host(std::uint32_t host, std::
     std::vector<TransferSegment> own;
     for (std::uint32_t k = 0; k < transfers_.size(); ++k)
         if (transfers_[k].*side == host) cut(k, own);
-    // What is forwarded must have come before, as it has in the order of the transfers.
+    // A host must receive bytes before it forwards them, which the order of the transfers ensures.
     if (in_turns_)
         std::ranges::stable_sort(own, {}, [](const TransferSegment& segment) {
             return std::tuple{segment.step, segment.turn, segment.bytes.transfer};
@@ -49,7 +49,7 @@ void TransferSchedule::cut(std::uint32_t number, std::vector<TransferSegment>& s
     }
 }
 
-// Where a segment of a pair ends in a transfer, after an element.
+// Where a segment of a pair of hosts ends in a transfer, at the end of an element.
 std::uint64_t TransferSchedule::end_of(std::uint32_t number, std::uint64_t segment) const {
     const Transfer& transfer = transfers_[number];
     const Parcel& parcel = parcels_.parcels[transfer.parcel];
@@ -61,7 +61,7 @@ std::optional<TransferChunk> ChunkCursor::next() const {
     if (segment_ == segments_.size()) return std::nullopt;
     TransferChunk chunk = segments_[segment_].bytes;
     const Parcel& parcel = parcels_.parcels[transfers_[chunk.transfer].parcel];
-    // A message ends where an element does; elements are far smaller.
+    // A message ends at the end of an element; elements are far smaller than messages.
     chunk.begin += done_;
     chunk.end = std::min(chunk.end, parcel.align(chunk.begin + chunk_size));
     return chunk;

@@ -24,16 +24,16 @@ struct TransferChunk {
     std::uint64_t end = 0;
 };
 
-/// Bytes of a transfer that have one turn.
+/// Bytes of a transfer that are sent in one turn.
 struct TransferSegment {
     std::uint64_t step = 0;
     std::uint32_t turn = 0;  ///< in the step
     TransferChunk bytes;
 };
 
-/// The order of all transfers. What goes from one host to another is cut into segments, and in each step every such
-/// pair sends as large a share of its segments as any other one. So the parts of a tile, which come from several hosts,
-/// arrive together, and the tile is written while other bytes still travel. In a turn of a step, each host sends to at
+/// The order of all transfers. The bytes from one host to another are split into segments, and in each step every such
+/// pair of hosts sends the same share of its segments. So the parts of a tile, which come from several hosts, arrive
+/// together, and the tile is written while other bytes are still in transit. In a turn of a step, each host sends to at
 /// most one host and receives from at most one.
 class TransferSchedule {
 public:
@@ -51,12 +51,12 @@ private:
     std::span<const Transfer> transfers_;
     std::uint32_t hosts_;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes_;  // by hosts, from and to
-    std::vector<std::uint64_t> before_;  // by transfer: bytes of the same hosts in earlier transfers
+    std::vector<std::uint64_t> before_;  // by transfer: bytes between the same hosts in earlier transfers
     std::uint64_t steps_ = 1;
     bool in_turns_ = true;
 };
 
-/// The chunks of some segments, one after the other.
+/// Iterates over the chunks of some segments.
 class ChunkCursor {
 public:
     ChunkCursor(const Parcels& parcels, std::span<const Transfer> transfers, std::vector<TransferSegment> segments)
@@ -65,7 +65,7 @@ public:
     /// The next chunk; nothing when all were taken.
     std::optional<TransferChunk> next() const;
 
-    /// Goes on to the chunk after `chunk`, which next() has returned.
+    /// Advances to the chunk after `chunk`, which next() has returned.
     void advance(const TransferChunk& chunk);
 
 private:
@@ -73,7 +73,7 @@ private:
     std::span<const Transfer> transfers_;
     std::vector<TransferSegment> segments_;
     std::size_t segment_ = 0;
-    std::uint64_t done_ = 0;  // of the segment
+    std::uint64_t done_ = 0;  // bytes of the segment
 };
 
 /// The number of messages in which exchange() sends the transfers of all hosts.

@@ -16,7 +16,7 @@ using namespace tpx::testing;
 
 namespace {
 
-// The fewest bytes that come into hosts when each rank may run on any host with a free device; at most `limit`.
+// The fewest bytes that come into hosts if each rank can run on any host with a free device; at most `limit`.
 class AnyPlacement {
 public:
     AnyPlacement(const Instance& made, std::uint64_t limit) : made_{made}, best_{limit} {
@@ -59,7 +59,7 @@ private:
     const Instance& made_;
     std::uint64_t best_;
     std::vector<int> free_;
-    std::vector<unsigned> here_;  // hosts that hold or got each parcel, as bits
+    std::vector<unsigned> here_;  // hosts that hold or received each parcel, as bits
     std::vector<std::vector<std::size_t>> needs_;
 };
 
@@ -122,7 +122,7 @@ TEST_CASE("blocks of ranks and every placement of ranks on devices: layouts") {
     for (const char* zero : {"", ",zero=1"}) {
         for (int gpus : {2, 4}) {
             Comparison all;
-            Comparison tensor_parallel;  // over at least the devices of a host, before and after
+            Comparison tensor_parallel;  // tp of at least the devices of a host, before and after
             for (const std::string& from : small_layouts(zero)) {
                 for (const std::string& to : small_layouts(zero)) {
                     const Layout old_layout = parse_layout(from);
@@ -143,7 +143,7 @@ TEST_CASE("blocks of ranks and every placement of ranks on devices: layouts") {
             dearer += all.dearer;
         }
     }
-    // tpx-plan(5) tells these.
+    // tpx-plan(5) contains these numbers.
     CHECK(total == 1444);
     CHECK(dearer == 572);
 }

@@ -38,14 +38,14 @@ TEST_CASE("a box without a hole has the elements that are not in the hole, once"
     }
 }
 
-TEST_CASE("a scalar has nothing left without itself") {
+TEST_CASE("a scalar without itself is empty") {
     std::vector<Box> rest;
     subtract(Box{}, Box{}, rest);
     CHECK(rest.empty());
     CHECK(overlap(Box{}, Box{}));
 }
 
-TEST_CASE("an index finds the boxes that a look at each one finds") {
+TEST_CASE("an index finds the same boxes as a linear search") {
     RandomSides random{2};
     for (int i = 0; i < 200; ++i) {
         const Box all = whole(random.shape(3, 12));

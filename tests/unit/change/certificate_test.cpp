@@ -18,7 +18,7 @@ struct World {
     Certificate certificate() const { return certify(from.side(), to.side(), moves); }
 };
 
-// Two tensors of two axes, cut differently on both sides.
+// Two tensors of two axes, split differently on the two sides.
 World world() {
     RandomSides random{5};
     std::vector<Tensor> tensors{{"a", DType::bf16, {12, 10}}, {"b", DType::f32, {12, 10}}};

@@ -48,8 +48,9 @@ struct OneHost {
 
 }  // namespace
 
-// Above 512 devices the choice is made by the largest gains; below, by an exact assignment. Here both have one optimum.
-TEST_CASE("ranks get the devices that hold most of what they need, on hosts of any size") {
+// With more than 512 devices, pairs are chosen greedily by gain; else by an exact assignment. Here both find the same
+// optimum.
+TEST_CASE("ranks get the devices that hold most of the bytes that they need, on hosts of any size") {
     std::mt19937 random{7};
     for (const int ranks : {1, 8, 512, 513, 3000}) {
         const OneHost host{ranks, random};
@@ -57,7 +58,7 @@ TEST_CASE("ranks get the devices that hold most of what they need, on hosts of a
     }
 }
 
-TEST_CASE("ranks that need nothing of their host get the devices that are left") {
+TEST_CASE("ranks that need nothing from their host get the remaining devices") {
     std::mt19937 random{11};
     for (const int ranks : {6, 600}) {
         OneHost host{ranks, random};

@@ -8,7 +8,7 @@
 using namespace tpx;
 using namespace tpx::testing;
 
-TEST_CASE("a bound uses known rates only, an estimate all") {
+TEST_CASE("a bound uses only known rates, an estimate all rates") {
     std::vector<Host> hosts = uniform_hosts(2, 4);
     const std::vector<Load> loads{{.nic_out = 100'000'000'000}, {.nic_out = 1'000'000'000}};
     Prediction found = predict(hosts, loads);
@@ -28,7 +28,7 @@ TEST_CASE("a bound uses known rates only, an estimate all") {
     CHECK(found.bound_seconds() == doctest::Approx(10));
 }
 
-TEST_CASE("each rank copies with a core of its own, and the memory of hosts decides nothing for state in devices") {
+TEST_CASE("each rank copies with its own core, and host memory does not count for state on devices") {
     std::vector<Host> hosts = uniform_hosts(1, 8);
     hosts[0].memory = 10e9;
     hosts[0].nic = 1e9;
@@ -40,7 +40,7 @@ TEST_CASE("each rank copies with a core of its own, and the memory of hosts deci
     CHECK(devices.resources[4].seconds == doctest::Approx(2));
 }
 
-TEST_CASE("what devices copy and send to each other takes time where their rates are known") {
+TEST_CASE("copies inside and between devices take time if their rates are known") {
     std::vector<Host> hosts = uniform_hosts(2, 4);
     const std::vector<Load> loads{{.device_copy = 12'000'000'000, .device_link = 8'000'000'000}, {.nic_in = 1'000'000}};
     const Prediction unknown = predict(hosts, loads, RankMemory::device);
@@ -55,7 +55,7 @@ TEST_CASE("what devices copy and send to each other takes time where their rates
     CHECK(predict(hosts, loads).resources[unknown.binding].resource == "NIC in");
 }
 
-TEST_CASE("a layout that stays is read from shared storage, each byte once a host") {
+TEST_CASE("an unchanged layout is read from shared storage, each byte once per host") {
     const Parcels parcels = grid(3, 4, 5);
     const std::vector<Host> hosts = uniform_hosts(15, 4);
     std::vector<Seat> seats;
@@ -67,13 +67,13 @@ TEST_CASE("a layout that stays is read from shared storage, each byte once a hos
     }
 }
 
-TEST_CASE("hosts whose switch is not known share it with nobody") {
+TEST_CASE("hosts with an unknown switch share it with no other host") {
     std::vector<Host> hosts = uniform_hosts(5, 1);
     hosts[1].switch_group = hosts[3].switch_group = "leaf";
     CHECK(switch_groups(hosts) == std::vector<std::uint32_t>{0, 1, 2, 1, 3});
 }
 
-TEST_CASE("a bound holds whatever the unknown rates are, a time by known rates alone is a bound") {
+TEST_CASE("a bound holds whatever the unknown rates are, and a time from known rates alone is a bound") {
     RandomInstances random{4};
     int lower = 0, mixed = 0;
     for (int round = 0; round < 3000; ++round) {
@@ -100,7 +100,7 @@ TEST_CASE("a bound holds whatever the unknown rates are, a time by known rates a
         }
         const Prediction actual = prediction();
         const auto& binding = actual.resources[actual.binding];
-        CHECK((actual.is_bound() || binding.resource == "memory"));  // what hosts copy depends on the choice of senders
+        CHECK((actual.is_bound() || binding.resource == "memory"));  // copies of hosts depend on the choice of senders
         static constexpr double rounding = 2e-9;                     // a host may send a byte more than its share
         CHECK(found.bound_seconds() <= actual.seconds() + rounding);
         if (found.is_bound()) CHECK(found.seconds() <= actual.seconds() + rounding);
@@ -111,7 +111,7 @@ TEST_CASE("a bound holds whatever the unknown rates are, a time by known rates a
     CHECK(lower > 300);
 }
 
-TEST_CASE("a host whose disk is of unknown rate could do all that goes through shared storage") {
+TEST_CASE("a host with an unknown disk rate could do all work through shared storage") {
     std::vector<Host> hosts = uniform_hosts(2, 4);
     hosts[0].disk_read = 1e9;
     CHECK(predict_storage(hosts, 12'000'000'000, 0).bound_seconds() == 0);

@@ -30,7 +30,7 @@ std::vector<int> sizes(const std::vector<Host>& hosts, int ranks, int group) {
     return sizes;
 }
 
-/// Whether some cut of the ranks into one block for each host, hosts in any order, has no group in two blocks.
+/// Whether some cut of the ranks into one block for each host, hosts in any order, splits no group.
 bool fits_whole(const std::vector<Host>& hosts, int ranks, int group) {
     std::vector<bool> used(hosts.size(), false);
     const std::function<bool(int)> go = [&](int begin) {
@@ -50,7 +50,7 @@ bool fits_whole(const std::vector<Host>& hosts, int ranks, int group) {
 
 }  // namespace
 
-TEST_CASE("a group is split only where no cut keeps all groups whole") {
+TEST_CASE("a group is split only if no cut keeps all groups whole") {
     std::mt19937 engine{14};
     const auto number = [&](int from, int to) { return std::uniform_int_distribution{from, to}(engine); };
     int whole = 0, split = 0, split_with_spares = 0, idle = 0, losses = 0;
@@ -90,7 +90,7 @@ TEST_CASE("a group is split only where no cut keeps all groups whole") {
         const std::vector<std::int32_t> groups = split_groups(blocks, group);
         REQUIRE(groups.empty() == fits_whole(hosts, ranks, group));
         (groups.empty() ? whole : split) += group > 1;
-        if (!groups.empty() && after_spare) {  // only where the other hosts and fewer spare ones are too few
+        if (!groups.empty() && after_spare) {  // only if the other hosts and fewer spare ones are not enough
             std::int64_t room = -free_devices(hosts[blocks.back().host]);
             for (const Host& host : hosts) room += host.spare ? 0 : free_devices(host);
             for (const Block& block : blocks) room += hosts[block.host].spare ? free_devices(hosts[block.host]) : 0;
@@ -104,7 +104,7 @@ TEST_CASE("a group is split only where no cut keeps all groups whole") {
             REQUIRE(on.size() > 1);
         }
 
-        // The checker comes to the same in its own way.
+        // The checker gets the same result independently.
         std::vector<std::uint32_t> devices;
         const std::vector<std::uint32_t> order = hosts_for_ranks(hosts);
         for (std::uint32_t host : order) devices.push_back(static_cast<std::uint32_t>(free_devices(hosts[host])));
@@ -155,7 +155,7 @@ TEST_CASE("groups of ranks on unequal hosts") {
     CHECK_THROWS_WITH_AS(cut_blocks(hosts, 24, 4), "24 ranks do not fit on 3 hosts with 23 GPUs in all", Error);
 }
 
-TEST_CASE("TP groups span as many consecutive ranks as tp and the axes before it have") {
+TEST_CASE("TP groups span tp consecutive ranks, times the sizes of the axes before tp") {
     CHECK(tp_span(parse_layout("tp=4,pp=2,dp=3")) == 4);
     CHECK(tp_span(parse_layout("pp=2,dp=3")) == 1);
     CHECK(tp_span(parse_layout("tp=4,cp=2,dp=3,order=cp-tp-ep-dp-pp")) == 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts are compared by whole hosts; plans of ranks must say the same.
+// Layouts are compared by whole hosts; plans of ranks must give the same numbers.
 
 #include "lib/change/layout_costs.hpp"
 
@@ -61,10 +61,10 @@ struct LayoutCase {
     Layout to;
     std::vector<Host> hosts;
     std::vector<Seat> seats;
-    Parcels parcels;  // between ranks
+    Parcels parcels;  // between single ranks
 };
 
-/// Nothing when the model or the layouts cannot be.
+/// Nothing if the model or a layout is impossible.
 std::optional<LayoutCase> random_case(RandomSource& random) {
     LayoutCase made{.model = random_model(random)};
     made.from = random_layout(random, made.model.layers);
@@ -82,7 +82,7 @@ std::optional<LayoutCase> random_case(RandomSource& random) {
 using Numbers = std::vector<std::int32_t>;
 using ByteCounts = std::vector<std::uint64_t>;
 
-/// What ranks of `layout` of each group hold of the layers of each stage of `other`, by looking at each cell.
+/// The bytes that each group of ranks of `layout` holds of the layers of each stage of `other`, counted from each cell.
 std::vector<ByteCounts> counted(const ModelState& model, const Layout& layout, const Layout& other,
                                 const Numbers& group_of, std::size_t groups) {
     std::vector<ByteCounts> held(groups, ByteCounts(other.pp + 1, 0));
@@ -108,8 +108,8 @@ Numbers blocks_of_ranks(std::span<const Block> blocks) {
     return block_of;
 }
 
-/// LayoutCosts::Bounds::least_crossing, from all cells: for each block what it needs without what the host that has
-/// most of each stage's layers could keep.
+/// LayoutCosts::Bounds::least_crossing, counted from all cells: for each block, the bytes that it needs minus the most
+/// that any host could already hold, by stage.
 std::uint64_t least_by_stages(const LayoutCase& made, std::span<const Block> blocks) {
     const Numbers on = seat_hosts(made.hosts, made.seats, made.from.ranks());
     const std::vector<ByteCounts> held = counted(made.model, made.from, made.from, on, made.hosts.size());
@@ -126,8 +126,8 @@ std::uint64_t least_by_stages(const LayoutCase& made, std::span<const Block> blo
     return sum;
 }
 
-/// LayoutCosts::least_crossing, from parcels of ranks: for each block what it needs without what the host that has most
-/// of it has.
+/// LayoutCosts::least_crossing, counted from parcels of ranks: for each block, the bytes that it needs minus the most
+/// that any host holds of them.
 std::uint64_t least_by_blocks(const LayoutCase& made, std::span<const Block> blocks) {
     const Numbers on = seat_hosts(made.hosts, made.seats, made.from.ranks());
     std::uint64_t sum = 0;
@@ -152,10 +152,10 @@ std::uint64_t least_by_blocks(const LayoutCase& made, std::span<const Block> blo
 
 }  // namespace
 
-TEST_CASE("a comparison by whole hosts says what plans of ranks say") {
+TEST_CASE("a comparison by whole hosts agrees with plans of ranks") {
     RandomSource random{20261123};
     int compared = 0;
-    int tight = 0;  // the bound is what the best placement costs
+    int tight = 0;  // the bound equals the cost of the best placement
     for (int i = 0; i < 4000; ++i) {
         const std::optional<LayoutCase> made = random_case(random);
         if (!made) continue;
@@ -184,7 +184,7 @@ TEST_CASE("a comparison by whole hosts says what plans of ranks say") {
     CHECK(tight > 100);
 }
 
-TEST_CASE("what groups of ranks hold is counted once, by the stages of the other layout") {
+TEST_CASE("bytes that groups of ranks hold are counted once, by the stages of the other layout") {
     RandomSource random{7};
     int compared = 0;
     for (int i = 0; i < 1000; ++i) {
@@ -202,7 +202,7 @@ TEST_CASE("what groups of ranks hold is counted once, by the stages of the other
     CHECK(compared > 100);
 }
 
-TEST_CASE("without a schedule hosts have the same loads") {
+TEST_CASE("hosts have the same loads without a schedule") {
     RandomSource random{5};
     for (int i = 0; i < 1000; ++i) {
         const std::optional<LayoutCase> made = random_case(random);

@@ -16,7 +16,7 @@ using namespace tpx::testing;
 
 namespace {
 
-// The source that the contract asks for: the same rank first, then the lowest.
+// The source by the documented rule: one of the same rank, else the lowest piece.
 std::uint32_t expected_source(const Pieces& source, const Piece& target, const Box& element) {
     std::tuple<bool, std::uint32_t> best{true, UINT32_MAX};
     for (std::uint32_t i = 0; i < source.pieces.size(); ++i) {
@@ -58,7 +58,7 @@ double seconds_of(const Pieces& from, const Pieces& to) {
 
 }  // namespace
 
-TEST_CASE("each element has the one source that the contract names") {
+TEST_CASE("each element has the documented source") {
     RandomSides random{11};
     for (int i = 0; i < 300; ++i) {
         const std::vector<Tensor> tensors = random.tensors(random.number(1, 4));
@@ -96,7 +96,7 @@ TEST_CASE("a plan to itself moves every piece whole and to itself") {
     }
 }
 
-TEST_CASE("equal cuts a-way and b-way meet in a + b - gcd(a, b) moves") {
+TEST_CASE("splits into a and b equal parts give a + b - gcd(a, b) moves") {
     for (const auto& [a, b] : {std::pair{4, 6}, {3, 5}, {8, 2}, {1, 7}})
         CHECK(make_moves(grid_pieces(120, a, 1).side(), grid_pieces(120, b, 1).side()).size() ==
               a + b - std::gcd(a, b));
@@ -113,7 +113,7 @@ TEST_CASE("from A to B and back is the identity") {
         each_element(move.box, [&](const Box& e) { CHECK(way.at(e) == std::pair{move.target, move.source}); });
 }
 
-TEST_CASE("a hole is named with its box and size") {
+TEST_CASE("a hole is reported with its box and size") {
     Pieces from = grid_pieces(10, 1, 1);
     from.pieces = {piece({{0, 4}, {0, 10}}), piece({{6, 10}, {0, 10}})};
     CHECK_THROWS_WITH_AS(make_moves(from.side(), grid_pieces(10, 2, 1).side()),
@@ -148,7 +148,7 @@ TEST_CASE("scalars and empty pieces") {
     CHECK(certify(from.side(), to.side(), moves).holds());
 }
 
-TEST_CASE("time does not grow with the square of the pieces, in any direction of the cut") {
+TEST_CASE("time does not grow with the square of the pieces, whichever axis is split") {
     constexpr Index n = 160'000;
     CHECK(seconds_of(grid_pieces(n, n / 2, 1), grid_pieces(n, n / 3, 1)) < 5);
     CHECK(seconds_of(grid_pieces(n, 1, n / 2), grid_pieces(n, 1, n / 3)) < 5);

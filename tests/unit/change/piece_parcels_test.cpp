@@ -52,7 +52,7 @@ ElementAmounts one_by_one(const Pieces& source, const Pieces& target, std::span<
 
 RankGroup ranks(const RankSets& sets, std::uint32_t number) { return {sets[number].begin(), sets[number].end()}; }
 
-TEST_CASE("parcels of pieces are what their elements come to one by one") {
+TEST_CASE("parcels of pieces equal a count of their elements one by one") {
     tpx::testing::RandomSides random{3};
     for (int round = 0; round < 2000; ++round) {
         const auto tensors = random.tensors(random.number(1, 4));
@@ -74,7 +74,7 @@ TEST_CASE("parcels of pieces are what their elements come to one by one") {
     }
 }
 
-TEST_CASE("cells name the elements of every byte of the parcels, each once") {
+TEST_CASE("cells cover every byte of the parcels with its element, exactly once") {
     tpx::testing::RandomSides random{4};
     for (int round = 0; round < 500; ++round) {
         const auto tensors = random.tensors(random.number(1, 4));
@@ -107,7 +107,7 @@ TEST_CASE("cells name the elements of every byte of the parcels, each once") {
     }
 }
 
-TEST_CASE("pieces that cannot be are refused by name") {
+TEST_CASE("impossible pieces are refused with the tensor's name") {
     const std::vector<Tensor> tensors{{"w", DType::f32, {4}}};
     Piece piece;
     piece.box = {{0, 4}};

@@ -22,7 +22,7 @@ double seconds_with(const Instance& made, StateIn state, const Placement& placem
     return make_change(made.parcels, made.hosts, made.seats, options).prediction.seconds();
 }
 
-/// All placements of the blocks of `start` on hosts that the documentation names; devices are in order.
+/// Visits all placements of the blocks of `start` on the documented hosts, with devices in order.
 void for_each_placement(const Instance& made, const Placement& start, const std::function<void(Placement)>& visit) {
     const auto is_spare = [&](std::uint32_t host) { return made.hosts[host].spare; };
     const std::vector<Block> cut = cut_blocks(made.hosts, made.parcels.new_ranks, start.group);
@@ -49,7 +49,7 @@ void for_each_placement(const Instance& made, const Placement& start, const std:
     go(0);
 }
 
-/// A random change whose rates differ; `devices` have rates, so that transfers inside hosts count, too.
+/// A random change with different rates; with `devices`, devices have rates, so transfers inside hosts count, too.
 Instance random_change(RandomInstances& random, const Extent& extent) {
     Instance made = random(extent);
     const bool has_links = random.chance(30);
@@ -63,7 +63,7 @@ Instance random_change(RandomInstances& random, const Extent& extent) {
     return made;
 }
 
-/// The devices of a placement that has other hosts: in the order of place_for_time().
+/// A placement with changed hosts gets the devices that place_for_time() would choose.
 Placement with_devices(const Instance& made, Placement placement) {
     placement.devices = choose_devices(made.parcels, made.hosts, made.seats, placement.blocks);
     return placement;
@@ -77,14 +77,14 @@ TEST_CASE("the placement for time is the fastest of all, and bounds hold") {
     for (int round = 0; round < 1500; ++round) {
         CAPTURE(round);
         const Instance made = random_change(random, {.hosts = 5, .ranks = 10, .parcels = 10, .lost = round % 2 == 0});
-        const auto state = static_cast<StateIn>(round % 2);  // memory or stores
+        const auto state = static_cast<StateIn>(round % 2);  // state in memory or in stores
         const Placement start = place(made.parcels, made.hosts, made.seats, false);
         const auto seconds_of = [&](const Placement& placement) { return seconds_with(made, state, placement); };
         FastPlacement found;
         try {
             found = place_for_time(made.parcels, made.hosts, made.seats, StateIn{state}, start, seconds_of);
         } catch (const Error& error) {
-            continue;  // a lost host had what no other has
+            continue;  // a lost host had the only copy
         }
         double least = seconds_of(start);
         REQUIRE(found.seconds_of_fewest_bytes == least);
@@ -98,7 +98,7 @@ TEST_CASE("the placement for time is the fastest of all, and bounds hold") {
         REQUIRE(found.placement.crossing >= start.crossing);
         REQUIRE(found.placement.is_proven() == (found.placement.crossing == start.crossing));
         faster += found.seconds < found.seconds_of_fewest_bytes;
-        // A search that may look at few placements gives bounds that hold, and is never slower than the start.
+        // A search with few placements gives valid bounds, and a result that is never slower than the start.
         const FastPlacement quick = place_for_time(made.parcels, made.hosts, made.seats, state, start, seconds_of, 2);
         REQUIRE(quick.seconds <= found.seconds_of_fewest_bytes);
         REQUIRE(quick.bound <= least * (1 + 1e-9));
@@ -111,7 +111,7 @@ TEST_CASE("the placement for time is the fastest of all, and bounds hold") {
     CHECK(tight > done / 2);
 }
 
-TEST_CASE("a search that is cut short comes close to the fastest placement") {
+TEST_CASE("a search that stops early comes close to the fastest placement") {
     RandomInstances random{32};
     int done = 0, missed = 0;
     double worst = 1;
@@ -136,9 +136,9 @@ TEST_CASE("a search that is cut short comes close to the fastest placement") {
     CHECK(worst < 2.5);
 }
 
-TEST_CASE("a slow host gets the block that needs least, though it holds more of another") {
-    // Two hosts with one device each; host 0 receives at 1 GB/s, host 1 at 10 GB/s. Rank 0 needs 9 GB that host 0 holds
-    // 4 GB of, rank 1 needs 4 GB that host 1 holds 1 GB of.
+TEST_CASE("a slow host gets the block that needs the least, although it holds more of another") {
+    // Two hosts with one device each; host 0 receives at 1 GB/s, host 1 at 10 GB/s. Rank 0 needs 9 GB, of which host 0
+    // holds 4 GB; rank 1 needs 4 GB, of which host 1 holds 1 GB.
     Instance made;
     made.hosts = uniform_hosts(3, 1);
     made.hosts[0].nic = 1e9;

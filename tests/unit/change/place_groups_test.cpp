@@ -35,7 +35,7 @@ Instance random_groups(RandomInstances& random, int group, const Extent& extent)
     return made;
 }
 
-/// The least bytes that cross over all placements of whole groups, on the hosts that blocks are assigned to.
+/// The least crossing bytes of all placements of whole groups on the hosts to which blocks can be assigned.
 std::uint64_t least_crossing(const Instance& made, const Placement& start) {
     const HostChoice choice = hosts_for_blocks(made.hosts, start.blocks);
     std::vector<int> room;
@@ -49,7 +49,7 @@ std::uint64_t least_crossing(const Instance& made, const Placement& start) {
         for (std::size_t c = 0; c < room.size(); ++c) {
             if (room[c] == 0) continue;
             --room[c];
-            // Which devices does not matter here.
+            // The choice of devices does not matter here.
             for (int i = 0; i < start.group; ++i) placement.devices[rank + i] = firsts[choice.hosts[c]];
             go(rank + start.group);
             ++room[c];
@@ -75,7 +75,7 @@ std::string fault(const Instance& made, StateIn state, const Placement& placemen
 
 }  // namespace
 
-TEST_CASE("placements of whole groups send the fewest bytes, between a bound that holds and what blocks send") {
+TEST_CASE("placements of whole groups send the fewest bytes, between a valid bound and the bytes of blocks") {
     RandomInstances random{41};
     int done = 0, better = 0, certified = 0, least_by_improving = 0;
     for (int round = 0; round < 2500; ++round) {
@@ -126,7 +126,7 @@ TEST_CASE("placements of whole groups send the fewest bytes, between a bound tha
     CHECK(certified < done);
 }
 
-TEST_CASE("a wrong placement of groups does not hold") {
+TEST_CASE("a wrong placement of groups fails the check") {
     RandomInstances random{42};
     int done = 0;
     for (int round = 0; round < 800; ++round) {
@@ -167,8 +167,8 @@ TEST_CASE("a wrong placement of groups does not hold") {
 }
 
 TEST_CASE("replicas of groups share a host") {
-    // Two layers with two replicas each: blocks put one replica of both layers on each host, groups both replicas of a
-    // layer where it is.
+    // Two layers with two replicas each: blocks put one replica of both layers on each host; groups put both replicas
+    // of a layer on the host that holds it.
     Instance made;
     made.hosts = uniform_hosts(2, 2);
     made.seats = {{0, 0}, {1, 2}};

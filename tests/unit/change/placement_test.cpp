@@ -26,7 +26,8 @@ bool holds(const Instance& instance, const Seat& seat) {
 
 int room(const Host& host) { return host.lost ? 0 : host.gpus - static_cast<int>(host.lost_devices.size()); }
 
-// The same counts, with a table of all blocks and hosts. `cut_for`: the host of each block before any is chosen.
+// The same counts by brute force, from a table of all blocks and hosts. `cut_for`: the host for which each block was
+// cut.
 class Brute {
 public:
     Brute(const Instance& instance, const Placement& placement, std::vector<std::uint32_t> cut_for)
@@ -50,13 +51,13 @@ public:
 
     struct Best {
         std::int64_t crossing = std::int64_t{1} << 62;
-        double longest = 0;  // seconds that one host receives, where NICs differ
+        double longest = 0;  // seconds for which one host receives, if NICs differ
         int moved = 0;       // blocks that are not where the given order puts them
 
         auto operator<=>(const Best&) const = default;
     };
 
-    // Whether all hosts that may take blocks receive at one rate.
+    // Whether all hosts that can take blocks have the same NIC rate.
     bool are_alike() const {
         std::set<double> rates;
         for (const Host& host : instance_.hosts) {
@@ -69,8 +70,8 @@ public:
         return are_alike() ? 0 : static_cast<double>(costs[block][host]) / nic(instance_.hosts[host]);
     }
 
-    // The best over all assignments compared: least bytes, then the shortest time of the host that receives longest,
-    // then least away from the given order.
+    // The best of all assignments: the fewest bytes, then the shortest time of the host that receives longest, then the
+    // closest to the given order.
     Best best() const {
         Best least;
         std::vector<bool> used(instance_.hosts.size());
@@ -202,7 +203,7 @@ bool ranks_are_best(const Instance& instance, const Placement& placement) {
 
 }  // namespace
 
-TEST_CASE("no assignment of blocks to hosts beats the placement in bytes, then time, and its prices say why") {
+TEST_CASE("no assignment of blocks to hosts beats the placement in bytes, then time, as its prices prove") {
     RandomInstances random{4};
     int moved = 0;
     int spares = 0;
@@ -235,7 +236,7 @@ TEST_CASE("no assignment of blocks to hosts beats the placement in bytes, then t
     CHECK(differing > 1000);
 }
 
-TEST_CASE("prices prove placements on many hosts, where state is held and needed widely") {
+TEST_CASE("prices prove placements on many hosts with widely held and needed state") {
     RandomInstances random{9};
     for (int i = 0; i < 60; ++i) {
         CAPTURE(i);
@@ -282,7 +283,7 @@ TEST_CASE("groups of ranks and lost devices: no assignment of the blocks is bett
     CHECK(split > 100);
 }
 
-TEST_CASE("a layout that stays is placed as it is, and any permutation of hosts is undone") {
+TEST_CASE("an unchanged layout is not moved, and any permutation of hosts is undone") {
     const Parcels parcels = grid(3, 4, 5);
     const std::vector<Host> hosts = uniform_hosts(15, 4);
     std::vector<std::int32_t> order(hosts.size());
@@ -316,7 +317,7 @@ TEST_CASE("a pinned order stays, whatever it costs") {
     CHECK(place(parcels, hosts, seats, false).crossing == 0);
 }
 
-TEST_CASE("spare hosts are used only when they must be, lost ones never") {
+TEST_CASE("spare hosts are used only if necessary, lost ones never") {
     const Parcels parcels = grid(1, 2, 2);
     std::vector<Host> hosts = uniform_hosts(4, 2);
     hosts[0].spare = true;
@@ -333,7 +334,7 @@ TEST_CASE("spare hosts are used only when they must be, lost ones never") {
     CHECK(with_spare.crossing == 2 * 1700);
 }
 
-TEST_CASE("ranks that do not fit and seats that are not there are refused") {
+TEST_CASE("ranks that do not fit and seats that do not exist are refused") {
     const Parcels parcels = grid(1, 2, 2);
     std::vector<Host> hosts = uniform_hosts(3, 2);
     std::vector<Seat> seats{{0, 0}, {0, 1}, {1, 2}, {1, 3}};

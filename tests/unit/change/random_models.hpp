@@ -11,7 +11,7 @@
 
 namespace tpx::testing::models {
 
-/// Where random models and layouts come from.
+/// The random choices for models and layouts.
 class RandomSource {
 public:
     explicit RandomSource(unsigned seed) : engine_{seed} {}
@@ -31,7 +31,7 @@ private:
     std::mt19937 engine_;
 };
 
-/// Virtual nodes in a random layout: as many as any dp of random_layout() divides.
+/// The number of virtual nodes in a random layout; any dp of random_layout() divides it.
 inline constexpr int random_virtual_nodes = 12;
 
 /// A layout that may not fit any model.

@@ -18,18 +18,18 @@ struct Instance {
     std::vector<Seat> seats;
 };
 
-/// What an instance may look like.
+/// Limits of a random instance.
 struct Extent {
     int hosts = 4;
-    int gpus = 3;   ///< at most so many a host
-    int ranks = 8;  ///< old and new ones, each
+    int gpus = 3;   ///< at most this many per host
+    int ranks = 8;  ///< at most this many old ranks, and new ranks
     int parcels = 6;
     int bytes = 12;
     bool lost = true;      ///< some hosts may be lost or spare, and some state on no host
     bool devices = false;  ///< some devices may be lost
 };
 
-/// Random small changes: uneven hosts, replicas, lost and spare hosts, ranks in any order.
+/// Makes small random changes: uneven hosts, replicas, lost and spare hosts, ranks in any order.
 class RandomInstances {
 public:
     explicit RandomInstances(unsigned seed) : engine_{seed} {}
@@ -106,8 +106,8 @@ private:
     std::mt19937 engine_;
 };
 
-/// A layout of `stages` x `replicas` x `shards` ranks that stays: weights are replicated, the optimizer is cut over the
-/// replicas.
+/// An unchanged layout of `stages` x `replicas` x `shards` ranks: weights are replicated, the optimizer is sharded
+/// across the replicas.
 inline Parcels grid(int stages, int shards, int replicas) {
     Parcels parcels;
     parcels.old_ranks = parcels.new_ranks = stages * shards * replicas;

@@ -11,7 +11,7 @@
 
 namespace tpx::testing {
 
-/// Owns what a Side points at.
+/// Owns the tensors and pieces of a Side.
 struct Pieces {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;
@@ -19,7 +19,7 @@ struct Pieces {
     Side side() const { return {tensors, pieces}; }
 };
 
-/// Small random worlds: every tiling, replica and overlap that a planner may meet, a few elements wide.
+/// Makes small random sides: every kind of tiling, replica and overlap for a planner, a few elements wide.
 class RandomSides {
 public:
     explicit RandomSides(unsigned seed) : engine_{seed} {}
@@ -50,7 +50,7 @@ public:
         return box;
     }
 
-    /// `box` cut at random, never empty parts.
+    /// `box`, split at random into parts that are not empty.
     std::vector<Box> tiling(const Box& box) {
         std::vector<Box> tiles{box};
         for (int cuts = box.empty() ? 0 : number(0, 6); cuts > 0; --cuts) {
@@ -66,7 +66,7 @@ public:
         return tiles;
     }
 
-    /// Pieces that hold every element of `tensors` at least once, in random order, with replicas and overlaps.
+    /// Pieces that contain every element of `tensors` at least once, in random order, with replicas and overlaps.
     Pieces cover(const std::vector<Tensor>& tensors, int ranks) {
         Pieces result{tensors, {}};
         for (std::uint32_t i = 0; i < tensors.size(); ++i) {

@@ -33,7 +33,7 @@ std::vector<SenderShare> random_shares(std::vector<std::int32_t> hosts, std::uin
 
 }  // namespace
 
-TEST_CASE("whatever shares are chosen, each needer gets each byte once and from a holder in the end") {
+TEST_CASE("whatever shares are chosen, each needer gets each byte once, originally from a holder") {
     for (int i = 0; i < 3000; ++i) {
         CAPTURE(i);
         const std::uint32_t hosts = 2 + below(i % 50 == 0 ? 60 : 10);
@@ -42,7 +42,7 @@ TEST_CASE("whatever shares are chosen, each needer gets each byte once and from 
         for (std::uint32_t& group : group_of) group = below(groups);
         const auto first = static_cast<std::int32_t>(below(hosts));
         std::vector<std::int32_t> holders{first};
-        std::vector<std::int32_t> readers;  // may be all that hold the bytes
+        std::vector<std::int32_t> readers;  // may be the only hosts with the bytes
         std::vector<std::int32_t> needers;
         if (below(3) == 0) std::swap(holders, readers);
         for (std::int32_t host = 0; host < static_cast<std::int32_t>(hosts); ++host) {
@@ -75,7 +75,7 @@ TEST_CASE("whatever shares are chosen, each needer gets each byte once and from 
             REQUIRE(tree.begin == end);
             REQUIRE(tree.begin < tree.end);
             end = tree.end;
-            std::map<std::uint32_t, std::uint32_t> depth;  // of hosts that have the bytes
+            std::map<std::uint32_t, std::uint32_t> depth;  // depth of the hosts that have the bytes
             std::map<std::uint32_t, int> entries;
             std::vector<std::int32_t> roots = holders;
             roots.insert(roots.end(), readers.begin(), readers.end());

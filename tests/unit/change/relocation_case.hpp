@@ -12,7 +12,7 @@ namespace tpx::testing {
 
 using Hosts = std::set<std::uint32_t>;
 
-/// A relocation, and what a plain reading of the headers says about it.
+/// A relocation, and direct implementations of what the headers say about it.
 class RelocationCase {
 public:
     RelocationCase(const Instance& made, StateIn in, bool pinned, std::uint64_t window = default_window)
@@ -47,12 +47,12 @@ public:
         for (std::uint32_t held : holders(parcel)) hosts.erase(held);
         return hosts;
     }
-    /// A host whose switch is not known shares it with nobody.
+    /// A host with an unknown switch shares it with no other host.
     std::string group(std::uint32_t host) const {
         const std::string& known = instance.hosts[host].switch_group;
         return known.empty() ? instance.hosts[host].name : known;
     }
-    /// Whether a host reads a parcel only to send it.
+    /// Whether a host reads a parcel just for sending.
     bool is_reader(const Parcel& parcel, std::uint32_t host) const {
         return state == StateIn::stores && !needers(parcel).contains(host);
     }

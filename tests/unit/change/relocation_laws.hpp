@@ -15,7 +15,7 @@
 
 namespace tpx::testing {
 
-/// Transfers of each parcel into each host tile it, come from holders in the end, and enter each group once.
+/// Checks that the transfers of each parcel into each host tile it, originate from holders, and enter each group once.
 inline void check_transfers(const RelocationCase& it) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Transfer>> into;
     for (const Transfer& transfer : it.relocation.transfers) into[{transfer.parcel, transfer.to}].push_back(transfer);
@@ -60,7 +60,8 @@ inline void check_transfers(const RelocationCase& it) {
     }
 }
 
-/// Ranks at the ends of transfers are on their hosts, need the bytes, and hold or have received all that they send.
+/// Checks that the ranks at both ends of transfers are on their hosts, receivers need the bytes, and senders hold or
+/// have received them.
 inline void check_ranks(const RelocationCase& it) {
     std::map<std::pair<std::uint32_t, std::int32_t>, std::vector<Transfer>> received;  // by parcel and rank
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::int32_t> receivers;         // by parcel and host
@@ -91,8 +92,8 @@ inline void check_ranks(const RelocationCase& it) {
     }
 }
 
-/// In each round a host sends to at most one host and receives from at most one; where nothing is forwarded and
-/// any byte can be cut off, one host is busy in all rounds.
+/// Checks that in each round a host sends to at most one host and receives from at most one. If nothing is forwarded
+/// and bytes can be split anywhere, one host is busy in all rounds.
 inline void check_rounds(const RelocationCase& it) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> sends;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> receives;
@@ -120,7 +121,8 @@ inline void check_rounds(const RelocationCase& it) {
     if (!forwards && is_divisible) REQUIRE(busiest == it.relocation.rounds);
 }
 
-/// Byte by byte: a host forwards what it received in earlier rounds, whole elements, and keeps no more than the window.
+/// Checks byte by byte that a host forwards only whole elements that it received in earlier rounds, and buffers at most
+/// the window.
 inline void check_order(const RelocationCase& it) {
     using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>;  // host, parcel, element
     std::map<Key, std::uint32_t> arrival;
@@ -159,7 +161,7 @@ inline void check_order(const RelocationCase& it) {
     for (std::uint64_t bytes : most) REQUIRE(bytes <= it.relocation.window);
 }
 
-/// Bytes and loads, counted rank by rank and transfer by transfer.
+/// Checks bytes and loads with a count by rank and by transfer.
 inline void check_counts(const RelocationCase& it) {
     std::vector<Bytes> roles(it.instance.parcels.roles.size());
     std::vector<Load> loads(it.host_count());

@@ -33,7 +33,7 @@ Instance broadcast(int needers) {
 
 }  // namespace
 
-TEST_CASE("transfers cover what is missing, loads add up, and no choice of senders is done sooner") {
+TEST_CASE("transfers cover all missing bytes, loads add up, and no choice of senders finishes sooner") {
     RandomInstances random{7};
     for (int i = 0; i < 10'000; ++i) {
         CAPTURE(i);
@@ -51,7 +51,7 @@ TEST_CASE("transfers cover what is missing, loads add up, and no choice of sende
     }
 }
 
-TEST_CASE("no host forwards bytes before it has them, splits elements, or keeps more than the window") {
+TEST_CASE("no host forwards bytes before it has them, splits elements, or buffers more than the window") {
     RandomInstances random{23};
     int forwards = 0, full = 0;
     for (int i = 0; i < 10'000; ++i) {
@@ -74,7 +74,7 @@ TEST_CASE("no host forwards bytes before it has them, splits elements, or keeps 
     CHECK(full > 150);
 }
 
-TEST_CASE("chains of hosts are done within a third of the bound") {
+TEST_CASE("chains of hosts finish within 4/3 of the bound") {
     for (int needers : {2, 7, 60, 250}) {
         CAPTURE(needers);
         Instance instance = broadcast(needers);
@@ -92,7 +92,7 @@ TEST_CASE("a window that has no room for a few elements is refused") {
     CHECK_THROWS_AS((RelocationCase{instance, StateIn::memory, true, 7}), Error);
 }
 
-TEST_CASE("many hosts: transfers cover what is missing and loads add up") {
+TEST_CASE("many hosts: transfers cover all missing bytes and loads add up") {
     RandomInstances random{17};
     for (int i = 0; i < 100; ++i) {
         CAPTURE(i);
@@ -133,7 +133,7 @@ TEST_CASE("all devices of a host send and receive") {
     CHECK(received == std::map<std::int32_t, std::uint64_t>{{4, 1000}, {5, 1000}, {6, 1000}, {7, 1000}});
 }
 
-TEST_CASE("a layout that stays moves nothing, wherever its hosts are in the list") {
+TEST_CASE("an unchanged layout moves nothing, whatever the order of its hosts") {
     const Parcels parcels = grid(3, 4, 5);
     const std::vector<Host> hosts = uniform_hosts(15, 4);
     std::vector<std::int32_t> order(hosts.size());
@@ -153,7 +153,7 @@ TEST_CASE("a layout that stays moves nothing, wherever its hosts are in the list
     }
 }
 
-TEST_CASE("what one host holds and many need goes from host to host, each byte into a switch group once") {
+TEST_CASE("bytes that one host holds and many need go from host to host, into each switch group once") {
     Instance instance = broadcast(7);
     const RelocationCase chain{instance, StateIn::memory, true};
     for (const Load& load : chain.relocation.hosts) CHECK(load.nic_out <= 1000);
@@ -169,7 +169,7 @@ TEST_CASE("what one host holds and many need goes from host to host, each byte i
     CHECK(entering == 1000);
 }
 
-TEST_CASE("a fast host sends what a slow one holds too, when their switches are not known") {
+TEST_CASE("a fast host sends bytes that a slow one also holds, if their switches are unknown") {
     Instance instance = broadcast(2);
     instance.seats = {{0, 0}, {1, 1}};
     instance.parcels.old_ranks = 2;
@@ -186,7 +186,7 @@ TEST_CASE("a fast host sends what a slow one holds too, when their switches are 
     CHECK(it.relocation.hosts[1].nic_out == 900);
 }
 
-TEST_CASE("a host reads from its store once what it needs and sends, or sends to several") {
+TEST_CASE("a host reads bytes from its store once, even if it needs and sends them or sends them to several") {
     Instance instance = broadcast(3);  // host 0 needs the bytes too
     const RelocationCase both{instance, StateIn::stores, true};
     CHECK(both.relocation.hosts[0].disk_read == 1000);
@@ -197,7 +197,7 @@ TEST_CASE("a host reads from its store once what it needs and sends, or sends to
     CHECK(others.relocation.hosts[0].nic_out == 1000);
 }
 
-TEST_CASE("what no host holds any more is read from storage, or refused") {
+TEST_CASE("bytes that no host holds are read from storage, or refused") {
     Instance instance = broadcast(2);
     instance.hosts[0].lost = true;
     instance.parcels.new_ranks = 2;

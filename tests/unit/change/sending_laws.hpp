@@ -14,9 +14,9 @@
 
 namespace tpx::testing {
 
-/// How often hosts send a byte of a parcel at least, in all ways to send it from host to host: into each switch group
-/// once, or not at all where it is held; a byte is read only to be sent as seldom as can be. A way is
-/// [host][0: bytes it reads to send them, 1: other bytes].
+/// The least that hosts send of a byte of a parcel, over all ways to send it from host to host: into each switch group
+/// once, or not at all if the group holds it; with as few reads just for sending as possible. A way is [host][0: bytes
+/// it reads to send them, 1: other bytes].
 class Ways {
 public:
     Ways(const RelocationCase& it, const Parcel& parcel) : it_{it}, holders_{it.holders(parcel)} {
@@ -28,7 +28,7 @@ public:
         if (!holders_.empty()) choose(0);
     }
 
-    // By hosts whose NICs are in `nics`, and from disks in `disks`.
+    // The least bytes sent through the NICs of hosts in `nics` or read from the disks in `disks`.
     std::uint64_t least(unsigned nics, unsigned disks) const {
         std::uint64_t least = ~std::uint64_t{0};
         for (const auto& sent : all_) {
@@ -54,12 +54,12 @@ private:
         }
     }
 
-    /// Whether a byte is read only to be sent, and sent, once in a group at most; and to other groups once in all, if
-    /// nobody in a group of those who have it needs it.
+    /// Whether a byte is read just for sending, and then sent, at most once in a group; and once in all to other
+    /// groups, if no host in a group that has it needs it.
     bool reads_once() const {
         std::map<std::string, int> inside;
         int across = 0;
-        bool others = false;  // that need it in a group of those who have it
+        bool others = false;  // hosts that need it in a group that has it
         for (std::uint32_t host : holders_) {
             for (std::uint32_t needer : missing_) others |= it_.group(host) == it_.group(needer);
         }
@@ -95,7 +95,8 @@ private:
     std::set<std::vector<std::array<std::uint64_t, 2>>> all_;
 };
 
-/// No way to send is done sooner: every set of NICs and disks takes some time, and the longest is what was reached.
+/// Checks that no way to send finishes sooner: the longest of the times that each set of NICs and disks needs was
+/// reached.
 inline void check_sending(const RelocationCase& it) {
     std::vector<Ways> ways;
     for (const Parcel& parcel : it.instance.parcels.parcels) ways.emplace_back(it, parcel);

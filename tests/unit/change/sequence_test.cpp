@@ -37,7 +37,7 @@ struct SequenceCase {
     std::vector<Seat> seats;
 };
 
-/// A random model and `count` layouts that it allows, of at most `ranks` ranks, on hosts that hold them all.
+/// A random model and `count` layouts that it allows, of at most `ranks` ranks, on hosts with enough devices.
 std::optional<SequenceCase> random_case(RandomSource& random, int count, int ranks, bool alike) {
     SequenceCase made{.model = random_model(random), .layouts = {}, .hosts = {}, .seats = {}};
     try {
@@ -58,7 +58,7 @@ std::optional<SequenceCase> random_case(RandomSource& random, int count, int ran
         made.hosts.push_back(host);
     }
     if (made.hosts.size() > 4) return std::nullopt;
-    // As any layout, the first one is in blocks that keep TP groups whole.
+    // Like any layout, the first one is placed in blocks that keep TP groups whole.
     const Layout& first = made.layouts.front();
     made.seats = seats_of(place(spread(made.model, first, first), made.hosts, seats_in_order(made.hosts, first.ranks()),
                                 true, tp_span(first)));
@@ -67,7 +67,7 @@ std::optional<SequenceCase> random_case(RandomSource& random, int count, int ran
 
 SequencePlacement placed(const SequenceCase& it) { return place_sequence(it.model, it.layouts, it.hosts, it.seats); }
 
-/// What the steps of `placements` cost, each counted again.
+/// The cost of the steps of `placements`, each counted again.
 std::uint64_t counted(const SequenceCase& it, const std::vector<Placement>& placements) {
     std::vector<Seat> seats = it.seats;
     std::uint64_t bytes = 0;
@@ -105,7 +105,7 @@ std::vector<Placement> all_placements(const std::vector<Host>& hosts, const Layo
     return all;
 }
 
-/// The least that any two placements of the last two of three layouts cost.
+/// The least cost of any two placements of the last two of three layouts.
 std::uint64_t brute_force(const SequenceCase& it) {
     std::uint64_t least = ~std::uint64_t{0};
     for (const Placement& first : all_placements(it.hosts, it.layouts[1])) {
@@ -117,7 +117,7 @@ std::uint64_t brute_force(const SequenceCase& it) {
 
 }  // namespace
 
-TEST_CASE("a sequence whose middle layout is one of its ends costs what the direct change costs") {
+TEST_CASE("a sequence whose middle layout equals the first or last one costs as much as the direct change") {
     RandomSource random{1};
     int done = 0;
     for (int round = 0; round < 1500 && done < 150; ++round) {
@@ -133,7 +133,7 @@ TEST_CASE("a sequence whose middle layout is one of its ends costs what the dire
     CHECK(done == 150);
 }
 
-TEST_CASE("a sequence sends what its steps send, and never less than the direct change") {
+TEST_CASE("a sequence sends the sum of its steps, and never less than the direct change") {
     RandomSource random{2};
     int done = 0, dearer = 0;
     for (int round = 0; round < 4000 && done < 200; ++round) {
@@ -153,7 +153,7 @@ TEST_CASE("a sequence sends what its steps send, and never less than the direct 
     CHECK(dearer > 20);
 }
 
-TEST_CASE("a sequence that is said to be the least is, and others are near") {
+TEST_CASE("a sequence that is marked as the least is, and others are close to it") {
     RandomSource random{3};
     int alike = 0, apart = 0, missed = 0, better = 0;
     for (int round = 0; round < 4000 && alike + apart < 120; ++round) {
@@ -175,7 +175,7 @@ TEST_CASE("a sequence that is said to be the least is, and others are near") {
     CHECK(missed * 10 <= apart);
 }
 
-TEST_CASE("where hosts differ, layouts placed together cost less than one by one, and seldom more than the least") {
+TEST_CASE("on unequal hosts, joint placement costs less than step by step, and seldom more than the least") {
     RandomSource random{5};
     int done = 0, missed = 0, better = 0;
     for (int round = 0; round < 20000 && done < 600; ++round) {
@@ -190,7 +190,7 @@ TEST_CASE("where hosts differ, layouts placed together cost less than one by one
     }
     CHECK(done == 600);
     CHECK(better == 22);
-    CHECK(missed == 0);  // not proven, but the search reaches it in all of these
+    CHECK(missed == 0);  // not proven, but the search finds the least in all of these cases
 }
 
 TEST_CASE("a placement that costs its own step more is marked, and the others have the prices that prove them") {

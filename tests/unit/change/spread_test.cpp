@@ -28,7 +28,7 @@ int digit_of(const Layout& layout, int rank, std::string_view axis, const std::m
     return -1;
 }
 
-/// What one layout does, said for single ranks and elements, the slow way.
+/// The holders of a layout, computed for single ranks and elements, the slow way.
 struct Slow {
     struct At {
         int part, stage, block, position, dp;
@@ -40,7 +40,7 @@ struct Slow {
     std::array<std::vector<At>, 2> places = {all_places(false), all_places(true)};  // by rank; of experts
 
     int etp() const { return layout.etp > 0 ? layout.etp : layout.tp; }
-    /// Without ep and etp, experts are where all else is.
+    /// Without ep and etp, experts are on the dense grid.
     bool own_grid(bool experts) const { return experts && (layout.ep > 1 || etp() != layout.tp); }
     int expert_dp() const { return layout.ranks() / layout.pp / etp() / layout.ep; }
 
@@ -95,7 +95,7 @@ struct Slow {
         } else if (layout.fsdp > 1) {
             shards = own ? expert_dp() / layout.hsdp() : layout.fsdp;
             shard = (own ? at.position : at.dp) % shards;
-            // Experts are one stacked tensor, axis 0 of which is split unless a rank has too few.
+            // Experts are one stacked tensor; its axis 0 is split unless a rank has too few experts.
             const Index block = kind.experts / layout.ep;
             const bool inside =
                 layout.ep > 1 ? shards > block : layout.fsdp_dim == 1 && !x.empty() && size[0] % shards == 0;
@@ -111,10 +111,10 @@ struct Slow {
 
 struct Owned {
     Ranks ranks;
-    Box box;  // of the piece, the same for all of them
+    Box box;  // box of the piece, the same for all of them
 };
 
-/// Who has each element of one tensor, in row-major order.
+/// The owners of each element of one tensor, in row-major order.
 std::vector<Owned> owners(const Slow& slow, const TensorClass& kind, const StateRole& role, int layer, Index expert) {
     std::vector<Owned> all(volume(kind.shape));
     for (int rank = 0; rank < slow.layout.ranks(); ++rank) {
@@ -191,7 +191,7 @@ Amounts amounts_of(const Parcels& parcels) {
     return amounts;
 }
 
-/// Checks that the cells make up the parcels, each once, and each element of each tensor.
+/// Checks that the cells cover the parcels, and each element of each tensor, exactly once.
 void check_cells(const ModelState& model, const Layout& from, const Layout& to, const Parcels& parcels) {
     std::vector<std::uint64_t> filled(parcels.parcels.size());
     std::map<std::tuple<std::uint32_t, std::uint32_t, int, Index>, std::vector<Box>> boxes;
@@ -221,7 +221,7 @@ void check_cells(const ModelState& model, const Layout& from, const Layout& to, 
     }
 }
 
-TEST_CASE("parcels are what ranks, layers, experts and elements come to one by one") {
+TEST_CASE("parcels equal a count by ranks, layers, experts and elements, one by one") {
     RandomSource random{7};
     int done = 0;
     for (int round = 0; round < 3000; ++round) {
@@ -247,7 +247,7 @@ TEST_CASE("parcels are what ranks, layers, experts and elements come to one by o
     CHECK(done > 1500);
 }
 
-TEST_CASE("the same layout twice cuts nothing anew and keeps every byte with its ranks") {
+TEST_CASE("a change to the same layout recuts nothing and keeps every byte on its ranks") {
     RandomSource random{11};
     for (int round = 0; round < 100; ++round) {
         const ModelState model = random_model_with_virtual_nodes(random);

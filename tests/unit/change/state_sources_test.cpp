@@ -40,7 +40,7 @@ std::string fault_of(const std::vector<StateSource>& sources, const std::vector<
 
 }  // namespace
 
-TEST_CASE("sources are the hosts that hold state, and storage where it is read") {
+TEST_CASE("sources are the hosts that hold state, and storage if it is read") {
     Setup setup;
     setup.hosts[1].iteration = 7;
     const auto found = [&](SourceKinds kinds) { return sources_of(setup.parcels, setup.hosts, setup.seats, kinds, 9); };
@@ -53,7 +53,7 @@ TEST_CASE("sources are the hosts that hold state, and storage where it is read")
     CHECK(found({.hosts = true}).empty());
 }
 
-TEST_CASE("iterations are not mixed, and an unknown one differs from none") {
+TEST_CASE("iterations are not mixed, and an unknown one matches any other") {
     const std::vector<Host> hosts = uniform_hosts(3, 1);
     CHECK(fault_of({}, hosts) == "");
     CHECK(fault_of({{0, 5}, {1, {}}, {2, 5}, {from_storage, 5}}, hosts) == "");

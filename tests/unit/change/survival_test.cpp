@@ -15,7 +15,7 @@ using namespace tpx::testing;
 
 namespace {
 
-/// Whether some state is gone when the hosts of a bit mask are lost.
+/// Whether some state is lost with the hosts of a bit mask.
 bool loses(const Instance& instance, const Placement& placement, unsigned lost) {
     const std::vector<std::int32_t> hosts = hosts_of_devices(instance.hosts, placement.devices);
     return std::ranges::any_of(instance.parcels.parcels, [&](const Parcel& parcel) {
@@ -26,7 +26,7 @@ bool loses(const Instance& instance, const Placement& placement, unsigned lost) 
 
 }  // namespace
 
-TEST_CASE("state survives the loss of just so many hosts, whichever they are") {
+TEST_CASE("state survives the loss of exactly the given number of hosts, whichever they are") {
     RandomInstances random{5};
     for (int round = 0; round < 2000; ++round) {
         const Instance instance = random({.lost = false});
@@ -55,7 +55,7 @@ TEST_CASE("state survives the loss of just so many hosts, whichever they are") {
     }
 }
 
-TEST_CASE("the peak of a device is what it had, what it gets, and what it passes on") {
+TEST_CASE("the peak of a device includes its old state, its new state and its transfer buffers") {
     RandomInstances random{6};
     for (int round = 0; round < 500; ++round) {
         const Instance instance = random({.lost = false});

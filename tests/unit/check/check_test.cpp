@@ -16,7 +16,7 @@ using namespace tpx::testing;
 
 namespace {
 
-/// Parcels of which no two agree in everything but bytes.
+/// Adds up parcels that differ only in bytes.
 void add_up(std::vector<Parcel>& parcels) {
     std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, bool>, Parcel> sums;
     for (const Parcel& parcel : parcels) {
@@ -49,7 +49,7 @@ std::optional<Made> make(RandomInstances& random, const Extent& extent) {
         plan.relocation = relocate(instance.parcels, plan.hosts, plan.old_ranks, plan.placement, plan.state,
                                    plan.state == StateIn::shared);
     } catch (const Error& error) {
-        CHECK(error.exit() == Exit::no);  // a lost host had what no other has
+        CHECK(error.exit() == Exit::no);  // a lost host had the only copy
         return std::nullopt;
     }
     plan.parcels = std::move(instance.parcels);
@@ -59,7 +59,7 @@ std::optional<Made> make(RandomInstances& random, const Extent& extent) {
 
 }  // namespace
 
-TEST_CASE("placements and relocations of random instances hold") {
+TEST_CASE("placements and relocations of random instances pass the check") {
     RandomInstances random{3};
     int done = 0, relayed = 0, bounded_by_disk = 0;
     for (int round = 0; round < 4000; ++round) {
@@ -79,14 +79,14 @@ TEST_CASE("placements and relocations of random instances hold") {
     CHECK(bounded_by_disk > 50);
 }
 
-TEST_CASE("a worse choice does not hold, though all that is said of it is right") {
+TEST_CASE("a worse choice fails the check, even if all its figures are right") {
     RandomInstances random{4};
     int placements = 0, senders = 0;
     for (int round = 0; round < 1000; ++round) {
         CAPTURE(round);
         const std::optional<Made> made = make(random, {.ranks = 12, .bytes = 1000, .lost = false});
         if (!made || !made->plan.placement.is_proven()) continue;
-        // Two blocks change places: everything is counted for the new placement, prices are the best one's.
+        // Two blocks are exchanged: the figures are those of the new placement, the prices those of the best one.
         Change plan = made->plan;
         Placement& placement = plan.placement;
         if (placement.blocks.size() >= 2 && plan.hosts[0].gpus == plan.hosts[1].gpus) {
@@ -104,7 +104,7 @@ TEST_CASE("a worse choice does not hold, though all that is said of it is right"
                 ++placements;
             }
         }
-        // Senders chosen as if all NICs were alike, beside the bound of those that are best.
+        // Senders chosen as if all NICs were alike, with the bound of the best senders.
         plan = made->plan;
         for (Host& host : plan.hosts) host.nic = 1;
         const Relocation other = relocate(plan.parcels, plan.hosts, plan.old_ranks, plan.placement, plan.state, true);
@@ -124,7 +124,7 @@ TEST_CASE("a worse choice does not hold, though all that is said of it is right"
     CHECK(senders > 20);
 }
 
-TEST_CASE("ranks on lost devices, state on them, split groups and groups that are none do not hold") {
+TEST_CASE("ranks or state on lost devices, split groups and invalid groups fail the check") {
     RandomInstances random{8};
     int done = 0, cut = 0;
     for (int round = 0; round < 1000; ++round) {
@@ -145,7 +145,7 @@ TEST_CASE("ranks on lost devices, state on them, split groups and groups that ar
         ++hosts.group;
         REQUIRE(check_plan(tables).fault != "");
         ++done;
-        // Cut as if there were no groups.
+        // Blocks are cut as if there were no groups.
         tables = made->tables;
         Change plan = made->plan;
         if (plan.placement.group == 1) continue;
@@ -247,7 +247,7 @@ TEST_CASE(
     CHECK(fault().starts_with("role 'weight': 0 bytes needed are stored, 30 counted"));
 }
 
-TEST_CASE("sources are of one iteration and hold state") {
+TEST_CASE("sources must have the same iteration and hold state") {
     RandomInstances random{6};
     std::optional<Made> made;
     while (!made || made->plan.state != StateIn::shared) made = make(random, {.lost = false});

@@ -18,7 +18,7 @@ using namespace tpx::testing::models;
 
 namespace {
 
-/// The tables of a plan that says what is held and needed, but not where.
+/// The tables of a plan with the held and needed bytes, but without hosts.
 PlanTables tables_of(const Parcels& parcels, const ModelState* model) {
     Change plan;
     plan.parcels = parcels;
@@ -54,7 +54,7 @@ std::string fault_of_cells(const PlanTables& tables) {
     return fault<PieceNeeds>(tables);
 }
 
-/// Alters one cell in ways that leave its bytes as many; each must be found.
+/// Alters one cell in ways that keep its number of bytes; each alteration must be found.
 void check_altered_cells(const PlanTables& good, testing::RandomSides& random) {
     const auto found = [&](const std::function<void(HeldTables&)>& alter) {
         PlanTables bad = good;
@@ -78,7 +78,7 @@ void check_altered_cells(const PlanTables& good, testing::RandomSides& random) {
     }
 }
 
-/// Alters the parcels in ways that leave them possible; each must be found.
+/// Alters the parcels in ways that keep them valid; each alteration must be found.
 void check_alterations(const PlanTables& good, const std::function<std::string(const PlanTables&)>& fault_of) {
     const auto found = [&](const std::function<void(HostTables&)>& alter) {
         PlanTables bad = good;
@@ -105,7 +105,7 @@ void check_alterations(const PlanTables& good, const std::function<std::string(c
 
 }  // namespace
 
-TEST_CASE("needs in closed form are the parcels of random models and layouts, and nothing else is") {
+TEST_CASE("needs in closed form accept the parcels of random models and layouts, and nothing else") {
     RandomSource random{5};
     int done = 0;
     for (int round = 0; round < 2000; ++round) {
@@ -132,7 +132,7 @@ TEST_CASE("needs in closed form are the parcels of random models and layouts, an
     CHECK(done > 500);
 }
 
-TEST_CASE("needs that are listed as pieces are the parcels of random pieces, and nothing else is") {
+TEST_CASE("needs listed as pieces accept the parcels of random pieces, and nothing else") {
     testing::RandomSides random{6};
     for (int round = 0; round < 300; ++round) {
         HeldTables held;

@@ -53,7 +53,7 @@ void each_element(const Box& box, Visit visit) {
     }
 }
 
-/// How often each element is held, counted one by one; equal boxes count once.
+/// How many boxes contain each element, counted one by one; equal boxes count once.
 std::vector<int> counts(const Shape& shape, std::vector<Box> boxes) {
     std::sort(boxes.begin(), boxes.end());
     boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
@@ -95,7 +95,7 @@ TEST_CASE("random tilings are whole, with empty boxes and replicas among them") 
     }
 }
 
-TEST_CASE("holes are exactly what is missing") {
+TEST_CASE("holes are exactly the missing elements") {
     std::mt19937 random{2};
     for (int round = 0; round < 500; ++round) {
         const Shape shape = random_shape(random);
@@ -108,7 +108,7 @@ TEST_CASE("holes are exactly what is missing") {
     }
 }
 
-TEST_CASE("boxes that overlap are found, whatever else is missing") {
+TEST_CASE("boxes that overlap are found, even if other elements are missing") {
     std::mt19937 random{3};
     for (int round = 0; round < 500; ++round) {
         const Shape shape = random_shape(random);
@@ -140,7 +140,7 @@ TEST_CASE("messages name the tensor and the boxes") {
 }
 
 TEST_CASE("boxes that no straight cut separates tile a square") {
-    // The pinwheel: four bars around a centre.
+    // The pinwheel: four bars around a center.
     CHECK(message_of(catalogue_of(
               {3, 3}, {{{0, 1}, {0, 2}}, {{0, 2}, {2, 3}}, {{2, 3}, {1, 3}}, {{1, 3}, {0, 1}}, {{1, 2}, {1, 2}}})) ==
           "");

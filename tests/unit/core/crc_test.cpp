@@ -11,7 +11,7 @@ using namespace tpx;
 
 namespace {
 
-// The textbook's division, bit by bit.
+// The textbook division, bit by bit.
 template <class Word, Word Polynomial>
 Word divided(std::span<const std::byte> bytes) {
     Word remainder = 0;
@@ -46,7 +46,7 @@ TEST_CASE("a CRC is the remainder of a division") {
     }
 }
 
-TEST_CASE("the CRC of a whole is the sum of its shifted parts") {
+TEST_CASE("the CRC of a message is the sum of the shifted CRCs of its parts") {
     std::mt19937_64 random{2};
     for (int round = 0; round < 50; ++round) {
         const auto bytes = random_bytes(random, random() % 3000);
@@ -64,7 +64,7 @@ TEST_CASE("the CRC of a whole is the sum of its shifted parts") {
     }
 }
 
-TEST_CASE("the zip's CRC follows from the linear one") {
+TEST_CASE("the CRC of zip follows from the linear one") {
     std::mt19937_64 random{3};
     for (std::size_t size : {0, 1, 100, 12345}) {
         const auto bytes = random_bytes(random, size);
@@ -78,7 +78,7 @@ TEST_CASE("shifts by huge distances compose") {
     CHECK(Crc64::shift(Crc64::shift(0x123456789abcdef, far), 777) == Crc64::shift(0x123456789abcdef, far + 777));
 }
 
-TEST_CASE("the fast product is the product") {
+TEST_CASE("the fast product equals the simple one") {
     std::mt19937_64 random{5};
     for (int round = 0; round < 1000; ++round) {
         const std::uint64_t a = random(), b = random();
@@ -86,7 +86,7 @@ TEST_CASE("the fast product is the product") {
     }
 }
 
-TEST_CASE("folding rows gives the CRC of the message they lie in") {
+TEST_CASE("folding rows gives the CRC of the message that contains them") {
     std::mt19937_64 random{4};
     for (std::size_t length : {1, 2, 3, 4, 8, 15, 16, 17, 31, 32, 33, 100, 120, 128}) {
         CAPTURE(length);

@@ -61,7 +61,7 @@ Shape random_shape(Random& random) {
 
 }  // namespace
 
-TEST_CASE("any tiling in any order has the digest of the whole") {
+TEST_CASE("any tiling in any order gives the digest of the whole") {
     Random random{7};
     for (int round = 0; round < 300; ++round) {
         const Shape shape = random_shape(random);
@@ -78,7 +78,7 @@ TEST_CASE("any tiling in any order has the digest of the whole") {
     }
 }
 
-TEST_CASE("a part may lie in memory with any strides") {
+TEST_CASE("a part can have any strides in memory") {
     Random random{8};
     for (int round = 0; round < 200; ++round) {
         const Shape shape = random_shape(random);

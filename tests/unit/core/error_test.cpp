@@ -5,7 +5,7 @@
 
 using namespace tpx;
 
-TEST_CASE("a message is whole although a name in it has a NUL") {
+TEST_CASE("a message is complete even if a name in it contains a NUL") {
     const std::string name{"x\0y", 3};
     Error error = failure("tensor '{}': no rule", name);
     CHECK(std::string{error.what()} == "tensor 'x\\x00y': no rule");

@@ -32,7 +32,7 @@ std::string message_of(const std::function<void()>& body) {
     return "";
 }
 
-// All that the functions of path.hpp and file.hpp return for the checkpoint in `root`, without its path.
+// Everything that the functions of path.hpp and file.hpp return for the checkpoint in `root`, without its path.
 std::string look(const fs::path& root) {
     std::string seen;
     const auto say = [&](const auto& value) { seen += fmt::format("{}\n", value); };
@@ -59,7 +59,7 @@ std::string look(const fs::path& root) {
 
 }  // namespace
 
-TEST_CASE("another process gets the same answers without the files, wherever it has them") {
+TEST_CASE("another process gets the same answers without the files, under any path") {
     const test::Scratch scratch;
     const fs::path root = scratch.path() / "here";
     write_with_folders(root / "a", "content");
@@ -88,7 +88,7 @@ TEST_CASE("another process gets the same answers without the files, wherever it 
         CHECK(second.files().at(there / name).same_content(first.files().at(root / name)));
 }
 
-TEST_CASE("what was not asked before is asked of the file system") {
+TEST_CASE("questions without a recorded answer go to the file system") {
     const test::Scratch scratch;
     write_with_folders(scratch.path() / "a", "content");
     write_with_folders(scratch.path() / "b", "other");
@@ -109,7 +109,7 @@ TEST_CASE("what was not asked before is asked of the file system") {
     CHECK(!path_exists(scratch.path() / "c"));
 }
 
-TEST_CASE("the process that records finds changes, and keeps what it found first") {
+TEST_CASE("the recording process detects changes, and keeps its first answers") {
     const test::Scratch scratch;
     write_with_folders(scratch.path() / "a", "one");
     const FileAnswers answers{scratch.path()};

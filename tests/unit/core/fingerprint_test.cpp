@@ -5,7 +5,7 @@
 
 using namespace tpx;
 
-TEST_CASE("a fingerprint is FNV-1a of what was added, texts after their length") {
+TEST_CASE("a fingerprint is the FNV-1a of the values added, texts preceded by their length") {
     CHECK(Fingerprint{}.value() == 0xcbf29ce484222325);
     Fingerprint print;
     print.add("a");
@@ -21,7 +21,7 @@ TEST_CASE("a fingerprint is FNV-1a of what was added, texts after their length")
     CHECK(ab_c.value() != a_bc.value());
 }
 
-TEST_CASE("the digest of a catalogue changes with all that identifies a checkpoint") {
+TEST_CASE("the digest of a catalogue depends on everything that identifies a checkpoint") {
     Catalogue good;
     good.files = {{"a.safetensors", 100}, {"b.safetensors", 200}};
     good.tensors = {{"w", DType::bf16, {4, 6}}, {"v", DType::f32, {3}}};

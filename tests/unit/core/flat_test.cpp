@@ -23,7 +23,7 @@ void append_positions(const Shape& shape, const Box& box, std::vector<Index>& ou
 
 }  // namespace
 
-TEST_CASE("the boxes of a range hold its elements, in order, and are few") {
+TEST_CASE("the boxes of a range contain its elements, in order, and are few") {
     std::mt19937 random{7};
     for (int round = 0; round < 300; ++round) {
         Shape shape;
@@ -44,7 +44,7 @@ TEST_CASE("the boxes of a range hold its elements, in order, and are few") {
     }
 }
 
-TEST_CASE("a tensor without elements has no boxes, a scalar one") {
+TEST_CASE("a tensor without elements has no boxes, a scalar has one") {
     CHECK(boxes_of_range({3, 0, 2}, {0, 0}).empty());
     CHECK(boxes_of_range({}, {0, 1}).size() == 1);
     CHECK(boxes_of_range({}, {0, 0}).empty());

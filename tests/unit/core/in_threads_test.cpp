@@ -18,7 +18,7 @@ TEST_CASE("each number is visited once") {
     in_threads(0, 4, [](std::size_t) { FAIL("there is no work"); });
 }
 
-TEST_CASE("the exception of the lowest number is thrown, whichever comes first") {
+TEST_CASE("the exception for the lowest number is thrown, whichever comes first") {
     const auto work = [](std::size_t i) {
         if (i == 2) std::this_thread::sleep_for(std::chrono::milliseconds{20});
         if (i >= 2) throw std::runtime_error{std::to_string(i)};

@@ -16,7 +16,7 @@ TEST_CASE("medians and quartiles") {
     CHECK(summarise({1, std::nan(""), 2, INFINITY, 3}) == summarise({1, 2, 3}));
 }
 
-TEST_CASE("one visit that went wrong moves the spread, not the median") {
+TEST_CASE("one outlier changes the spread, not the median") {
     const Measured steady = combine(std::vector<Measured>{{100, 0.02}, {101, 0.03}, {99, 0.01}});
     CHECK(steady.median == 100);
     CHECK(steady.spread == doctest::Approx(0.02));

@@ -39,7 +39,7 @@ TEST_CASE("files in memory have a fixed size and no path") {
           }).starts_with("test: cannot make a file of 9223372036854775808 bytes in memory: "));
 }
 
-TEST_CASE("the memory that is left is the least that the system and the control groups leave") {
+TEST_CASE("the available memory is the least that the system and the control groups allow") {
     const test::Scratch scratch;
     const fs::path root = scratch.path();
     CHECK(memory_room(root).bytes == std::numeric_limits<std::uint64_t>::max());

@@ -55,7 +55,7 @@ TEST_CASE("a recorded file that changed cannot be opened again (T16)") {
     }
 }
 
-TEST_CASE("the youngest record counts") {
+TEST_CASE("the newest record counts") {
     const test::Scratch scratch;
     write(scratch.path() / "a", "a");
     ReadRecord outer;

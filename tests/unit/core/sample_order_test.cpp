@@ -86,7 +86,7 @@ TEST_CASE("epochs and seeds have different orders, which spread samples evenly")
     }
 }
 
-TEST_CASE("the order is fixed: other implementations and older checkpoints have it, too") {
+TEST_CASE("the order is fixed, because other implementations and older checkpoints use it") {
     CHECK(epoch_of({10, 1234}, 0) == std::vector<Index>{9, 6, 3, 2, 4, 1, 5, 0, 7, 8});
     CHECK(epoch_of({10, 1234}, 1) == std::vector<Index>{9, 3, 0, 4, 6, 5, 7, 1, 8, 2});
     const SampleOrder order{1000000, std::uint64_t{0x7fffffffffffffff}};

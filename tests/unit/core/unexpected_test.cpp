@@ -20,7 +20,7 @@ TEST_CASE("T11: an exception of a library becomes an Error that names the file a
     CHECK(reading("a.pt", [] { return 7; }) == 7);
 }
 
-TEST_CASE("want of memory is not a mistake of tpx, and an Error stays what it is") {
+TEST_CASE("lack of memory is not reported as a bug of tpx, and an Error stays unchanged") {
     CHECK(unexpected(std::bad_alloc{}).what() == std::string{"out of memory"});
     const Error own{Exit::no, "differs"};
     CHECK(unexpected(own).exit() == Exit::no);

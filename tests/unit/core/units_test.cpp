@@ -20,7 +20,7 @@ TEST_CASE("sizes in bytes, decimal and binary") {
     CHECK(parse_bytes("9223372036854775807") == 9223372036854775807u);
 }
 
-TEST_CASE("what is no size is refused") {
+TEST_CASE("invalid sizes are refused") {
     for (const char* text : {"", "MiB", "-1", "1.5.2", "12 apples", "nan", "inf", "1e3", "8EiB", "9223372036854775808",
                              "18446744073709551616", "1 MiBx", " 1"}) {
         CAPTURE(text);
@@ -41,7 +41,7 @@ TEST_CASE("rates in bytes and bits") {
     }
 }
 
-TEST_CASE("sizes and times for people") {
+TEST_CASE("human-readable sizes and times") {
     CHECK(format_bytes(0) == "0 B");
     CHECK(format_bytes(999) == "999 B");
     CHECK(format_bytes(1500) == "1.50 kB");

@@ -15,7 +15,7 @@ TEST_CASE("code points of one to four bytes") {
     CHECK(is_valid_utf8(text));
 }
 
-TEST_CASE("what is not UTF-8 is told and left") {
+TEST_CASE("bytes that are not UTF-8 are detected and kept") {
     for (const std::string bytes : {"\x80", "\xc3", "\xc3(", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
                                     "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xe2\x82"}) {
         CAPTURE(bytes);

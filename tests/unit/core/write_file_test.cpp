@@ -49,7 +49,7 @@ TEST_CASE("a file is replaced, and keeps its mode (T17)") {
     CHECK(list_directory(folder.path()) == Names{"other", "plan"});
 }
 
-TEST_CASE("a link stays, and the file that it leads to is replaced (T17)") {
+TEST_CASE("a link stays, and its target is replaced (T17)") {
     const Scratch folder;
     fs::create_directory(folder.path() / "a");
     std::ofstream{folder.path() / "a/real"} << "old";
@@ -68,7 +68,7 @@ TEST_CASE("a link stays, and the file that it leads to is replaced (T17)") {
           (folder.path() / "loop").string() + ": Too many levels of symbolic links");
 }
 
-TEST_CASE("names that others could guess are not written to (T17)") {
+TEST_CASE("files with predictable names are not written (T17)") {
     const Scratch folder;
     std::ofstream{folder.path() / "victim"} << "precious";
     for (const std::string& ending : {std::string{".tmp"}, ".partial-" + std::to_string(::getpid())})
@@ -79,7 +79,7 @@ TEST_CASE("names that others could guess are not written to (T17)") {
     CHECK(list_directory(folder.path()).size() == 4);
 }
 
-TEST_CASE("a link of another user in a directory that all may write is refused") {
+TEST_CASE("a link of another user in a world-writable directory is refused") {
     if (::geteuid() != 0) return;  // only root can give links away
     const Scratch folder;
     std::ofstream{folder.path() / "victim"} << "precious";
@@ -112,7 +112,7 @@ TEST_CASE("special files are written in place (T17)") {
     CHECK(list_directory(folder.path()) == Names{"pipe"});
 }
 
-TEST_CASE("an open descriptor is written where it is") {
+TEST_CASE("a file is written through the path of its open descriptor") {
     const Scratch folder;
     const fs::path file = folder.path() / "log";
     const Fd fd = open_file(file, O_WRONLY | O_CREAT | O_APPEND);
@@ -126,7 +126,7 @@ TEST_CASE("an open descriptor is written where it is") {
     CHECK(message_of([] { check_writable("/dev/fd/999"); }) == "/dev/fd/999: Bad file descriptor");
 }
 
-TEST_CASE("what cannot be written says so and changes nothing") {
+TEST_CASE("a failed write is reported and changes nothing") {
     const Scratch folder;
     std::ofstream{folder.path() / "file"} << "old";
     const auto refusal = [](const fs::path& path) {

@@ -21,7 +21,7 @@ Tile tile_of(std::uint32_t file, std::uint64_t begin, std::uint64_t end) {
 
 }  // namespace
 
-TEST_CASE("a tile is there when all its bytes of the file have arrived") {
+TEST_CASE("a tile is available once all of its bytes in the file have arrived") {
     Arrivals arrivals{2, {}, false};
     CHECK(arrivals.contain(tile_of(1, 0, 100)));
     CHECK_FALSE(arrivals.contain(tile_of(2, 10, 20)));
@@ -35,7 +35,7 @@ TEST_CASE("a tile is there when all its bytes of the file have arrived") {
     CHECK_THROWS_AS(arrivals.wait(2, std::chrono::hours{1}), Error);
 }
 
-TEST_CASE("what a tile has read is discarded by whole pages, if it is read only once") {
+TEST_CASE("bytes that a tile has read are discarded in whole pages, if they are read only once") {
     std::string name = (std::filesystem::temp_directory_path() / "tpx-arrivals-XXXXXX").string();
     ::close(::mkstemp(name.data()));
     const std::string full(5 * 4096, 'x');
@@ -45,7 +45,7 @@ TEST_CASE("what a tile has read is discarded by whole pages, if it is read only 
         std::string expected = full;
         if (once) expected.replace(4096, 3 * 4096, 3 * 4096, '\0');
         const std::string content = read_file(name);
-        CHECK((content == expected || content == full));  // some file systems cannot do it
+        CHECK((content == expected || content == full));  // some file systems cannot discard
         if (!once) CHECK(content == full);
     }
     std::filesystem::remove(name);

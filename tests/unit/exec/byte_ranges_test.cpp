@@ -8,7 +8,7 @@
 
 using namespace tpx;
 
-TEST_CASE("a set of ranges answers as a table of bytes does") {
+TEST_CASE("a set of ranges behaves like a table of bytes") {
     std::mt19937_64 random{1};
     constexpr std::uint64_t size = 60;
     for (int round = 0; round < 500; ++round) {

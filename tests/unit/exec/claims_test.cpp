@@ -7,7 +7,7 @@
 
 using namespace tpx;
 
-TEST_CASE("all ranks deal the same parts, which together are the job, whoever asks when") {
+TEST_CASE("all ranks see the same parts, which together are the job, whoever asks first") {
     std::mt19937_64 random{3};
     for (int round = 0; round < 500; ++round) {
         const std::uint64_t total = random() % 5000, least = 1 + random() % 700;
@@ -36,7 +36,7 @@ TEST_CASE("all ranks deal the same parts, which together are the job, whoever as
     }
 }
 
-TEST_CASE("a rank that asks for nothing delays the others by no more than its last part") {
+TEST_CASE("a rank that stops asking delays the others by at most its last part") {
     constexpr std::uint64_t total = 1'000'000'000, least = 1'000'000;
     Claims slow{total, 2, 0, least}, fast{total, 2, 1, least};
     std::vector<std::uint64_t> asked{1, 1};

@@ -24,7 +24,7 @@ TEST_CASE("every job is done once") {
     CHECK_FALSE(crew.error());
 }
 
-TEST_CASE("the first error ends the crew, whatever is thrown") {
+TEST_CASE("the first exception of any type ends the crew") {
     Crew<int> crew{2, [&](int, int& job) {
                        if (job == 1) throw Error{Exit::no, "job {}", job};
                        if (job == 2) throw std::bad_alloc{};

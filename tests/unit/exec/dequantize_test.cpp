@@ -17,7 +17,7 @@ using namespace tpx;
 
 namespace {
 
-/// `count` values of `tensor` as f32 from `first` on. Its codes are file 0, its scales file 1.
+/// `count` values of `tensor` as f32, starting at `first`. Its codes are in file 0, its scales in file 1.
 std::vector<float> values(const ScaledCodes& tensor, const std::vector<std::byte>& codes,
                           const std::vector<std::byte>& scales, std::size_t first, std::size_t count) {
     std::vector<float> out(count);
@@ -63,7 +63,7 @@ constexpr std::array<double, 8> magnitudes{0, 0.5, 1, 1.5, 2, 3, 4, 6};
 
 }  // namespace
 
-TEST_CASE("each FP4 code times each power of two is rounded once, that of byte 255 included") {
+TEST_CASE("each FP4 code times each power of two, including byte 255, is rounded once") {
     const std::vector<float> found = values(mxfp4(256, DType::u8), all_codes(256), all_bytes(), 0, 16 * 256);
     for (std::size_t scale = 0; scale < 256; ++scale)
         for (std::size_t code = 0; code < 16; ++code) {
@@ -79,14 +79,14 @@ TEST_CASE("each FP4 code times each power of two is rounded once, that of byte 2
         }
 }
 
-TEST_CASE("byte 255 of f8_e8m0 is NaN, and the others are the same powers of two") {
+TEST_CASE("byte 255 of f8_e8m0 is NaN; the other bytes are the same powers of two") {
     const std::vector<float> plain = values(mxfp4(255, DType::u8), all_codes(255), all_bytes(), 0, 16 * 255);
     const std::vector<float> found = values(mxfp4(256, DType::f8_e8m0), all_codes(256), all_bytes(), 0, 16 * 256);
     CHECK(std::equal(plain.begin(), plain.end(), found.begin()));
     CHECK(std::all_of(found.begin() + 16 * 255, found.end(), [](float value) { return std::isnan(value); }));
 }
 
-TEST_CASE("a part of the values is what lies there") {
+TEST_CASE("reading a part gives the values of that part") {
     const ScaledCodes tensor = mxfp4(255, DType::u8);
     const std::vector<float> all = values(tensor, all_codes(255), all_bytes(), 0, 16 * 255);
     for (const std::size_t first : {0u, 1u, 15u, 16u, 37u, 3900u})
@@ -100,7 +100,7 @@ TEST_CASE("a part of the values is what lies there") {
 
 namespace {
 
-/// A weight in words, its parts in files 0 (codes), 1 (scales) and 2 (zeros), and the values that it has.
+/// A weight stored in words, with its parts in files 0 (codes), 1 (scales) and 2 (zeros), and its values.
 struct Words {
     ScaledCodes tensor;
     std::array<std::vector<std::byte>, 3> files;
@@ -114,7 +114,7 @@ std::vector<unsigned> random_numbers(std::mt19937& engine, std::size_t count, un
     return numbers;
 }
 
-/// Codes in words, the first in the low bits; AWQ has 0, 2, 4 and 6 of eight neighbors before the others.
+/// Codes in words, the first in the low bits; of each eight codes, AWQ stores 0, 2, 4 and 6 before the others.
 std::vector<std::byte> to_words(const std::vector<unsigned>& codes, int bits, bool awq) {
     constexpr std::array<std::size_t, 8> order{0, 2, 4, 6, 1, 3, 5, 7};
     std::vector<std::byte> words(codes.size() * static_cast<std::size_t>(bits) / 8);
@@ -128,7 +128,8 @@ std::vector<std::byte> to_words(const std::vector<unsigned>& codes, int bits, bo
     return words;
 }
 
-/// Rows of `columns` codes as GPTQ stores them: each column is a row of bits, of which a row of words has 32.
+/// Rows of `columns` codes as GPTQ stores them: each column is a bit stream, of which each row of words contains 32
+/// bits.
 std::vector<std::byte> in_columns(const std::vector<unsigned>& codes, std::size_t columns, int bits) {
     const std::size_t rows = codes.size() / columns;
     std::vector<std::byte> words(codes.size() * static_cast<std::size_t>(bits) / 8);
@@ -192,7 +193,7 @@ Words random_words(std::mt19937& engine, bool awq, int bits, bool sorted) {
 
 }  // namespace
 
-TEST_CASE("words of GPTQ and AWQ have their values wherever reading begins and ends") {
+TEST_CASE("words of GPTQ and AWQ give the same values wherever reading begins and ends") {
     std::mt19937 engine{17};
     for (int round = 0; round < 300; ++round) {
         const bool awq = round % 3 == 0;

@@ -15,7 +15,7 @@
 
 using namespace tpx;
 
-TEST_CASE("the checksum of a file is that of its data as written and of the other bytes as read") {
+TEST_CASE("the checksum of a file covers its data as written and the other bytes as read") {
     std::mt19937_64 random{7};
     const test::Scratch scratch;
     for (const std::size_t size : {std::size_t{1}, std::size_t{5000}, std::size_t{3} << 20}) {

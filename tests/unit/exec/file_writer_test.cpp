@@ -15,7 +15,7 @@
 
 using namespace tpx;
 
-TEST_CASE("long and short writes, aligned or not, put the same bytes in the file") {
+TEST_CASE("long and short writes, aligned or not, write the same bytes to the file") {
     constexpr std::size_t size = 16 << 20;
     std::string name = (std::filesystem::temp_directory_path() / "tpx-writer-XXXXXX").string();
     ::close(::mkstemp(name.data()));
@@ -30,10 +30,10 @@ TEST_CASE("long and short writes, aligned or not, put the same bytes in the file
     FileWriter writer{files, paths.size()};
     CHECK_FALSE(writer.has_written(0));
     for (std::size_t begin = 0; begin < size;) {
-        // Below, within and above the sizes that are written directly on some file systems only.
+        // Below, within and above the range of sizes for which only some file systems use direct I/O.
         const std::size_t sizes[] = {1 + random() % 5000, (128 << 10) + random() % (384 << 10), 1500000};
         const std::size_t part = std::min<std::size_t>(size - begin, sizes[random() % 3]);
-        // Memory and file are congruent, or, for some, are not.
+        // Usually memory and file have the same offset within a page, sometimes not.
         if (random() % 4 == 0) {
             const std::vector<std::byte> copy(bytes.begin() + std::ptrdiff_t(begin),
                                               bytes.begin() + std::ptrdiff_t(begin + part));

@@ -10,8 +10,7 @@ using namespace tpx;
 namespace {
 
 /// Two files with two archives each: a run of 10 bytes, 20 of payload, a run of 15, 20 of payload, a run of 5; the
-/// slots are at the begin of the runs that are before a payload, and at the end of those behind one. Then a file
-/// without payload.
+/// slots are at the beginning of runs before a payload, and at the end of runs after one. Then a file without payload.
 Draft archives() {
     Draft draft;
     draft.tensors.push_back({"w", DType::u8, {80}});
@@ -52,7 +51,7 @@ TEST_CASE("slots are found in the runs of archives that follow each other") {
     CHECK(!slots.has(6));
 }
 
-TEST_CASE("copies beside runs are no obstacle") {
+TEST_CASE("copies next to runs do no harm") {
     Draft draft = archives();
     draft.files[2].size = 13;
     draft.copies.push_back({"elsewhere", 0, 10, 2, 3});
@@ -61,7 +60,7 @@ TEST_CASE("copies beside runs are no obstacle") {
     CHECK(!FixedSlots{draft}.are_apart());
 }
 
-TEST_CASE("where anything overlaps a run, or has no slot in one, no run has slots") {
+TEST_CASE("if anything overlaps a run, or has no slot in a run, no run has slots") {
     const auto are_apart = [](const auto& change) {
         Draft draft = archives();
         change(draft);

@@ -24,7 +24,7 @@ void overwrite(const fs::path& file, const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("what all ranks and runs have recorded is read in order, of overlapping entries one") {
+TEST_CASE("the entries of all ranks and runs are read in order; of overlapping entries, one is kept") {
     const test::ScratchFolder scratch;
     {
         Journal second{{scratch.path(), header.request, 0}, 1, header};
@@ -44,7 +44,7 @@ TEST_CASE("what all ranks and runs have recorded is read in order, of overlappin
     CHECK(journals->bytes() == 650);
 }
 
-TEST_CASE("a folder without journals has none, nor has one whose journals have no header") {
+TEST_CASE("a folder without journals, or with journals without a header, has no entries") {
     const test::ScratchFolder scratch;
     CHECK_FALSE(read_journals(scratch.path()));
     CHECK(next_attempt(scratch.path()) == 1);
@@ -55,7 +55,7 @@ TEST_CASE("a folder without journals has none, nor has one whose journals have n
     CHECK_FALSE(read_journals(scratch.path()));
 }
 
-TEST_CASE("a journal that is cut off or damaged anywhere gives the entries that are intact, and no others") {
+TEST_CASE("a journal that is truncated or damaged anywhere gives only the intact entries") {
     const test::ScratchFolder scratch;
     std::vector<JournalEntry> all;
     {
@@ -85,7 +85,7 @@ TEST_CASE("a journal that is cut off or damaged anywhere gives the entries that 
     }
 }
 
-TEST_CASE("entries of another request are not taken") {
+TEST_CASE("entries of another request are ignored") {
     const test::ScratchFolder scratch;
     JournalHeader other = header;
     other.request = 99;

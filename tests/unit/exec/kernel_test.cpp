@@ -60,7 +60,7 @@ std::uint16_t nearest(double value, int mantissa) {
         const auto middle = static_cast<std::uint16_t>((low + high) / 2);
         (value_of(middle, mantissa) <= value ? low : high) = middle;
     }
-    // Infinity stands where the next finite value would.
+    // Infinity takes the place of the next finite value.
     const double below = value_of(low, mantissa);
     const double above = high == top ? 2 * below - value_of(low - 1, mantissa) : value_of(high, mantissa);
     if (value - below == above - value) return low & 1 ? high : low;
@@ -165,7 +165,7 @@ TEST_CASE("infinities, signs and NaNs survive every cast") {
                                                 DType::bf16, DType::f32)[0]));
 }
 
-TEST_CASE("a cast tells when a finite value became infinite, and only then") {
+TEST_CASE("a cast reports if a finite value becomes infinite, and only then") {
     const auto overflows = []<class From>(From value, DType from, DType to) {
         std::uint64_t out = 0;
         return cast_elements({}, reinterpret_cast<const std::byte*>(&value), {}, from,
@@ -177,7 +177,7 @@ TEST_CASE("a cast tells when a finite value became infinite, and only then") {
     CHECK(overflows(-7e4f, DType::f32, DType::f16));
     CHECK(overflows(7e4, DType::f64, DType::f16));
     CHECK(overflows(std::uint16_t{0x4780}, DType::bf16, DType::f16));  // 65536
-    // The largest bf16 is 0x7f7f0000 as a float; what lies nearer to the next power of two is rounded there.
+    // The largest bf16 is 0x7f7f0000 as a float; values nearer to the next power of two are rounded to it.
     CHECK_FALSE(overflows(std::bit_cast<float>(0x7f7f7fff), DType::f32, DType::bf16));
     CHECK(overflows(std::bit_cast<float>(0x7f7f8000), DType::f32, DType::bf16));
     CHECK(overflows(std::numeric_limits<float>::max(), DType::f32, DType::bf16));
@@ -203,7 +203,7 @@ TEST_CASE("strided casts agree with dense ones") {
     CHECK(out == std::vector<double>{1, 4, 2, 5, 3, 6});
 }
 
-TEST_CASE("other casts are refused with both names") {
+TEST_CASE("unsupported casts are refused with the names of both dtypes") {
     CHECK_FALSE(can_cast(DType::i64, DType::bf16));
     CHECK_FALSE(can_cast(DType::f4, DType::f4));
     const std::vector<std::int64_t> values = {1};

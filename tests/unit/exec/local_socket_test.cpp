@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A private folder, which sockets of this process are in meanwhile.
+/// A private folder for the sockets of this process, while the object lives.
 class SocketScratch {
 public:
     SocketScratch() {
@@ -60,7 +60,7 @@ std::size_t open_files() { return std::size_t(std::distance(fs::directory_iterat
 
 }  // namespace
 
-TEST_CASE("a socket is absent, connected to, taken, abandoned and replaced") {
+TEST_CASE("a socket can be absent, connected, in use, abandoned and replaced") {
     const SocketScratch scratch;
     Fd other;
     CHECK(connect_to(scratch.path(), other) == Contact::absent);
@@ -116,7 +116,7 @@ TEST_CASE("a message that is too long is refused, and its files are closed") {
     CHECK(open_files() == before);
 }
 
-TEST_CASE("the other end is closed, or does not answer") {
+TEST_CASE("an error is thrown if the other end is closed or does not answer") {
     const SocketScratch scratch;
     const auto listener = listen_at(scratch.path());
     Pair pair = connected(scratch.path(), *listener);

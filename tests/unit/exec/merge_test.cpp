@@ -64,7 +64,7 @@ struct Layer {
 
 }  // namespace
 
-TEST_CASE("merged values are sums in order of the rank, wherever reading begins and ends") {
+TEST_CASE("merged values are sums in the order of the adapter's rank, wherever reading begins and ends") {
     const Layer layer{37, 2500, 5};
     const MergedWeight weight = layer.weight();
     Merger merger;
@@ -77,7 +77,7 @@ TEST_CASE("merged values are sums in order of the rank, wherever reading begins 
 
 TEST_CASE("a part of a weight has the values of that part") {
     const Layer layer{8, 24, 3};
-    MergedWeight part = layer.weight();  // rows 2 to 6, columns 8 to 20, stored in a file of their own
+    MergedWeight part = layer.weight();  // rows 2 to 6, columns 8 to 20, stored in a separate file
     part.rows = 4;
     part.columns = 12;
     part.left.part.offset = 2 * 3 * sizeof(float);
@@ -133,7 +133,7 @@ TEST_CASE("factors of one expert are found among those of others") {
     }
 }
 
-TEST_CASE("factors of one expert are read in few large blocks, within the memory that is counted") {
+TEST_CASE("factors of one expert are read in few large blocks, within the memory limit") {
     const Layer layer{300, 8, 4};
     constexpr Index experts = 16;
     std::vector<float> b(300 * 4 * experts, -1.0f);
@@ -160,11 +160,11 @@ TEST_CASE("factors of one expert are read in few large blocks, within the memory
 TEST_CASE("memory of a transposed left factor includes the rows of a run") {
     MergedWeight weight = Layer{16384, 4, 1}.weight();
     weight.left = {{2, 0, DType::f32}, 1, 16384};
-    constexpr std::uint64_t run = 16384 * 4;  // its values, and what is read of the base
+    constexpr std::uint64_t run = 16384 * 4;  // its values, and bytes read of the base
     CHECK(merging_memory(weight) >= sizeof(float) * (2 * 16384 + 2 * run));
 }
 
-TEST_CASE("DoRA's rows have the norms of their magnitudes, whatever part of them is read") {
+TEST_CASE("rows of DoRA have the norms in their magnitudes, whichever part of them is read") {
     const Layer layer{6, 40, 2};
     MergedWeight weight = layer.weight();
     weight.magnitudes = MergedWeight::Part{3, 0, DType::f32};

@@ -35,7 +35,7 @@ TEST_CASE("threads share a rate, and reading does not slow down writing") {
     CHECK(both < 0.35);
 }
 
-TEST_CASE("what was counted is allowed later") {
+TEST_CASE("bytes that were counted too early are allowed later") {
     Pace pace{1e6};
     CHECK(pace.may_read());
     pace.count_read(50'000);

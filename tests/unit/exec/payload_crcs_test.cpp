@@ -45,7 +45,7 @@ TEST_CASE("fragments in any order give each payload its zip checksum") {
     std::ranges::shuffle(parts, random);
     for (const auto& [begin, size] : parts) {
         crcs.add(1, begin, std::span{file}.subspan(begin, size));
-        crcs.add(0, begin, std::span{file}.subspan(begin, size));  // holds no payload
+        crcs.add(0, begin, std::span{file}.subspan(begin, size));  // contains no payload
     }
     crcs.combine(mpi::Comm{});
     for (std::size_t slot = 0; slot < draft.crc_slots.size(); ++slot) {

@@ -22,7 +22,7 @@ float value_of(int code) {
     return code < 128 ? magnitude : -magnitude;
 }
 
-/// The bytes of codes or scales of `values`, from `offset` on in parts of `part` bytes.
+/// The bytes of the codes or scales of `values`, from `offset` on, read in parts of `part` bytes.
 std::vector<std::byte> made_of(const std::vector<float>& values, BlockQuantized weight, std::size_t part) {
     std::vector<std::byte> bytes(weight.size());
     weight.base.dtype = DType::f32;
@@ -38,7 +38,7 @@ std::vector<std::byte> made_of(const std::vector<float>& values, BlockQuantized 
 
 }  // namespace
 
-TEST_CASE("the E4M3 code of a value is the nearest, and of two the even one") {
+TEST_CASE("the E4M3 code of a value is the nearest one, with ties to even") {
     for (int code = 0; code < 127; ++code) {
         for (const int sign : {0, 128}) {
             CHECK(e4m3_code(value_of(code | sign)) == (code | sign));

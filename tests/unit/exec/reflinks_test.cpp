@@ -17,7 +17,7 @@ std::vector<EqualRun> cut(std::vector<EqualRun> runs) {
 
 }  // namespace
 
-TEST_CASE("a box is one run where it is in both pieces, in one order") {
+TEST_CASE("a box is one run if its elements are contiguous in both pieces, in the same order") {
     const Piece rows = piece_at(100, {{0, 8}, {0, 4}}, {4, 1});
     const Piece half = piece_at(7, {{2, 6}, {0, 4}}, {4, 1});
     const auto equal = equal_run(rows, half, 2, {{3, 5}, {0, 4}});
@@ -34,7 +34,7 @@ TEST_CASE("a box is one run where it is in both pieces, in one order") {
     CHECK_FALSE(equal_run(rows, part_of_rows, 2, {{0, 8}, {0, 2}}));
 }
 
-TEST_CASE("runs are cut to whole blocks, if they have the same place in a block") {
+TEST_CASE("runs are trimmed to whole blocks, if they have the same offset in a block") {
     const auto whole = cut({{0, 0, 3 * block, block, run}});
     REQUIRE(whole.size() == 1);
     CHECK(whole[0].length == run);
@@ -50,7 +50,7 @@ TEST_CASE("runs are cut to whole blocks, if they have the same place in a block"
 TEST_CASE("runs that continue each other are joined") {
     const std::uint64_t odd = run + 10;
     CHECK(cut({{0, 1, 5, 5, odd}, {0, 1, 5 + odd, 5 + odd, run}}).size() == 1);
-    // Whole blocks of 2 * run + 10 bytes, of which the first one misses 5.
+    // Whole blocks of 2 * run + 10 bytes, the first of which lacks 5 bytes.
     CHECK(cut({{0, 1, 5 + odd, 5 + odd, run}, {0, 1, 5, 5, odd}})[0].length == 2 * run - block);
     CHECK(cut({{0, 1, 5, 5, odd}, {1, 1, 5 + odd, 5 + odd, run}}).size() == 2);
     CHECK(cut({{0, 1, 5, 5, odd}, {0, 2, 5 + odd, 5 + odd, run}}).size() == 2);

@@ -21,7 +21,7 @@ fs::path make_scratch() {
     return name;
 }
 
-// Makes a folder in `folder` whose path no call takes, not even one of root.
+// Makes a folder in `folder` whose path is too long for any call, even by root.
 void add_unreachable(const fs::path& folder) {
     const fs::path start = fs::current_path();
     const std::string name(250, 'd');
@@ -35,7 +35,7 @@ void add_unreachable(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("all of a folder is removed, its marker too") {
+TEST_CASE("a folder is removed completely, including its marker") {
     const fs::path folder = make_scratch();
     fs::create_directories(folder / "a/b");
     std::ofstream{folder / "a/b/payload"} << "1";
@@ -44,7 +44,7 @@ TEST_CASE("all of a folder is removed, its marker too") {
     CHECK_FALSE(fs::exists(folder));
 }
 
-TEST_CASE("what cannot be removed keeps its marker") {
+TEST_CASE("a folder that cannot be removed keeps its marker") {
     const fs::path folder = make_scratch();
     add_unreachable(folder);
     std::ofstream{folder / "payload"} << "1";

@@ -24,8 +24,8 @@ Outcome outcome(Body&& body) {
 
 }  // namespace
 
-// Where these tests run, no mpirun started them.
-TEST_CASE("a process of its own is one rank, without MPI") {
+// These tests are not started by mpirun.
+TEST_CASE("a process that no launcher started is one rank, without MPI") {
     const auto done = outcome([](const mpi::Comm& comm) {
         CHECK(comm.rank() == 0);
         CHECK(comm.size() == 1);
@@ -43,7 +43,7 @@ TEST_CASE("a process of its own is one rank, without MPI") {
     CHECK(done.message.empty());
 }
 
-TEST_CASE("an error ends it with one message and its status") {
+TEST_CASE("an error ends the session with one message and its exit status") {
     const auto alone = outcome([](const mpi::Comm&) -> Exit { throw Error{Exit::usage, "no such layout"}; });
     CHECK(alone.exit == Exit::usage);
     CHECK(alone.message == "no such layout");

@@ -51,7 +51,7 @@ std::string summed(const std::string& bytes) {
         low = (low + (byte(k) << 8 | byte(k + 1))) % 65535;
         high = (high + low) % 65535;
     }
-    // HDF5 folds carries, which leaves 65535 where a remainder would be 0, but for sums of nothing but zeros.
+    // HDF5 folds carries, so a remainder of 0 becomes 65535, except for sums of zeros only.
     const bool zeros = std::ranges::all_of(bytes, [](char byte) { return byte == 0; });
     if (low == 0 && !zeros) low = 65535;
     if (high == 0 && !zeros) high = 65535;
@@ -67,7 +67,7 @@ std::string swapped(std::string bytes, std::size_t item) {
     return bytes;
 }
 
-/// The `item`s from the `first` on, `step` apart, with the other sign.
+/// `bytes` with every `step`-th item, starting at `first`, negated; items have `item` bytes.
 std::string turned(std::string bytes, std::size_t item, std::size_t first, std::size_t step) {
     for (std::size_t k = first; (k + 1) * item <= bytes.size(); k += step)
         bytes[k * item + item - 1] = static_cast<char>(bytes[k * item + item - 1] + 128);
@@ -118,7 +118,7 @@ const std::vector<std::vector<Filter>> pipelines = {
     {Filter::conjugate, Filter::negate, Filter::swap, Filter::raw_deflate},
 };
 
-// A coded file, and what it decodes to.
+// An encoded file and its decoded content.
 struct Coded {
     std::shared_ptr<Coding> coding = std::make_shared<Coding>();
     std::string stored;
@@ -138,7 +138,7 @@ Coded random_coded(Random& random) {
         std::string bytes;
         for (std::uint64_t i = 0; i < coding.size_of(k); ++i) bytes += static_cast<char>(random() % 5);
         Coding::Chunk chunk{coded.stored.size(), 0, static_cast<std::uint32_t>(random() % 4 == 0 ? random() % 8 : 0)};
-        // What changes items is what the type says, no filter that could be skipped.
+        // The dtype, not a filter that could be skipped, determines how items change.
         if (has(coding, Filter::swap) || has(coding, Filter::negate)) chunk.skipped = 0;
         if (random() % 5 == 0) {
             for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = coding.fill.empty() ? '\0' : "ab"[i % 2];
@@ -187,7 +187,7 @@ std::string message(const std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE("any part of a coded file reads as what was encoded") {
+TEST_CASE("any part of an encoded file decodes to the original bytes") {
     Random random{7};
     for (int round = 0; round < 300; ++round) {
         const Coded coded = random_coded(random);
@@ -204,7 +204,7 @@ TEST_CASE("any part of a coded file reads as what was encoded") {
     }
 }
 
-TEST_CASE("chunks that do not decode to their size, or to their checksum, are refused") {
+TEST_CASE("chunks that do not decode to their size or checksum are refused") {
     const std::string plain(64, 'x');
     const auto attempt = [](Coding coding, const std::string& stored) {
         coding.chunk_size = coding.size = 64;
@@ -229,7 +229,7 @@ TEST_CASE("chunks that do not decode to their size, or to their checksum, are re
     CHECK(attempt(none, plain + "y").find("65 bytes are stored of 64") != std::string::npos);
 }
 
-TEST_CASE("decoding leaves memory for what is decoded, or says that there is none") {
+TEST_CASE("decoding leaves memory for the decoded bytes, or reports that there is none") {
     Coding coding{.chunk_size = 1 << 20, .size = 1 << 20, .chunks = {{0, 1000, 0}}};
     const std::vector<SourceFile> files = {{"a", std::make_shared<Coding>(coding)}};
     const Fitted plenty = fit({.memory = 64 << 20, .threads = 2}, files);

@@ -22,7 +22,7 @@ std::size_t open_descriptors() {
 
 }  // namespace
 
-TEST_CASE("a file that was adopted, written, used past the page cache and synced is opened twice") {
+TEST_CASE("a file that is adopted, written, accessed with direct I/O and synced is opened only twice") {
     std::string folder = (std::filesystem::temp_directory_path() / "tpx-targets-XXXXXX").string();
     REQUIRE(::mkdtemp(folder.data()) != nullptr);
     const std::vector<std::filesystem::path> paths{folder + "/a", folder + "/b", "/nowhere/at/all"};
@@ -42,7 +42,7 @@ TEST_CASE("a file that was adopted, written, used past the page cache and synced
     std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("of very many files only some are open at a time, but none that is in use") {
+TEST_CASE("of very many files only some are open at a time, and files in use are not closed") {
     std::string folder = (std::filesystem::temp_directory_path() / "tpx-targets-XXXXXX").string();
     REQUIRE(::mkdtemp(folder.data()) != nullptr);
     std::vector<std::filesystem::path> paths;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t mebi = std::uint64_t{1} << 20;
 
-// A tensor of bytes cut into `parts` along `axis`, each part in a file of its own.
+// A tensor of bytes split into `parts` along `axis`, each part in a separate file.
 struct Cut {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;
@@ -56,14 +56,14 @@ std::vector<Tile> tiles(const Tiler& tiler, int rank, int ranks) {
     return tiles;
 }
 
-// Ranks that ask for parts of a job one after the other.
+// Ranks that take turns asking for parts of a job.
 class ClaimingRanks {
 public:
     ClaimingRanks(std::uint64_t total, int ranks, std::uint64_t least) : asked_(std::size_t(ranks)) {
         for (int rank = 0; rank < ranks; ++rank) claims_.emplace_back(total, ranks, rank, least);
     }
 
-    // The next part of `rank`, after `other` has asked for one of its own.
+    // The next part of `rank`, after `other` has asked for a part.
     ByteRange claim(int rank, int other) {
         ++asked_[std::size_t(other)];
         for (;;) {
@@ -103,7 +103,7 @@ TEST_CASE("columns are split and joined in whole rows, however many they are") {
     }
 }
 
-TEST_CASE("ranks get all tiles once, in equal shares") {
+TEST_CASE("ranks get each tile once, in equal shares") {
     const Cut source{{4096, 1024}, 0, 3}, target{{4096, 1024}, 1, 4};
     const Moves moves = plan_of(source, target);
     const Tiler tiler{moves, source.side(), target.side(), {mebi, 256 << 10}};
@@ -138,7 +138,7 @@ TEST_CASE("a transposed tensor is cut into squares that fill the memory") {
     }
 }
 
-TEST_CASE("one element that goes everywhere is cut by where it goes") {
+TEST_CASE("one element with many targets is split by its targets") {
     Cut source{{1}, 0, 1}, target{{1}, 0, 1};
     target.pieces.resize(1000, target.pieces[0]);
     for (std::uint32_t k = 0; k < 1000; ++k) target.pieces[k].file = k;
@@ -152,7 +152,7 @@ TEST_CASE("one element that goes everywhere is cut by where it goes") {
     CHECK(written == 1000);
 }
 
-TEST_CASE("a visitor may have enough") {
+TEST_CASE("a visitor can stop early") {
     const Cut source{{64, 64}, 0, 1}, target{{64, 64}, 0, 1};
     const Moves moves = plan_of(source, target);
     const Tiler tiler{moves, source.side(), target.side(), {17 << 10, 17 << 10}};
@@ -166,7 +166,7 @@ TEST_CASE("a visitor may have enough") {
     CHECK(visits == 3);
 }
 
-TEST_CASE("whatever is done already, all shares together take each tile that is not, once, under any limits") {
+TEST_CASE("whatever is already done, all shares together contain each remaining tile once, under any limits") {
     std::mt19937_64 random{11};
     const auto below = [&](std::uint64_t end) { return random() % end; };
     for (int round = 0; round < 200; ++round) {
@@ -178,7 +178,7 @@ TEST_CASE("whatever is done already, all shares together take each tile that is 
         ByteRanges done;
         for (const Tile& tile : tiles(tiler, 0, 1))
             if (below(3) == 0) done.add(tile.range());
-        // Smaller tiles are parts of those that are done, larger ones may be done in part.
+        // Smaller tiles are parts of finished ones, larger ones may be partly finished.
         const std::uint64_t other = (17 + below(32)) << 10;
         const Tiler again{moves, source.side(), target.side(), {other, other}};
         ByteRanges taken;

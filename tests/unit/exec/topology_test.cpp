@@ -7,7 +7,7 @@
 
 using namespace tpx;
 
-TEST_CASE("sockets, NUMA nodes, cores and threads are those of the machine") {
+TEST_CASE("sockets, NUMA nodes, cores and threads match the machine") {
     setenv("HWLOC_SYNTHETIC", "package:2 numa:2 core:3 pu:2", 1);
     const MachineTopology made_up = find_topology();
     unsetenv("HWLOC_SYNTHETIC");
@@ -21,7 +21,7 @@ TEST_CASE("sockets, NUMA nodes, cores and threads are those of the machine") {
     CHECK(real.cores <= real.threads);
 }
 
-TEST_CASE("the leaf switch is the last that Slurm names") {
+TEST_CASE("the leaf switch is the last one that Slurm lists") {
     CHECK(slurm_switch("s0.s3.n17", "switch.switch.node") == "s3");
     CHECK(slurm_switch("s3.n17.cluster.org", "switch.node") == "s3");
     CHECK(slurm_switch("n17", "node") == "");

@@ -14,7 +14,7 @@ using namespace tpx;
 
 namespace {
 
-// A file of the bytes 0, 1, 2, ... that goes away.
+// A temporary file of the bytes 0, 1, 2, ...
 class CountingFile {
 public:
     explicit CountingFile(std::size_t size) : files_{{std::filesystem::temp_directory_path() / "tpx-window-XXXXXX"}} {
@@ -63,7 +63,7 @@ std::vector<Written> written(std::vector<Image> images) {
 
 }  // namespace
 
-TEST_CASE("an image is read to where its strides say, stored or packed") {
+TEST_CASE("an image is read to the places given by its strides, stored or packed") {
     const CountingFile file{4096};
     for (bool pack : {false, true}) {
         std::vector<Image> images = {matrix(100, 5, 7, 30, pack), matrix(110, 5, 7, 30, pack)};
@@ -71,7 +71,7 @@ TEST_CASE("an image is read to where its strides say, stored or packed") {
         Window window{images};
         window.place_for_reading(arena);
         SourceFiles files = file.open();
-        // Stored, the two share all that lies between the beginning of the one and the end of the other.
+        // If stored, the two share everything between the beginning of one and the end of the other.
         CHECK(window.read(files) == (pack ? 70 : 4 * 30 + 7 + 10));
         for (std::size_t k = 0; k < 2; ++k) {
             for (Index row = 0; row < 5; ++row) {
@@ -88,7 +88,7 @@ TEST_CASE("images that fill each other's gaps are written in one go") {
     CHECK(written({matrix(200, 1, 50, 50, false), matrix(0, 4, 50, 50, false)}) == std::vector<Written>{{0, 250}});
 }
 
-TEST_CASE("nothing is written that belongs to no image") {
+TEST_CASE("bytes outside all images are not written") {
     const std::vector<Written> rows = {{0, 10}, {30, 10}, {60, 10}};
     CHECK(written({matrix(0, 3, 10, 30, false)}) == rows);
     CHECK(written({matrix(0, 3, 10, 30, true)}) == rows);
@@ -97,7 +97,7 @@ TEST_CASE("nothing is written that belongs to no image") {
     CHECK(written({matrix(0, 1, 10, 30, false), matrix(11, 1, 10, 30, false)}).size() == 2);
 }
 
-TEST_CASE("memory has the place in its page that the bytes have in the file's, and an end") {
+TEST_CASE("memory has the same offset in its page as the bytes have in the file, and an end") {
     Arena arena{1 << 16};
     CHECK(reinterpret_cast<std::uintptr_t>(arena.take(100, 12345)) % 4096 == 12345 % 4096);
     CHECK(reinterpret_cast<std::uintptr_t>(arena.take(100, 4095)) % 4096 == 4095);
@@ -106,7 +106,7 @@ TEST_CASE("memory has the place in its page that the bytes have in the file's, a
     CHECK_NOTHROW(arena.take(1 << 16, 0));
 }
 
-TEST_CASE("short runs that lie close are kept as stored, others packed") {
+TEST_CASE("short runs close to each other are kept as stored, others are packed") {
     const auto packed = [](Index rows, Index columns, Index width) {
         Image image = matrix(0, rows, columns, width, false);
         choose_packing(image);

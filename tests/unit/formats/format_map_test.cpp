@@ -29,7 +29,7 @@ namespace {
 
 using test::families;
 
-/// A checkpoint of each format, with optimizer and state where there is one in testdata.
+/// A checkpoint of each format, with optimizer and training state if testdata has one.
 const std::map<Format, std::filesystem::path>& examples() {
     static const std::map<Format, std::filesystem::path> all{
         {&safetensors_driver, "testdata/llama-small/hf"},
@@ -60,7 +60,8 @@ Conversion into(const std::filesystem::path& path, Format format, const char* la
     return convert(source, {.layout = parse_layout(layout), .format = format});
 }
 
-/// From where the format is written: what has an optimizer, where it says that it takes one from any.
+/// The checkpoint from which the format is written: one with an optimizer, if the format can store that of any other
+/// format.
 std::filesystem::path origin(Format format) {
     if (format == &keras_legacy_driver) return "testdata/keras/tiny.keras";
     if (format == &keras_driver) return examples().at(&keras_legacy_driver);
@@ -70,7 +71,7 @@ std::filesystem::path origin(Format format) {
 
 }  // namespace
 
-TEST_CASE("the registry has every format once, under a name of its own") {
+TEST_CASE("the registry has every format once, under a unique name") {
     std::set<std::string_view> words;
     for (const Format format : drivers()) {
         CAPTURE(std::string{format->name});
@@ -115,7 +116,7 @@ TEST_CASE("every format is read, and written as the map says") {
     }
 }
 
-TEST_CASE("output is cut over ranks where the map says so") {
+TEST_CASE("output is split across ranks if the map says so") {
     for (const Format format : drivers()) {
         if (!format->is_resharded) continue;
         CAPTURE(std::string{name(format)});
@@ -128,7 +129,7 @@ TEST_CASE("output is cut over ranks where the map says so") {
     }
 }
 
-TEST_CASE("README.md has the map") {
+TEST_CASE("README.md contains the map") {
     const std::string readme = read_file("README.md");
     CHECK_MESSAGE(readme.find(format_map_markdown()) != std::string::npos, "README.md should have:\n",
                   format_map_markdown());

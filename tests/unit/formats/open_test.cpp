@@ -36,14 +36,14 @@ std::string refusal(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("formats and their words belong together") {
+TEST_CASE("formats and their names correspond") {
     for (const Format format : {&safetensors_driver, &dcp_driver, &torch_dist_driver, &megatron_driver})
         CHECK(format_by_name(name(format)) == format);
     CHECK(name(&torch_dist_driver) == "torch_dist");
     CHECK(!format_by_name("zip"));
 }
 
-TEST_CASE("formats are told by content") {
+TEST_CASE("formats are detected by content") {
     CHECK(recognise("testdata/llama-small/hf").format == &safetensors_driver);
     CHECK(recognise("testdata/llama-small/hf/model.safetensors").format == &safetensors_driver);
     CHECK(recognise("testdata/safetensors/good/indexed/model.safetensors.index.json").format == &safetensors_driver);
@@ -57,7 +57,7 @@ TEST_CASE("formats are told by content") {
     CHECK(ranks.path == "testdata/llama-opt/legacy-tp2-dp2/iter_0000010");
 }
 
-TEST_CASE("a safetensors file needs no suffix, and its suffix is believed when it is broken") {
+TEST_CASE("a safetensors file needs no suffix; a broken file is recognized by its suffix") {
     test::Scratch scratch;
     fs::copy("testdata/llama-small/hf/model.safetensors", scratch.path() / "weights");
     CHECK(open(scratch.path() / "weights").catalogue.tensors.size() > 10);
@@ -65,7 +65,7 @@ TEST_CASE("a safetensors file needs no suffix, and its suffix is believed when i
     CHECK(refusal(scratch.path() / "x.safetensors").find("1 bytes are too few") != std::string::npos);
 }
 
-TEST_CASE("formats of others are named") {
+TEST_CASE("unsupported formats are named") {
     const std::string ending =
         "; this version reads safetensors, dcp, torch_dist, zarr, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF "
         "and single torch.save files";
@@ -85,7 +85,7 @@ TEST_CASE("formats of others are named") {
         for (const auto& [name, text] : files) test::write_text(scratch.path() / name, text);
         CHECK(refusal(scratch.path()) == scratch.path().string() + ": is " + what + ending);
     }
-    for (const std::string text : {"GGUF\3", "\x89HDF\r\n\x1a\n...."}) {  // known, and broken
+    for (const std::string text : {"GGUF\3", "\x89HDF\r\n\x1a\n...."}) {  // supported formats, broken files
         test::Scratch scratch;
         test::write_text(scratch.path() / "x", text);
         CHECK(refusal(scratch.path() / "x").starts_with((scratch.path() / "x").string() + ": "));
@@ -113,9 +113,9 @@ TEST_CASE("a Megatron root leads to its iteration") {
     CHECK(refusal(scratch.path()) == (scratch.path() / "iter_0000007/metadata.json").string() + ": not JSON");
 }
 
-TEST_CASE("what is no checkpoint is refused with what was looked for") {
+TEST_CASE("anything else than a checkpoint is refused with the files that were looked for") {
     test::Scratch scratch;
-    const auto empty = scratch.path() / "empty";  // whose parent, which is searched too, has nothing else
+    const auto empty = scratch.path() / "empty";  // its parent, which is also searched, contains nothing else
     std::filesystem::create_directory(empty);
     CHECK(refusal(empty).starts_with(empty.string() + ": not a checkpoint: found none of metadata.json, "));
     CHECK(refusal(scratch.path() / "absent") == (scratch.path() / "absent").string() + ": No such file or directory");
@@ -123,7 +123,7 @@ TEST_CASE("what is no checkpoint is refused with what was looked for") {
     CHECK(refusal(scratch.path() / "text").find("not a checkpoint") != std::string::npos);
 }
 
-TEST_CASE("DeepSpeed's folders are told by their files") {
+TEST_CASE("DeepSpeed's folders are recognized by their files") {
     const std::vector<std::pair<std::map<std::string, std::string>, Format>> cases{
         {{{"latest", "global_step5\n"}, {"global_step5/mp_rank_00_model_states.pt", ""}}, &deepspeed_driver},
         {{{"latest", "global_step5\n"}, {"global_step5/x", ""}}, &deepspeed_driver},
@@ -163,7 +163,7 @@ TEST_CASE("of the drivers that could read a file, the most specific one does") {
     CHECK(index.path == scratch.path());
 }
 
-TEST_CASE("training state goes before weights, and safetensors before other weights") {
+TEST_CASE("training state takes precedence over weights, and safetensors over other weights") {
     const std::vector<std::pair<std::map<std::string, std::string>, Format>> cases{
         {{{"metadata.json", R"({"sharded_backend": "zarr"})"}, {".metadata", ""}}, &zarr_driver},
         {{{"metadata.json", R"({"sharded_backend": "other"})"}, {".metadata", ""}}, nullptr},
@@ -183,7 +183,7 @@ TEST_CASE("training state goes before weights, and safetensors before other weig
     }
 }
 
-TEST_CASE("checkpoints of the frameworks are recognised") {
+TEST_CASE("checkpoints of the frameworks are recognized") {
     const fs::path root = test::fixtures();
     if (root.empty()) return;
     for (const char* group : {"safetensors", "dcp", "megatron", "deepspeed", "hdf5"}) {
@@ -205,7 +205,7 @@ TEST_CASE("checkpoints of the frameworks are recognised") {
     }
 }
 
-TEST_CASE("a file of torch.save is read, and refused by its own fault when it is malformed") {
+TEST_CASE("a file of torch.save is read, and a malformed one is refused with its error") {
     test::Scratch scratch;
     test::write_text(scratch.path() / "zip", "PK\3\4");
     CHECK(refusal(scratch.path() / "zip") ==

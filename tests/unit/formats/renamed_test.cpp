@@ -23,7 +23,7 @@ namespace {
 using Rename = std::function<std::string(const std::string&)>;
 using test::families;
 
-/// llama-small with other names of tensors; those without a name are left out.
+/// llama-small with renamed tensors; those without a new name are omitted.
 void write_renamed(const fs::path& folder, const Rename& rename) {
     const fs::path original = "testdata/llama-small/hf";
     const std::string file = read_file(original / "model.safetensors");
@@ -62,7 +62,7 @@ Target target_of(Format format, std::optional<DType> dtype = {}, const std::stri
     return target;
 }
 
-/// The first name that the folder gets in `format`, or why it cannot.
+/// The first tensor name after conversion of the folder to `format`, or the error.
 std::string converted(const fs::path& folder, Format format, std::optional<DType> dtype = {}) {
     try {
         Source source = open_source(folder, families(), {});
@@ -92,7 +92,7 @@ TEST_CASE("names within the wrappers of torch.compile, FSDP and activation check
     }
 }
 
-TEST_CASE("two weights whose names differ in a wrapper stay two") {
+TEST_CASE("two weights whose names differ only in a wrapper stay separate") {
     const test::Scratch scratch;
     write_renamed(scratch.path(), [](const std::string& name) {
         return name == "lm_head.weight" ? "model._orig_mod.norm.weight" : name;
@@ -100,16 +100,16 @@ TEST_CASE("two weights whose names differ in a wrapper stay two") {
     CHECK(says(converted(scratch.path(), &torch_dist_driver), "_orig_mod"));
 }
 
-TEST_CASE("a name that no known wrapper explains is no model of transformers") {
+TEST_CASE("a name that no known wrapper explains is not that of a transformers model") {
     const test::Scratch scratch;
     write_renamed(scratch.path(), [](const std::string& name) { return "a.b.c.d.e." + name; });
     Source source = open_source(scratch.path(), families(), {});
-    source.checkpoint.format = &dcp_driver;  // whose names need not be those of transformers
+    source.checkpoint.format = &dcp_driver;  // its names need not be those of transformers
     CHECK_THROWS_WITH_AS(convert(source, target_of(&safetensors_driver)),
                          doctest::Contains("--dialect keep leaves the names as they are"), Error);
 }
 
-TEST_CASE("adapters and quantized weights are refused with what to do about them") {
+TEST_CASE("adapters and quantized weights are refused with advice") {
     const auto with = [](std::string_view word, Format format, std::optional<DType> dtype = {}) {
         const test::Scratch scratch;
         write_renamed(scratch.path(), [&](const std::string& name) {
@@ -148,7 +148,7 @@ TEST_CASE("weights in fp8 or as integers without scales are copied, but not conv
     }
 }
 
-TEST_CASE("a model of which transformers would invent a part is not written") {
+TEST_CASE("a model with parts that transformers would initialize at random is not written") {
     const test::Scratch scratch;
     write_renamed(scratch.path(),
                   [](const std::string& name) { return says(name, "layers.1.mlp.gate") ? std::string{} : name; });

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Why `out` may not be replaced by what is made of `sources`; empty when it may.
+/// Why `out` may not be replaced by an output made from `sources`; empty if it may.
 std::string refusal(const fs::path& out, const std::vector<fs::path>& sources, const Draft& draft = {}) {
     try {
         Replaceable{sources, draft}.check(out);
@@ -33,7 +33,7 @@ constexpr auto recursively = fs::copy_options::recursive;
 
 }  // namespace
 
-TEST_CASE("checkpoints of every format may be replaced, whoever wrote them") {
+TEST_CASE("checkpoints of every format can be replaced, whoever wrote them") {
     const test::Scratch scratch;
     const fs::path source = scratch.path() / "source";
     write(source, "");
@@ -54,7 +54,7 @@ TEST_CASE("checkpoints of every format may be replaced, whoever wrote them") {
     }
 }
 
-TEST_CASE("what is no checkpoint is not replaced, but for an empty folder (T1)") {
+TEST_CASE("only checkpoints and empty folders are replaced (T1)") {
     const test::Scratch scratch;
     const fs::path source = scratch.path() / "source";
     write(source, "");
@@ -68,7 +68,7 @@ TEST_CASE("what is no checkpoint is not replaced, but for an empty folder (T1)")
     CHECK(refusal(scratch.path() / "nested", {source}) != "");
 }
 
-TEST_CASE("other iterations beside the one that the tracker names are not replaced (T1)") {
+TEST_CASE("a folder with iterations other than the one in the tracker is not replaced (T1)") {
     const test::Scratch scratch;
     const fs::path source = scratch.path() / "source";
     write(source, "");
@@ -80,7 +80,7 @@ TEST_CASE("other iterations beside the one that the tracker names are not replac
           "it contains files that are not part of a checkpoint and would be lost: 'iter_0000005', 'other'");
 }
 
-TEST_CASE("an output has no part in the source (T1)") {
+TEST_CASE("an output must not be part of the source (T1)") {
     const test::Scratch scratch;
     const fs::path root = scratch.path() / "root";
     fs::copy("testdata/llama-small/megatron-tp2pp2", root, recursively);
@@ -141,7 +141,7 @@ TEST_CASE("files that the new output contains as well are not lost") {
     CHECK(contains(refusal(out, {source}, draft), "'modeling.py'"));
 }
 
-TEST_CASE("what was added since it was allowed is found") {
+TEST_CASE("files that were added after the check are found") {
     const test::Scratch scratch;
     const fs::path source = scratch.path() / "source";
     write(source, "");

@@ -10,7 +10,7 @@
 
 using namespace tpx;
 
-TEST_CASE("candidates fill the ranks, deal all layers and differ") {
+TEST_CASE("candidates use all ranks, split all layers and are distinct") {
     const std::vector<CandidateLimits> cases{{.ranks = 8, .layers = 4},
                                              {.ranks = 24, .layers = 61, .experts = 384},
                                              {.ranks = 12, .layers = 5, .experts = 6},
@@ -40,14 +40,14 @@ TEST_CASE("every way to factor the ranks is a candidate") {
                                          "tp=4,dp=2", "tp=4,pp=2"});
 }
 
-TEST_CASE("what is alike stays") {
+TEST_CASE("degrees of `like` are kept") {
     const auto found = candidates({.ranks = 8, .most_tp = 1, .layers = 4, .like = parse_layout("fsdp=4,zero=1")});
     CHECK(
         std::ranges::all_of(found, [](const Layout& layout) { return layout.fsdp == layout.dp && layout.zero == 1; }));
     CHECK(candidates({.ranks = 9, .layers = 4, .like = parse_layout("cp=2")}).empty());
 }
 
-TEST_CASE("techniques that candidates take over can be dropped") {
+TEST_CASE("techniques that candidates copy can be excluded") {
     const Layout like = parse_layout("tp=2,pp=2,dp=4,cp=2,zero=1,vpp=2");
     for (const char* technique : {"tp", "pp", "zero", "cp", "vpp"}) CHECK(uses(like, technique));
     CHECK_FALSE(uses(like, "ep"));

@@ -34,7 +34,7 @@ std::optional<bool> said(std::string_view condition) {
     return answer;
 }
 
-TEST_CASE("a condition holds, or not, or is not known") {
+TEST_CASE("a condition holds, does not hold or is unknown") {
     for (const char* condition : {"true",
                                   "1",
                                   "yes",
@@ -84,7 +84,7 @@ TEST_CASE("a condition holds, or not, or is not known") {
     }
 }
 
-TEST_CASE("what is no condition is refused with the place") {
+TEST_CASE("syntax errors in conditions are reported with their position") {
     const auto refusal = [](const std::string& condition) {
         try {
             check_condition(condition);
@@ -104,7 +104,7 @@ TEST_CASE("what is no condition is refused with the place") {
     CHECK(refusal("inner & iffy | in_it") == "");
 }
 
-TEST_CASE("the items of lists that are split are not looked up, however many layers ask for one") {
+TEST_CASE("lists are split only once, however many layers use their items") {
     const ListItems lists{known};
     int asked = 0;
     const Lookup counting = [&](std::string_view word) {

@@ -9,7 +9,7 @@
 
 namespace tpx {
 
-TEST_CASE("of conditions that a bar joins one must hold") {
+TEST_CASE("of conditions separated by a bar, one must hold") {
     const Families families = parse_families(std::array{FamilySource{"either.toml", R"(
         family = "either"
         detect.mcore = ["swiglu", "mtp_num_layers | qk_layernorm"]
@@ -32,7 +32,7 @@ TEST_CASE("of conditions that a bar joins one must hold") {
     CHECK(!found({{"qk_layernorm", true}}));
 }
 
-TEST_CASE("a family that must be told counts only where a model_type names it") {
+TEST_CASE("a family with told = true is considered only if a model_type names it") {
     const Families families = parse_families(std::array{FamilySource{"shy.toml", R"(
         family = "shy"
         detect.hf = ["shy"]

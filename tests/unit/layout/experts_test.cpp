@@ -22,8 +22,7 @@ using test::ranks_of;
 
 ConfigValue number(int value) { return std::int64_t{value}; }
 
-/// A DeepSeek-V3 of four layers, the first dense, with one more for multi-token prediction: hidden 8, 2 heads, 4
-/// experts.
+/// A DeepSeek-V3 of four layers, the first dense, plus one for multi-token prediction: hidden 8, 2 heads, 4 experts.
 struct DeepSeek {
     Config config{{"model_type", std::string{"deepseek_v3"}},
                   {"num_hidden_layers", number(4)},
@@ -97,7 +96,7 @@ std::map<std::string, Shape> shapes(const Expressed& expressed) {
     return found;
 }
 
-/// Canonical names with how often each occurs.
+/// Canonical names, and how often each occurs.
 std::map<std::string, int> canonical(const Reading& reading, const std::vector<Tensor>& tensors) {
     std::map<std::string, int> found;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -128,7 +127,7 @@ TEST_CASE("experts have the ranks that megatron-core's RankGenerator gives them"
     CHECK(expert_rank_at(narrow, {0, 0, 2, 0}) == 4);
 }
 
-TEST_CASE("stacked experts are cut one by one and lie where Megatron put them") {
+TEST_CASE("stacked experts are split one by one and are on the ranks where Megatron put them") {
     const Config args{{"num_layers", number(2)},           {"hidden_size", number(32)},
                       {"num_attention_heads", number(4)},  {"ffn_hidden_size", number(48)},
                       {"moe_ffn_hidden_size", number(40)}, {"vocab_size", number(97)},
@@ -178,7 +177,7 @@ TEST_CASE("stacked experts are cut one by one and lie where Megatron put them") 
     CHECK(ranks_of(layout, router[0]).size() == 4);
 }
 
-TEST_CASE("without args, ep and etp are told from boxes and from who wrote them") {
+TEST_CASE("without args, ep and etp are detected from boxes and their writers") {
     const Config sizes{{"hidden_size", number(32)}, {"num_attention_heads", number(4)}, {"num_experts", number(4)}};
     const std::vector<Tensor> tensors{
         {"embedding.word_embeddings.weight", DType::bf16, {112, 32}},
@@ -214,7 +213,7 @@ TEST_CASE("without args, ep and etp are told from boxes and from who wrote them"
     }
 }
 
-TEST_CASE("grouped experts hold their bytes in another order than their shape says") {
+TEST_CASE("grouped experts store their bytes in an order that differs from their shape") {
     // As Megatron's GroupedMLP: weight1 is [h, e * 2x], its bytes are e matrices [h, 2x]; weight2 is [e * x, h].
     const DeepSeek model;
     const Reading reading = model.reading();
@@ -244,7 +243,7 @@ TEST_CASE("grouped experts hold their bytes in another order than their shape sa
     CHECK(down->shape == Shape{24, 8});
 }
 
-TEST_CASE("layers for multi-token prediction count from the last layer on, and bring copies") {
+TEST_CASE("layers for multi-token prediction are numbered after the last layer, and add copies") {
     const DeepSeek model;
     const Reading reading = model.reading();
     REQUIRE(reading.family);
@@ -259,7 +258,7 @@ TEST_CASE("layers for multi-token prediction count from the last layer on, and b
     CHECK(stages_of_layers(parse_layout("pp=2"), layers(reading, model.tensors)) == std::vector{0, 0, 1, 1});
 }
 
-TEST_CASE("DeepSeek-V3 in Megatron's names: layers that differ have a name each") {
+TEST_CASE("DeepSeek-V3 in Megatron's names: layers that differ have separate names") {
     const DeepSeek model;
     const Reading reading = model.reading();
     const auto te = shapes(in_dialect(reading, model.tensors, "mcore", {"dist", "te"}));
@@ -279,7 +278,7 @@ TEST_CASE("DeepSeek-V3 in Megatron's names: layers that differ have a name each"
     CHECK(local.contains("decoder.layers.0.pre_mlp_layernorm.weight"));
 }
 
-TEST_CASE("what goes to Megatron's names and back is what it was, but for copies") {
+TEST_CASE("conversion to Megatron's names and back restores everything except copies") {
     const DeepSeek model;
     const Reading reading = model.reading();
     const Expressed there = in_dialect(reading, model.tensors, "mcore", {"dist", "te"});
@@ -301,7 +300,7 @@ TEST_CASE("what goes to Megatron's names and back is what it was, but for copies
     }
 }
 
-TEST_CASE("an expert that is missing is told, and so is a layer's tensor") {
+TEST_CASE("missing experts and missing tensors of layers are reported") {
     const auto refusal = [](const char* lost) {
         DeepSeek model;
         std::erase_if(model.tensors, [&](const Tensor& t) { return t.name == lost; });

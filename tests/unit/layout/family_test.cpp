@@ -63,7 +63,7 @@ std::vector<std::string> names(const Dialect& dialect) {
 
 }  // namespace
 
-TEST_CASE("a family has what it extends, and what it adds, replaces and leaves out") {
+TEST_CASE("a family inherits from the families it extends, and adds, replaces and removes entries") {
     const Families families = with(R"(
         family = "more"
         extends = ["base"]
@@ -112,7 +112,7 @@ TEST_CASE("a family has what it extends, and what it adds, replaces and leaves o
     CHECK(more.needed.at("hf") == std::map<std::string, std::string>{{"theta", "500000"}});
 }
 
-TEST_CASE("a file may extend the built-in family whose name it takes; fragments are no families") {
+TEST_CASE("a file can extend the built-in family of the same name; fragments are not families") {
     const Families families = parse_families(std::array{
         FamilySource{"base.toml", base_family},
         FamilySource{"part.toml", "family = 'part'\nfragment = true\ndims.x.any = '1'\ntensors.x = 'x ; opt'"},
@@ -122,7 +122,7 @@ TEST_CASE("a file may extend the built-in family whose name it takes; fragments 
     CHECK(families[0].tensors.contains("up"));
 }
 
-TEST_CASE("mistakes in rules are named with file and line") {
+TEST_CASE("mistakes in rules are reported with file and line") {
     CHECK(family_refusal("family = 'more'\nextends = ['nobody']") ==
           "more.toml: it extends 'nobody', which is not known");
     CHECK(family_refusal("family = 'more'\nextends = ['more']") == "more.toml: it extends 'more', which is not known");
@@ -144,19 +144,19 @@ TEST_CASE("mistakes in rules are named with file and line") {
               .find("tensor 'extra' has no index 'e'") != std::string::npos);
 }
 
-TEST_CASE("the built-in families stand, each with what it is recognised by") {
+TEST_CASE("the built-in families are valid, and each can be recognized") {
     const Families families = formats::load_families({});
     CHECK(families.size() >= 5);
     for (std::size_t number = 0; number < families.size(); ++number) {
         const Family& family = families[number];
         CAPTURE(family.name);
-        // All of the head stands before the first table of the file, so that it is known before the file is read.
+        // The whole head is before the first table of the file, so it is known before the file is read.
         CHECK(families.head(number).name == family.name);
         CHECK(families.head(number).told == family.told);
         CHECK(families.head(number).detect == family.detect);
         CHECK(family.detect.contains("hf"));
         CHECK(family.dialect("hf"));
-        // What is needed is stored by every dialect.
+        // Every dialect stores the required tensors.
         for (const Dialect& dialect : family.dialects) {
             for (const auto& [name, tensor] : family.tensors) {
                 CAPTURE(name);
@@ -181,7 +181,7 @@ TEST_CASE("the worked example of tpx-rules(5) is the file that is tested") {
     CHECK_FALSE(std::ranges::search(page, example).empty());
 }
 
-TEST_CASE("a value may be null, and asked of several conditions") {
+TEST_CASE("a value can be null, and can depend on several conditions") {
     const Config config{{"a", true}, {"b", false}, {"c", std::string{"word"}}};
     const Dims dims;
     CHECK(dims.value("null if !a | null", config) == ConfigValue{nullptr});
@@ -189,7 +189,7 @@ TEST_CASE("a value may be null, and asked of several conditions") {
     CHECK(dims.value("'yes' if a & b | 'no'", config) == ConfigValue{std::string{"no"}});
 }
 
-TEST_CASE("of several rules for one name the one counts whose tensor is there") {
+TEST_CASE("of several rules for one name, the one whose tag names a stored tensor counts") {
     const Families families = formats::load_families({});
     for (const bool norms : {true, false}) {
         std::vector<Tensor> tensors{{"tok_embeddings.weight", DType::f32, {64, 16}},
@@ -207,12 +207,12 @@ TEST_CASE("of several rules for one name the one counts whose tensor is there") 
         const Reading reading = read(tensors, families, {});
         REQUIRE(reading.family);
         CHECK(reading.family->name == "llama");
-        // torchtitan's Qwen3 rotates halves, its Llama neighbours.
+        // torchtitan's Qwen3 rotates halves; its Llama rotates adjacent elements.
         CHECK(reading.meanings[3].rule->expression.axes.empty() == norms);
     }
 }
 
-TEST_CASE("a mistake in [[outer]] is refused with its line") {
+TEST_CASE("a mistake in [[outer]] is reported with its line") {
     const auto refusal = [](std::string_view outer) {
         return family_refusal(fmt::format("family = 'more'\nextends = ['base']\n{}", outer));
     };

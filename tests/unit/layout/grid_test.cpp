@@ -11,7 +11,7 @@ namespace {
 
 using namespace tpx;
 
-/// The coordinate of every rank that `of` gives, in one text.
+/// The coordinates of all ranks, as returned by `of`, in one text.
 template <class Of>
 std::string digits(const Layout& layout, Of&& of) {
     std::string text;
@@ -27,8 +27,8 @@ std::string replicas(const Layout& layout, const Grid& grid) {
     return digits(layout, [&](int rank) { return grid.replica(rank); });
 }
 
-/// The place of every rank in the groups that megatron-core 0.16.1 makes: RankGenerator(...).get_ranks(AXIS), for the
-/// dense grid (ep=1) and for that of experts (cp=1), rank by rank.
+/// The position of every rank in the groups of megatron-core 0.16.1: RankGenerator(...).get_ranks(AXIS), for the dense
+/// grid (ep=1) and for the grid of experts (cp=1), rank by rank.
 struct Groups {
     const char* layout;
     struct {
@@ -62,7 +62,7 @@ constexpr Groups megatron[] = {
      {"012012012012012012012012", "000000000000111111111111", "000000111111000000111111", "000111000111000111000111"}},
 };
 
-TEST_CASE("ranks stand where megatron-core puts them, and experts on a grid of their own") {
+TEST_CASE("ranks have the coordinates of megatron-core, and experts a grid of their own") {
     for (const Groups& groups : megatron) {
         CAPTURE(groups.layout);
         const Layout layout = parse_layout(groups.layout);
@@ -79,7 +79,7 @@ TEST_CASE("ranks stand where megatron-core puts them, and experts on a grid of t
     }
 }
 
-TEST_CASE("ranks of a dense grid stand where coordinates() says") {
+TEST_CASE("ranks of a dense grid have the coordinates that coordinates() returns") {
     const Layout layout = parse_layout("tp=3,cp=2,dp=4,pp=2,order=dp-pp-ep-tp-cp");
     const Grid grid = dense_grid(layout);
     for (int rank = 0; rank < layout.ranks(); ++rank) {
@@ -91,7 +91,7 @@ TEST_CASE("ranks of a dense grid stand where coordinates() says") {
     }
 }
 
-TEST_CASE("fsdp shares among its ranks of each copy, ZeRO among all replicas") {
+TEST_CASE("FSDP shards across the fsdp ranks of each replica, ZeRO across all replicas") {
     const Layout layout = parse_layout("tp=2,fsdp=2,hsdp=3,ep=2");
     const Grid grid = dense_grid(layout);
     CHECK(grid.shards(sharing_of(layout, true)) == 2);
@@ -104,7 +104,7 @@ TEST_CASE("fsdp shares among its ranks of each copy, ZeRO among all replicas") {
                          "layout: 1 ranks hold the same experts; they are no multiple of hsdp=2", Error);
 }
 
-TEST_CASE("the ranks of an owner are those whose coordinates agree with it") {
+TEST_CASE("the ranks of an owner are those whose coordinates match it") {
     for (const char* text :
          {"tp=2,cp=2,dp=4,pp=2,ep=2,fsdp=2", "tp=2,dp=4,pp=3,fsdp=2,order=tp-dp-cp-ep-pp",
           "cp=2,dp=3,zero=2,order=dp-cp-ep-tp-pp", "ep=2,fsdp=2,efsdp=2,dp=4", "tp=4,dp=2,ep=4,etp=1"}) {

@@ -14,7 +14,8 @@ using namespace tpx;
 
 namespace {
 
-/// A model whose names of layers end, or begin, at layer L; other names have all layers, or all experts, in one tensor.
+/// A model whose names of layers end or begin at layer L; other names are for all layers, or all experts, in one
+/// tensor.
 constexpr std::string_view bounded_family = R"(
 family = "bounded"
 detect.hf = ["bounded"]
@@ -34,7 +35,7 @@ rules = [["all.{l?}.norm", "norm"], ["all.{l?}.after", "after"], ["all.{l?}.expe
 roles.exp_avg = ["optimizer.state.*.exp_avg"]
 )";
 
-/// What is wrong with the names of tensors in a model of `layers` layers, or with their names in one tensor for all.
+/// The error for tensors with these names and this configuration.
 std::string error_of(const std::vector<std::string>& names, Config config) {
     config["model_type"] = "bounded";
     config["hidden"] = std::int64_t{4};
@@ -52,7 +53,7 @@ Config counted_layers(std::int64_t layers) { return {{"layers", layers}, {"exper
 
 }  // namespace
 
-TEST_CASE("a layer that the configuration does not count is told with those that it does") {
+TEST_CASE("a layer beyond those of the configuration is an error that lists the valid layers") {
     CHECK(error_of({"layers.4.norm"}, counted_layers(4)) ==
           "tensor 'layers.4.norm': layer 4 does not exist: the configuration has layers 0 to 3");
     CHECK(error_of({"layers.1.norm"}, counted_layers(1)) ==
@@ -63,7 +64,7 @@ TEST_CASE("a layer that the configuration does not count is told with those that
           "tensor 'after.0.norm': the number of layers is unknown; pass --config config.json");
 }
 
-TEST_CASE("experts that belong together are counted") {
+TEST_CASE("missing and additional experts of a group are counted") {
     std::vector<std::string> experts;
     for (const char* expert : {"0", "1", "2"})
         for (const char* layer : {"0", "1"}) experts.push_back(fmt::format("layers.{}.experts.{}", layer, expert));

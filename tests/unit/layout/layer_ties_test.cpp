@@ -16,7 +16,8 @@ using namespace tpx;
 
 namespace {
 
-/// A Gemma 4 of two layers: one with a window and one with full attention, whose values are the keys.
+/// A Gemma 4 of two layers: one with sliding-window attention and one with full attention, whose values are tied to the
+/// keys.
 struct Gemma {
     Families families = formats::load_families({});
     Config config{{"model_type", std::string{"gemma4_text"}},
@@ -78,7 +79,7 @@ TEST_CASE("a dialect that fuses keys and values gets copies of tied keys") {
     CHECK(mcore.dropped_ties.empty());
 }
 
-TEST_CASE("values are not made of keys where the configuration does not tie them") {
+TEST_CASE("values are not copied from keys unless the configuration ties them") {
     Gemma lacking;
     std::erase_if(lacking.tensors,
                   [](const Tensor& tensor) { return tensor.name == "model.layers.0.self_attn.v_proj.weight"; });

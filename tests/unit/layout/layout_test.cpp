@@ -24,7 +24,7 @@ std::string layout_refusal(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("what is left out is 1 and dp follows from ranks, fsdp or hsdp") {
+TEST_CASE("omitted degrees are 1, and dp follows from ranks, fsdp or hsdp") {
     CHECK(parse_layout("tp=4,pp=2").ranks() == 8);
     CHECK(parse_layout("tp=4,ranks=16").dp == 4);
     CHECK(parse_layout("fsdp=4").dp == 4);
@@ -43,13 +43,13 @@ TEST_CASE("a layout's text reads back as the layout") {
     CHECK(to_string(parse_layout("pp=2,tp=4")) == "tp=4,pp=2");
 }
 
-TEST_CASE("TOML says the same as text") {
+TEST_CASE("TOML and text give the same layout") {
     CHECK(parse_layout_toml("tp = 4\npp = 3\nstages = [2, 3, 1]\n", "x.toml") ==
           parse_layout("tp=4,pp=3,stages=[2,3,1]"));
     CHECK_THROWS_WITH_AS(parse_layout_toml("tp = [", "x.toml"), doctest::Contains("x.toml: line 1"), Error);
 }
 
-TEST_CASE("what cannot be is refused with key and numbers") {
+TEST_CASE("invalid layouts are refused with the key and the numbers") {
     CHECK(layout_refusal("tp=0") == "layout: 'tp=0': must be a whole number from 1 to 16777216");
     CHECK(layout_refusal("tpp=2").starts_with("layout: unknown key 'tpp'; valid keys: tp="));
     CHECK(layout_refusal("tp=2,tp=4") == "layout: 'tp' is given twice");
@@ -95,7 +95,7 @@ TEST_CASE("ranks and coordinates are inverse to each other, tp fastest by defaul
     CHECK(coordinates(parse_layout("tp=2,pp=2,order=pp-tp-cp-ep-dp"), 1).pp == 1);
 }
 
-TEST_CASE("layers are dealt to stages evenly, by first and last, by list, and interleaved") {
+TEST_CASE("layers are split across stages evenly, by first and last, by list, and interleaved") {
     CHECK(stages_of_layers(parse_layout("pp=2"), 4) == std::vector<int>{0, 0, 1, 1});
     CHECK(stages_of_layers(parse_layout("pp=2,first=2"), 5) == std::vector<int>{0, 0, 1, 1, 1});
     CHECK(stages_of_layers(parse_layout("pp=4,first=1,last=2"), 5) == std::vector<int>{0, 1, 2, 3, 3});
@@ -106,7 +106,7 @@ TEST_CASE("layers are dealt to stages evenly, by first and last, by list, and in
     CHECK_THROWS_AS(stages_of_layers(parse_layout("pp=3,stages=[2,3,1]"), 7), Error);
 }
 
-TEST_CASE("FSDP inside experts asks for the ranks that it needs") {
+TEST_CASE("FSDP inside experts implies the ranks that it needs") {
     CHECK(parse_layout("ep=2,fsdp=3,efsdp=3").dp == 6);
     CHECK(parse_layout("ep=2,fsdp=3,efsdp=3").hsdp() == 2);
     CHECK(expert_fsdp(parse_layout("ep=2,fsdp=4")) == 2);

@@ -75,7 +75,7 @@ std::map<std::string, ConfigSetting> args_of(const Expressed& expressed, const C
 
 }  // namespace
 
-TEST_CASE("T6: where all layers have experts they share tensors, and Megatron is told so by the number 1") {
+TEST_CASE("T6: if all layers have experts, they share tensors, and Megatron's frequency of experts is the number 1") {
     const Config config = mixtral();
     const Expressed expressed = as_megatron(config);
     std::set<std::string> names;
@@ -87,14 +87,14 @@ TEST_CASE("T6: where all layers have experts they share tensors, and Megatron is
     CHECK(args.at("moe_router_pre_softmax").value == ConfigValue{false});
 }
 
-TEST_CASE("a window counts the token itself in Hugging Face, and not in Megatron") {
+TEST_CASE("an attention window includes the token itself in Hugging Face, but not in Megatron") {
     const Config config = mixtral();
     const ConfigSetting window = args_of(as_megatron(config), config).at("window_size");
     CHECK(window.value == text("3,0"));
     CHECK(window.tuple);
 }
 
-TEST_CASE("what Megatron computes otherwise is refused") {
+TEST_CASE("settings that Megatron computes differently are refused") {
     Config config = mixtral();
     check_limits(as_megatron(config), "mcore", config);
     config["hidden_act"] = text("gelu");

@@ -108,7 +108,7 @@ c = "l f ; opt"
     CHECK_THROWS_WITH_AS(model(), doctest::Contains("size 'g' is unknown"), Error);
 }
 
-TEST_CASE("formulas for layers must have the form of conditions") {
+TEST_CASE("formulas for layers must have the syntax of conditions") {
     CHECK_THROWS_WITH_AS(parse_family(R"toml(
 family = "open"
 [dims]
@@ -120,7 +120,7 @@ a = "l h"
                          "open.toml: dims.h: hf: condition 'heads[l': ']' was expected (at 7)", Error);
 }
 
-TEST_CASE("a tensor that is another is not counted, and the other is on both stages") {
+TEST_CASE("a tied tensor is not counted, and the tensor that it is tied to is on both stages") {
     Config values = config();
     CHECK(find(made("", values), "out"));
     CHECK_FALSE(find(made("", values), "in")->last);
@@ -137,7 +137,7 @@ TEST_CASE("experts are counted, not listed") {
     CHECK(parameters(model) == 3 * 8 * 6 + 6 + 6);
 }
 
-TEST_CASE("conditions that lead nowhere, or to no tensor, are refused") {
+TEST_CASE("circular conditions and conditions for unknown tensors are refused") {
     CHECK_THROWS_WITH_AS(made("aa = \"bb\"\nbb = \"aa\"", config()),
                          "tensor 'aa': present: the condition of tensor 'bb' leads back to it", Error);
     CHECK_THROWS_WITH_AS(with_present("x = \"aa\""), "base.toml: present: tensor 'x' is not declared", Error);

@@ -12,7 +12,7 @@ using namespace tpx;
 
 namespace {
 
-/// A model of whose attention only the first layer has a bias, with two norms a head.
+/// A model with an attention bias in the first layer only, and two norms per head.
 constexpr std::string_view first_bias_family = R"(
 family = "first-bias"
 detect.hf = ["first-bias"]
@@ -46,7 +46,7 @@ TEST_CASE("the numbers of layers and experts are folded, and those of the parts 
     CHECK(kind_of_name("lm_head.weight") == "lm_head.weight");
 }
 
-TEST_CASE("a kind of names that rules match in one layer alone is not explained in the others") {
+TEST_CASE("a kind of name that rules match in one layer only is unexplained in the others") {
     const FamilyFit whole = fit_of({"block.0.layer.0.q", "block.1.layer.0.q", "block.0.layer.1.norm",
                                     "block.1.layer.1.norm", "block.0.layer.0.bias"});
     CHECK(whole.unknown.empty());

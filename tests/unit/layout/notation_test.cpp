@@ -19,7 +19,7 @@ TEST_CASE("axes are words, parentheses join factors, ~ marks padding") {
     CHECK_THROWS_AS(parse_axes("a ? b"), Error);
 }
 
-TEST_CASE("several parts need one place to stand, a single part none") {
+TEST_CASE("several parts need one '+', a single part none") {
     CHECK(parse_expression("q k v -> (g +) h").parts == std::vector<std::string>{"q", "k", "v"});
     CHECK(parse_expression("embed").axes.empty());
     CHECK(parse_expression("norm - 1").parts == std::vector<std::string>{"norm"});
@@ -61,7 +61,7 @@ TEST_CASE("an optional index may be absent together with its dot") {
     CHECK_FALSE(name.match("decoder.layersmlp.weight"));
 }
 
-TEST_CASE("a bounded index says which indices a name is for") {
+TEST_CASE("a bounded index restricts the indices of a name") {
     const NameTemplate below{"decoder.layers.{l<L?}.w{e}"};
     CHECK(below.optional('l'));
     CHECK(below.range('l').letter == 'L');
@@ -87,14 +87,14 @@ TEST_CASE("templates and names are folded alike") {
     CHECK(fold_numbers("a1.23b") == "a#.#b");
 }
 
-TEST_CASE("an expression may give the bytes one order and the file another") {
+TEST_CASE("an expression can declare a shape that differs from the order of the bytes") {
     const Expression expression = parse_expression("a b -> e h (+) as h (e +)");
     CHECK(expression.axes.size() == 3);
     CHECK(expression.shape == std::vector<Axis>{{{'h'}}, {{'e'}, {'+'}}});
     CHECK_THROWS_AS(parse_expression("a b -> e h (+) as h (+)"), Error);
 }
 
-TEST_CASE("a bracketed prefix may stand or not") {
+TEST_CASE("a bracketed prefix is optional") {
     const NameTemplate name{"[model.]norm.weight"};
     CHECK(name.match("norm.weight"));
     CHECK(name.match("model.norm.weight"));

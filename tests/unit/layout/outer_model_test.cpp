@@ -75,7 +75,7 @@ std::vector<std::string> names_of(std::span<const Tensor> tensors) {
 
 }  // namespace
 
-TEST_CASE("parts outside the language model are renamed, and their axes exchanged") {
+TEST_CASE("parts outside the language model are renamed and transposed") {
     const Families families{std::vector{parse_family(text_family, "text.toml")}};
     const std::vector<Tensor> tensors = seeing_tensors();
     const Reading reading = read(tensors, families, seeing);
@@ -91,7 +91,7 @@ TEST_CASE("parts outside the language model are renamed, and their axes exchange
     CHECK(proj->shape == Shape{4, 3});
 }
 
-TEST_CASE("a model that no table describes keeps its unknown tensors") {
+TEST_CASE("a model without an [[outer]] table keeps its unknown tensors") {
     const Families families{std::vector{parse_family(text_family, "text.toml")}};
     Config other = seeing;
     other["outer.model_type"] = std::string{"hearing"};
@@ -101,7 +101,7 @@ TEST_CASE("a model that no table describes keeps its unknown tensors") {
     CHECK(reading.unknown.size() == 2);
 }
 
-TEST_CASE("inside another model, what does not begin as the language model does is outside it") {
+TEST_CASE("inside another model, names without the prefix of the language model are outside it") {
     const Families families{std::vector{parse_family(text_family, "text.toml")}};
     std::vector<Tensor> tensors = seeing_tensors();
     const std::span<const Tensor> inner{tensors.data(), 4};
@@ -119,7 +119,7 @@ TEST_CASE("inside another model, what does not begin as the language model does 
     CHECK_FALSE(plain->is_whole("merger.weight"));
 }
 
-TEST_CASE("what is outside the language model under Megatron's names may be split") {
+TEST_CASE("with Megatron's names, parts outside the language model can be split") {
     const Family family = parse_family(text_family, "text.toml");
     const auto nested = std::ranges::find_if(family.dialects, [](const Dialect& dialect) {
         return dialect.name == "mcore" && dialect.rules[0].name.text().starts_with("language.");
@@ -137,7 +137,7 @@ TEST_CASE("what is outside the language model under Megatron's names may be spli
     CHECK_FALSE(reading.dialect->is_whole(tensors[3].name));
 }
 
-TEST_CASE("a tensor of a part with another number of axes is refused") {
+TEST_CASE("a tensor of a part with a wrong number of axes is refused") {
     const Families families{std::vector{parse_family(text_family, "text.toml")}};
     std::vector<Tensor> tensors = seeing_tensors();
     tensors.back().shape = {3};
@@ -156,7 +156,7 @@ TEST_CASE("parts that rules cannot describe stay unknown") {
     std::vector<Tensor> tensors = seeing_tensors();
     tensors.push_back({"tower.{x}", DType::f32, {3}});
     CHECK(unknown(tensors) == 3);
-    tensors.back().name = "tower.patch";  // also what tower.old.patch is called
+    tensors.back().name = "tower.patch";  // also the name of tower.old.patch
     CHECK(unknown(tensors) == 3);
     tensors.pop_back();
     for (int k = 0; k < 129; ++k) tensors.push_back({fmt::format("tower.{}", k), DType::f32, {100 + k}});
@@ -182,7 +182,7 @@ TEST_CASE("adapters have the names of PEFT and of Megatron Bridge") {
                                                                layer + "fc1.adapter.adapter_gate.linear_out.weight",
                                                                layer + "fc1.adapter.adapter_up.linear_in.weight",
                                                                layer + "fc1.adapter.adapter_up.linear_out.weight"});
-    // What two weights share lies at one place for both.
+    // The parts of an adapter that two weights share are at the same place.
     const std::vector<Part> parts = parts_of(reading, shared[0], reading.meanings[0]);
     REQUIRE(parts.size() == 2);
     CHECK(parts[0].name == "layers.0.gate.a");
@@ -218,7 +218,7 @@ TEST_CASE("optimizer state of an adapter is recognized") {
     CHECK(reading.meanings[1].role == Role::exp_avg);
 }
 
-TEST_CASE("a model that is stored together with its adapter is a model") {
+TEST_CASE("a model that is stored together with its adapter counts as a model") {
     const Families families{std::vector{parse_family(text_family, "text.toml")}};
     Config config = seeing;
     config.erase("outer.model_type");
@@ -278,7 +278,7 @@ parts = [{ axes = "(j n d) h ; tp=n", hf = "tower.*.qkv", mcore = "eye.*?.qkv ->
 
 namespace {
 
-/// A tower whose queries, keys and values are one tensor, and whose gates and ups become one.
+/// A tower whose queries, keys and values are one tensor, and whose gates and ups are joined in another dialect.
 Families joined_families() {
     constexpr std::string_view tower = R"(
 [[outer]]
@@ -315,7 +315,7 @@ std::vector<Tensor> joined_tensors() {
 
 }  // namespace
 
-TEST_CASE("a part may have several tensors, which dialects store together or apart") {
+TEST_CASE("a part can have several tensors, which dialects store jointly or separately") {
     const Families families = joined_families();
     const std::vector<Tensor> tensors = joined_tensors();
     const Config config = joined_config();
@@ -337,7 +337,7 @@ TEST_CASE("a part may have several tensors, which dialects store together or apa
     const std::size_t qkv = at("eye.qkv");
     CHECK(stacked.tensors[qkv].shape == Shape{2, 24, 5});
     CHECK(stacked.tensors[at("eye.fc1")].shape == Shape{2, 14, 5});
-    // The keys of layer 1: behind two heads of queries of each group.
+    // The keys of layer 1 come after two query heads in each group.
     const std::vector<Part> parts = parts_of(stacked.reading, stacked.tensors[qkv], stacked.reading.meanings[qkv]);
     REQUIRE(parts.size() == 6);
     CHECK(parts[4].name == "tower.1.qkv.k");
@@ -352,7 +352,7 @@ TEST_CASE("a part may have several tensors, which dialects store together or apa
     CHECK(names_of(back.tensors) == names_of(tensors));
 }
 
-TEST_CASE("tensors that are stored together must all be there, and fit") {
+TEST_CASE("tensors that are stored jointly must be complete and have matching shapes") {
     const Families families = joined_families();
     std::vector<Tensor> tensors = joined_tensors();
     tensors.pop_back();
@@ -366,7 +366,7 @@ TEST_CASE("tensors that are stored together must all be there, and fit") {
                          "tensor 'tower.0.qkv': shape [22, 5]: the parts that it is made of do not fit into 22", Error);
 }
 
-TEST_CASE("of rules with one name, the one whose axes fit the shape reads a tensor") {
+TEST_CASE("of several rules with the same name, the one whose axes fit the shape is used") {
     const Families families{std::vector{parse_family(R"(
 family = "two"
 detect.hf = ["two"]

@@ -33,7 +33,7 @@ void for_each_element(const Box& box, Each&& each) {
     }
 }
 
-/// A part as of `(a + c)` axes: one stored axis of random factors with a gap behind them, another of one factor.
+/// A part as with axes `(a + c)`: one stored axis of random factors followed by a gap, another axis of one factor.
 Part random_part(Random& random) {
     Part part{.name = "p"};
     Index step = 1;
@@ -60,7 +60,7 @@ Interval random_interval(Random& random, Index size) {
 
 }  // namespace
 
-TEST_CASE("cut_out finds each element of a part that a piece holds exactly once, at its address") {
+TEST_CASE("cut_out finds each element of a part in a piece exactly once, at its address") {
     Random random{20261121};
     for (int round = 0; round < 3000; ++round) {
         const Part part = random_part(random);
@@ -94,7 +94,7 @@ TEST_CASE("cut_out finds each element of a part that a piece holds exactly once,
     }
 }
 
-TEST_CASE("fused q, k and v of a stacked torch_dist tensor stand where Megatron puts them") {
+TEST_CASE("fused q, k and v of a stacked torch_dist tensor are in Megatron's order") {
     const Families families = formats::load_families({});
     const Config args{{"num_layers", std::int64_t{2}},
                       {"hidden_size", std::int64_t{12}},
@@ -159,7 +159,7 @@ TEST_CASE("a shape that the configuration contradicts is refused with both") {
         "tensor 'model.layers.0.mlp.gate_proj.weight': shape [4, 8], the configuration asks for [3, 8]", Error);
 }
 
-TEST_CASE("a part that is repeated has each of its elements several times, one after the other") {
+TEST_CASE("a repeated part stores each of its elements several times in a row") {
     const std::string text = R"(
 family = "gated"
 detect.hf = ["gated"]
@@ -203,7 +203,7 @@ rules = [["{l}.fused", "q gate*REPEAT -> (g +) h"]]
         CHECK(part.name == "layers.0.gate");
         CHECK(part.repeat == copy);
         CHECK(part.shape == Shape{2, 2, 2});
-        // Gate of head 1 in group 1: behind the 12 rows of group 0, 6 of queries, and 3 of head 0.
+        // Gate of head 1 in group 1: after the 12 rows of group 0, 6 rows of queries, and 3 rows of head 0.
         CHECK(stored_index(part, {1, 1, 1}) == Tuple<Index>{12 + 6 + 3 + copy, 1});
     }
 }

@@ -11,7 +11,7 @@
 namespace tpx {
 namespace {
 
-// Names that rules make, and what is left of them when something is cut out, doubled or renumbered.
+// Names that rules make, and variants with a part removed, doubled or renumbered.
 std::vector<std::string> names_around(const Families& families, std::mt19937& random) {
     std::vector<std::string> names{"", "#", "1", "a1b2", "optimizer.state.3.exp_avg"};
     for (const Family& family : families) {
@@ -33,7 +33,7 @@ std::vector<std::string> names_around(const Families& families, std::mt19937& ra
     return names;
 }
 
-TEST_CASE("what a book cannot know of a folded name it does not know of any name that folds so") {
+TEST_CASE("if a rule book rules out a folded name, it knows no name that folds to it") {
     std::mt19937 random{5};
     const Families families = formats::load_families({});
     const std::vector<std::string> names = names_around(families, random);
@@ -57,14 +57,14 @@ TEST_CASE("what a book cannot know of a folded name it does not know of any name
     CHECK(unheard > 500);
 }
 
-TEST_CASE("names are folded once for all that differ in numbers only") {
+TEST_CASE("names that differ only in numbers share one folded name") {
     const std::vector<Tensor> tensors{{.name = "a.1.b"}, {.name = "a.22.b"}, {.name = "a.b"}};
     const FoldedNames names{tensors};
     CHECK(names.distinct == std::vector<std::string>{"a.#.b", "a.b"});
     CHECK(names.of == std::vector<std::uint32_t>{0, 0, 1});
 }
 
-TEST_CASE("Megatron's names may follow the name of the object that holds the model, as NeMo writes them") {
+TEST_CASE("Megatron's names may have the prefix of NeMo's model object") {
     const Families families = formats::load_families({});
     const Family& llama = families[families.find("llama").value()];
     const auto means = [&](const char* dialect, std::string_view name) {

@@ -55,7 +55,7 @@ std::vector<Box> boxes(const std::vector<Shard>& shards) {
     return all;
 }
 
-/// What a trainer in `layout` stores, each box by another one of its holders in turn.
+/// The checkpoint of a trainer with `layout`, each box written by one of its holders, in turn.
 Catalogue stored(const Reading& reading, const std::vector<Tensor>& tensors, const Layout& layout) {
     Catalogue catalogue{.tensors = tensors};
     const ShardMap map{layout, {}, stages_of_layers(layout, layers(reading, tensors))};
@@ -71,20 +71,20 @@ Catalogue stored(const Reading& reading, const std::vector<Tensor>& tensors, con
 
 }  // namespace
 
-TEST_CASE("torchtitan is recognised by its names, without a configuration") {
+TEST_CASE("torchtitan is recognized by its names, without a configuration") {
     const std::vector<Tensor> tensors = titan();
     const Reading reading = read(tensors, families(), {});
     REQUIRE(reading.family);
     CHECK(reading.family->name == "llama");
     CHECK(reading.dialect->name == "titan");
-    CHECK_FALSE(reading.complete);  // nobody can tell six heads of six from three of twelve
+    CHECK_FALSE(reading.complete);  // six heads of size six cannot be told from three of size twelve
     CHECK(reading.dims['f'] == 77);
     CHECK(reading.meanings[12].role == Role::step);
     CHECK(reading.meanings[13].role == Role::exp_avg);
     CHECK(reading.meanings[14].kind == Meaning::Kind::extra);
 }
 
-TEST_CASE("a name that no rule knows makes no family, and is named") {
+TEST_CASE("a name that no rule matches prevents a family match and is reported") {
     std::vector<Tensor> tensors = titan();
     tensors.push_back({"layers.0.attention.wz.weight", DType::f32, {4}});
     const Reading reading = read(tensors, families(), {});
@@ -94,7 +94,7 @@ TEST_CASE("a name that no rule knows makes no family, and is named") {
                                     "matches this tensor; pass --rules FILE"));
 }
 
-TEST_CASE("FSDP2 and tensor parallelism cut as PyTorch does") {
+TEST_CASE("FSDP2 and tensor parallelism split like PyTorch") {
     const std::vector<Tensor> tensors = titan();
     const Reading reading = read(tensors, families(), {});
     // The boxes that PyTorch 2.15 stores for a 2 x 2 mesh.
@@ -133,7 +133,7 @@ TEST_CASE("shards tile each tensor, and every shard has a holder") {
     }
 }
 
-TEST_CASE("each layout is found again from its boxes") {
+TEST_CASE("each layout is detected from its boxes") {
     const std::vector<Tensor> tensors = titan(2);
     const Reading reading = read(tensors, families(), {});
     for (const char* text : {"tp=1", "tp=2", "fsdp=2", "fsdp=3", "fsdp=4", "tp=2,fsdp=2", "tp=3,fsdp=4",
@@ -150,7 +150,7 @@ TEST_CASE("each layout is found again from its boxes") {
     CHECK_FALSE(detect_layout(odd, reading, {}));
 }
 
-TEST_CASE("Megatron's cuts are equal or refused with the degrees that can, and gate and up are cut each for itself") {
+TEST_CASE("Megatron splits into equal parts or fails with degrees that fit; gate and up are split separately") {
     const Config args{{"num_layers", std::int64_t{2}},
                       {"hidden_size", std::int64_t{12}},
                       {"num_attention_heads", std::int64_t{4}},
@@ -178,7 +178,7 @@ TEST_CASE("Megatron's cuts are equal or refused with the degrees that can, and g
     CHECK(fc1[1].box == Box{{0, 1}, {6, 9}, {0, 12}});
     CHECK(fc1[1].owner.part == 0);
     CHECK(cut(reading, tensors, 1, "tp=4", megatron)[1].box ==
-          Box{{0, 1}, {8, 16}, {0, 12}});  // half a KV group a rank
+          Box{{0, 1}, {8, 16}, {0, 12}});  // half a KV group per rank
     CHECK_THROWS_WITH_AS(cut(reading, tensors, 0, "tp=4", megatron),
                          "tensor 'decoder.layers.mlp.linear_fc1.weight': 6 rows or columns cannot be split into "
                          "tp=4 equal parts; use tp=1, 2, 3 or 6",
@@ -187,7 +187,7 @@ TEST_CASE("Megatron's cuts are equal or refused with the degrees that can, and g
                          "layout: 4 attention heads cannot be split across tp=3; use tp=1, 2 or 4", Error);
 }
 
-TEST_CASE("FSDP beside expert parallelism cuts experts once more") {
+TEST_CASE("FSDP with expert parallelism splits experts once more") {
     std::vector<Tensor> tensors = titan();
     std::erase_if(tensors, [](const Tensor& tensor) { return tensor.name.find("feed_forward") != std::string::npos; });
     const auto at = static_cast<std::uint32_t>(tensors.size());
@@ -204,7 +204,7 @@ TEST_CASE("FSDP beside expert parallelism cuts experts once more") {
                                                                                       {{2, 4}, {6, 12}, {0, 36}}});
     CHECK(boxes(cut(reading, tensors, 0, "ep=2,fsdp=2,efsdp=2")) ==
           std::vector<Box>{{{0, 51}, {0, 36}}, {{51, 101}, {0, 36}}});
-    // As torchtitan does: of four ranks two hold the same experts, and share them expert by expert.
+    // As in torchtitan: of four ranks, two hold the same experts, and FSDP splits these by expert.
     CHECK(boxes(cut(reading, tensors, at, "ep=2,fsdp=4")).at(1) == Box{{1, 2}, {0, 12}, {0, 36}});
     CHECK(boxes(cut(reading, tensors, at, "ep=4,fsdp=8")).at(1) == Box{{0, 1}, {6, 12}, {0, 36}});
     const auto layout = parse_layout("ep=2,fsdp=2,efsdp=2");
@@ -224,7 +224,7 @@ TEST_CASE("FSDP beside expert parallelism cuts experts once more") {
     }
 }
 
-TEST_CASE("Megatron's own layers cut what TransformerEngine's replicate") {
+TEST_CASE("Megatron's own layers split tensors that TransformerEngine replicates") {
     const std::vector<Tensor> tensors{
         {"embedding.word_embeddings.weight", DType::bf16, {64, 16}},
         {"decoder.layers.0.self_attention.linear_kv_down_proj.weight", DType::bf16, {12, 16}}};

@@ -13,7 +13,7 @@ using namespace tpx;
 
 namespace {
 
-/// A Llama of two layers in torchtitan's names, with what AdamW keeps of it.
+/// A Llama of two layers in torchtitan's names, with its AdamW state.
 struct Titan {
     Families families = formats::load_families({});
     Config config{{"model_type", std::string{"llama"}},     {"num_hidden_layers", std::int64_t{2}},
@@ -67,7 +67,7 @@ const std::set<std::string> distributed{"dist", "te", "distributed", "masters"};
 
 }  // namespace
 
-TEST_CASE("every state of a parameter goes along, fused as the parameter is") {
+TEST_CASE("optimizer state is converted with its parameter, and fused like it") {
     const Titan titan{DType::f32};
     const Expressed mcore = in(titan.reading(), titan.tensors, "mcore", distributed);
     const auto found = by_name(mcore);
@@ -77,12 +77,12 @@ TEST_CASE("every state of a parameter goes along, fused as the parameter is") {
         REQUIRE(found.contains(prefix + "decoder.layers.self_attention.linear_qkv.weight"));
         CHECK(found.at(prefix + "decoder.layers.self_attention.linear_qkv.weight").shape == Shape{2, 16, 8});
     }
-    CHECK(mcore.left_out.empty());  // steps are counted by groups of parameters
+    CHECK(mcore.left_out.empty());  // Megatron counts steps per parameter group
     CHECK(mcore.copies.at("master.layers.1.k") == "layers.1.k");
     CHECK(mcore.copies.at("master.embed") == "embed");
 }
 
-TEST_CASE("the plain optimizer names masters its own way") {
+TEST_CASE("Megatron's plain optimizer has its own names for masters") {
     const Titan titan{DType::bf16};
     const auto found = by_name(in(titan.reading(), titan.tensors, "mcore", {"dist", "te", "masters"}));
     REQUIRE(found.contains("optimizer.state.fp32_param.output_layer.weight"));
@@ -90,14 +90,14 @@ TEST_CASE("the plain optimizer names masters its own way") {
     CHECK(found.at("output_layer.weight").dtype == DType::bf16);
 }
 
-TEST_CASE("without masters to be made, full precision stands alone") {
+TEST_CASE("full-precision weights get no masters unless these are requested") {
     const Titan titan{DType::f32};
     const Expressed mcore = in(titan.reading(), titan.tensors, "mcore", {"dist", "te"});
     CHECK(by_name(mcore).size() == 3 * 9);
     CHECK(mcore.copies.empty());
 }
 
-TEST_CASE("masters become the weights of a framework that keeps no others") {
+TEST_CASE("masters become the weights of a framework that has no master weights") {
     const Titan titan{DType::bf16};
     const Expressed mcore = in(titan.reading(), titan.tensors, "mcore", distributed);
     const Expressed back = in(mcore.reading, mcore.tensors, "titan", {});
@@ -109,14 +109,14 @@ TEST_CASE("masters become the weights of a framework that keeps no others") {
     CHECK(back.copies.size() == 21);
 }
 
-TEST_CASE("names without a place for optimizer state leave it out, and say so") {
+TEST_CASE("a dialect without names for optimizer state drops it and reports that") {
     const Titan titan{DType::f32};
     const Expressed hf = in(titan.reading(), titan.tensors, "hf", {});
     CHECK(hf.tensors.size() == 21);
     CHECK(hf.left_out.size() == 3 * 21);
 }
 
-TEST_CASE("masters alone are weights enough, as those of ZeRO 3 are") {
+TEST_CASE("masters alone suffice as weights, as with ZeRO 3") {
     const Titan titan{DType::bf16};
     const Expressed mcore = in(titan.reading(), titan.tensors, "mcore", distributed);
     std::vector<Tensor> tensors;
@@ -132,7 +132,7 @@ TEST_CASE("masters alone are weights enough, as those of ZeRO 3 are") {
     CHECK(again.copies.at("layers.0.gate") == "master.layers.0.gate");
 }
 
-TEST_CASE("a role that a dialect does not name is refused") {
+TEST_CASE("a role without a name in the dialect is refused") {
     const Titan titan{DType::f32};
     const Dialect& dialect = *titan.reading().family->dialect("titan");
     CHECK(pattern_of(dialect, Role::exp_avg, {}).pattern == "optimizer.state.*.exp_avg");

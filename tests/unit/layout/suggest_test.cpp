@@ -30,7 +30,7 @@ std::string as_file(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("what is suggested is a file of rules that knows the tensor") {
+TEST_CASE("the suggestion is a valid file of rules that matches the tensor") {
     const Config config{{"hidden_size", std::int64_t{32}},
                         {"num_attention_heads", std::int64_t{4}},
                         {"num_experts", std::int64_t{6}},

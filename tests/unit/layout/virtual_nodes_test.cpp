@@ -11,7 +11,7 @@
 
 using namespace tpx;
 
-TEST_CASE("ranks share the virtual nodes and the batch as evenly as whole ones allow") {
+TEST_CASE("ranks get virtual nodes and samples as evenly as whole numbers allow") {
     const Layout layout{.dp = 3, .vn = 8};
     CHECK(virtual_nodes_of(layout, 0) == Interval{0, 3});
     CHECK(virtual_nodes_of(layout, 1) == Interval{3, 6});
@@ -22,7 +22,7 @@ TEST_CASE("ranks share the virtual nodes and the batch as evenly as whole ones a
     CHECK(virtual_nodes_of({.dp = 2}, 1).empty());
 }
 
-TEST_CASE("a layout can list how many virtual nodes each rank runs") {
+TEST_CASE("a layout can list the number of virtual nodes of each rank") {
     const Layout layout = parse_layout("dp=3,vn=[4,2,2]");
     CHECK(layout.vn == 8);
     CHECK(to_string(layout) == "dp=3,vn=[4,2,2]");
@@ -39,7 +39,7 @@ TEST_CASE("a layout can list how many virtual nodes each rank runs") {
         CHECK_THROWS_WITH_AS(parse_layout(text), refusal, Error);
 }
 
-TEST_CASE("every rank runs a virtual node, and each of these has a sample") {
+TEST_CASE("every rank must run a virtual node, and every virtual node must have a sample") {
     CHECK_NOTHROW(check_virtual_nodes({.dp = 4}, 2));
     CHECK_NOTHROW(check_virtual_nodes({.dp = 4, .vn = 4}, 4));
     CHECK_THROWS_WITH_AS(check_virtual_nodes({.dp = 4, .vn = 3}, 0),
@@ -77,7 +77,7 @@ TEST_CASE("laws: ranks cover all virtual nodes and samples once; a virtual node'
     }
 }
 
-TEST_CASE("law: the state of a virtual node is split as the virtual nodes are") {
+TEST_CASE("law: the state of virtual nodes is split like the virtual nodes") {
     for (int count = 1; count <= 12; ++count) {
         for (int dp = 1; dp <= count; ++dp) {
             const Layout layout{.tp = 2, .dp = dp, .vn = count};
@@ -91,7 +91,7 @@ TEST_CASE("law: the state of a virtual node is split as the virtual nodes are") 
     }
 }
 
-TEST_CASE("names tell the virtual node whose state they are") {
+TEST_CASE("the virtual node of a state is parsed from its name") {
     CHECK(virtual_node_of("virtual_node_state.0.rng") == 0);
     CHECK(virtual_node_of("app.virtual_node_state.12.bn.running_mean") == 12);
     for (const char* name : {"virtual_node_state.3", "virtual_node_state.3.", "virtual_node_state.03.rng",

@@ -26,7 +26,7 @@ std::vector<Problem::Member> random_members(std::size_t count) {
     return members;
 }
 
-// Rows are as many as columns or fewer, and the given columns, shuffled, fit.
+// There are at most as many rows as columns, and the given columns, in random order, fit.
 Problem random_problem(std::size_t most) {
     Problem problem;
     problem.columns = random_members(1 + below(most));
@@ -120,7 +120,7 @@ Score best_score(const Problem& problem) {
 
 }  // namespace
 
-TEST_CASE("no assignment gains more, and of equal ones none leaves more rows on the given columns") {
+TEST_CASE("no assignment gains more, and no equal one keeps more rows on the given columns") {
     for (int i = 0; i < 2000; ++i) {
         CAPTURE(i);
         const Problem problem = random_problem(5);
@@ -130,7 +130,7 @@ TEST_CASE("no assignment gains more, and of equal ones none leaves more rows on 
     }
 }
 
-TEST_CASE("prices prove assignments of many rows") {
+TEST_CASE("prices prove assignments with many rows") {
     for (int i = 0; i < 100; ++i) {
         CAPTURE(i);
         const Problem problem = random_problem(80);

@@ -10,7 +10,7 @@
 
 using namespace tpx;
 
-TEST_CASE("links get as many colors as the busiest end has links, no two of a color at one end") {
+TEST_CASE("there are as many colors as the busiest end has links, and links at one end differ in color") {
     std::mt19937 engine{3};
     const auto below = [&](unsigned n) { return static_cast<std::uint32_t>(engine() % n); };
     for (int i = 0; i < 300; ++i) {

@@ -16,7 +16,7 @@ struct Arc {
     std::int64_t capacity;
 };
 
-// The smallest cut, of all there are.
+// The smallest of all cuts.
 std::int64_t smallest_cut(const std::vector<Arc>& arcs, std::uint32_t nodes) {
     std::int64_t least = 1 << 30;
     for (unsigned side = 1; side < (1u << nodes); side += 2) {
@@ -29,7 +29,7 @@ std::int64_t smallest_cut(const std::vector<Arc>& arcs, std::uint32_t nodes) {
     return least;
 }
 
-// What flows out of the source; every other node passes on what it gets, and no arc carries more than it can.
+// The flow out of the source. Checks that every other node passes on its inflow and no arc exceeds its capacity.
 std::int64_t checked_flow(const MaxFlow& flow, const std::vector<Arc>& arcs, std::uint32_t nodes) {
     std::vector<std::int64_t> out(nodes);
     for (std::uint32_t a = 0; a < arcs.size(); ++a) {

@@ -7,7 +7,7 @@
 
 using namespace tpx;
 
-TEST_CASE("a flow keeps what each node gives, and the prices prove that none is cheaper") {
+TEST_CASE("a flow respects the supply of each node, and the prices prove that no flow is cheaper") {
     std::mt19937 engine{6};
     const auto below = [&](unsigned n) { return static_cast<std::uint32_t>(engine() % n); };
     for (int i = 0; i < 500; ++i) {

@@ -23,7 +23,7 @@ TEST_CASE("every role is found by its name, and no other word is") {
     CHECK_THROWS_AS(roles_by_name(std::vector<std::string>{"weight", "momentum"}), Error);
 }
 
-TEST_CASE("ZeRO shares state of the optimizer and nothing else") {
+TEST_CASE("ZeRO shards optimizer state and nothing else") {
     for (const Role role : {Role::master, Role::exp_avg, Role::exp_avg_sq, Role::step, Role::state})
         CHECK(is_of_optimizer(role));
     for (const Role role : {Role::weight, Role::quantized, Role::extra, Role::copy, Role::virtual_node})

@@ -43,7 +43,7 @@ struct Sample {
 
 }  // namespace
 
-TEST_CASE("every kind of value arrives where its description says, in any order of words") {
+TEST_CASE("every kind of value is stored in its target, in any order of words") {
     const std::vector<std::vector<std::string>> spellings{
         {"a", "rail", "--to", "b", "--rules", "x", "--rules", "y", "--size", "2KiB", "-l", "-q"},
         {"-lq", "--rules=x", "a", "--size=2KiB", "--to=b", "--rules=y", "rail"},
@@ -64,7 +64,7 @@ TEST_CASE("every kind of value arrives where its description says, in any order 
     }
 }
 
-TEST_CASE("each mistake is named, with the nearest right name") {
+TEST_CASE("each mistake is reported with the nearest valid name") {
     const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes{
         {{}, "FROM is missing"},
         {{"a"}, "--to PLACE (or --list) is missing"},
@@ -87,13 +87,13 @@ TEST_CASE("each mistake is named, with the nearest right name") {
     for (const auto& [words, message] : mistakes) CHECK(Sample{}.parse(words) == message);
 }
 
-TEST_CASE("help is given whatever else is wrong") {
+TEST_CASE("help is printed whatever else is wrong") {
     Sample sample;
     CHECK(sample.parse({"--nonsense", "-h"}) == "");
     CHECK(sample.command.help());
 }
 
-TEST_CASE("values may look like anything, even like a negative number or standard input") {
+TEST_CASE("values can look like anything, even like a negative number or standard input") {
     Sample sample;
     CHECK(sample.parse({"-", "--to", "-1"}) == "");
     CHECK(sample.from == "-");

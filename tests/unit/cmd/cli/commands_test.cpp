@@ -19,7 +19,7 @@ bool in_house_style(const std::string& summary) {
            summary.find('\n') == summary.npos;
 }
 
-// All commands, and the commands of these.
+// All commands, including subcommands.
 std::vector<const Command*> all_commands(const Cli& cli) {
     std::vector<const Command*> all;
     for (const Command& command : cli.commands()) {
@@ -58,7 +58,7 @@ TEST_CASE("every summary begins with a capital and has no full stop") {
     }
 }
 
-TEST_CASE("an option means the same in every command") {
+TEST_CASE("an option has the same meaning in every command") {
     Cli cli;
     add_commands(cli);
     std::set<std::string> names;
@@ -72,7 +72,7 @@ TEST_CASE("an option means the same in every command") {
                 if (!twin) continue;
                 CAPTURE(option.name());
                 CHECK(twin->short_name() == option.short_name());
-                // A restart of a conversion, and the seconds that a restart of a job takes.
+                // --restart restarts a conversion, or is the seconds that a job needs to restart.
                 if (option.name() != "--dtype" && option.name() != "--restart") CHECK(twin->value() == option.value());
             }
         }

@@ -28,7 +28,7 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("commands, options, choices and files are offered where they can stand") {
+TEST_CASE("commands, options, choices and files are offered where they are valid") {
     CHECK(offered({"in"}) == Words{"inspect"});
     CHECK(offers({}, "reshard"));
     CHECK(offered({"help", "re"}) == Words{"reshard"});
@@ -71,7 +71,7 @@ TEST_CASE("a layout is offered key by key") {
     CHECK(offers({"plan", "a", "--to", "stages=[3,1],"}, "stages=[3,1],pp="));
 }
 
-TEST_CASE("every key of a layout has a meaning to show") {
+TEST_CASE("every key of a layout has a description") {
     Cli cli;
     add_commands(cli);
     for (const Candidate& candidate : complete(cli, Words{"plan", "a", "--to", ""}))

@@ -14,7 +14,7 @@ using namespace tpx;
 
 namespace {
 
-/// Whether `text` contains `word` between characters that no name has.
+/// Whether `text` contains `word` as a whole word.
 bool has_word(std::string_view text, std::string_view word) {
     const auto ends = [&](std::size_t at) {
         return at >= text.size() || (std::isalnum(static_cast<unsigned char>(text[at])) == 0 && text[at] != '-');

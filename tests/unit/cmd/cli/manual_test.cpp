@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The manual pages and README, read from the source tree, against the program.
+// Compares the manual pages and README in the source tree with the program.
 #include "cmd/cli/cli.hpp"
 
 #include "cmd/commands.hpp"
@@ -36,7 +36,7 @@ std::vector<fs::path> pages() {
     return all;
 }
 
-// The words of a shell line up to a pipe, a redirection or a comment; empty when it does not run tpx.
+// The words of a shell line up to a pipe, a redirection or a comment; empty if it does not run tpx.
 std::vector<std::string> words_of(const std::string& line) {
     const std::size_t prompt = line.find("$ ");
     if (prompt == line.npos || (prompt > 0 && line.find_first_not_of(' ') != prompt && !line.starts_with(".Dl")))
@@ -55,7 +55,7 @@ std::vector<std::string> words_of(const std::string& line) {
     return words;
 }
 
-// What is wrong with the words after "tpx"; empty when nothing is.
+// The error for the words after "tpx"; empty if there is none.
 std::string mistake(const std::vector<std::string>& words) {
     if (words.empty()) return "no command";
     if (words[0] == "help" || words[0] == "--help" || words[0] == "--version") return "";
@@ -84,7 +84,7 @@ int check_examples(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("every command has a manual page with examples that it understands") {
+TEST_CASE("every command has a manual page with valid examples") {
     Cli cli;
     add_commands(cli);
     for (const Command& command : cli.commands()) {
@@ -95,7 +95,7 @@ TEST_CASE("every command has a manual page with examples that it understands") {
     CHECK(check_examples("man/tpx.1.in") > 0);
 }
 
-TEST_CASE("examples in help, README and the other pages are understood") {
+TEST_CASE("examples in help, README and the other pages are valid") {
     Cli cli;
     add_commands(cli);
     for (const Command& command : cli.commands())

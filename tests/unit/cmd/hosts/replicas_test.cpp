@@ -52,7 +52,7 @@ std::set<std::vector<std::size_t>> holders(const Job& job) {
 
 }  // namespace
 
-TEST_CASE("replicas: few sets of hosts have the only copies, and the hosts keep as many bytes") {
+TEST_CASE("replicas: few sets of hosts have the only copies, and hosts store similar amounts") {
     std::mt19937 random{1};
     for (const auto& [count, used] : {std::pair{2, 2}, {3, 3}, {64, 64}, {9, 4}, {8, 1}, {5, 4}}) {
         for (int copies = 1; copies <= std::min(3, count); ++copies) {
@@ -69,7 +69,7 @@ TEST_CASE("replicas: few sets of hosts have the only copies, and the hosts keep 
     }
 }
 
-TEST_CASE("replicas: other switch groups first, and no copies on hosts that are lost or have no device") {
+TEST_CASE("replicas: other switch groups are preferred; hosts that are lost or have no device get no copies") {
     std::mt19937 random{2};
     Job job = job_of(8, 8, 3, random);
     for (std::size_t h = 0; h < 8; ++h) job.hosts[h].switch_group = h < 4 ? "a" : "b";
@@ -85,7 +85,7 @@ TEST_CASE("replicas: other switch groups first, and no copies on hosts that are 
                          "--replicas 4: only 3 hosts can keep files; add hosts or use fewer replicas", Error);
 }
 
-TEST_CASE("replicas: files that several hosts have already need fewer copies") {
+TEST_CASE("replicas: files that several hosts already have need fewer copies") {
     std::mt19937 random{3};
     Job job = job_of(4, 4, 2, random);
     job.files[3][0] = true;
@@ -97,7 +97,7 @@ TEST_CASE("replicas: files that several hosts have already need fewer copies") {
     for (const auto& set : holders(job)) CHECK(set.size() == 3);
 }
 
-TEST_CASE("replicas: for random files, hosts and switch groups, any hosts but `copies` - 1 keep all files") {
+TEST_CASE("replicas: for random files, hosts and switch groups, losing any `copies` - 1 hosts loses no file") {
     std::mt19937 random{4};
     for (int round = 0; round < 2000; ++round) {
         const int count = 1 + static_cast<int>(random() % 7);

@@ -25,7 +25,7 @@ PlanReport plan_small(const std::string& to, const std::string& format) {
 
 }  // namespace
 
-TEST_CASE("a stored plan is carried out only where everything is laid out as when it was made") {
+TEST_CASE("a stored plan is executed only if everything is laid out as when it was made") {
     const PlanReport report = plan_small("pp=2", "safetensors");
     const formats::Source& source = report.checkpoint->opened.source;
     const formats::Target& target = report.checkpoint->target;
@@ -59,7 +59,7 @@ TEST_CASE("a stored plan is carried out only where everything is laid out as whe
             "other pieces to write: number 0 ([0:131, 0:48] of 'embed') is not the same now");
 }
 
-TEST_CASE("a stored plan whose moves do not cover the target is not carried out") {
+TEST_CASE("a stored plan whose moves do not cover the target is not executed") {
     PlanReport report = plan_small("tp=4", "torch_dist");
     const test::Scratch scratch;
     const auto file = scratch.path() / "change.plan";

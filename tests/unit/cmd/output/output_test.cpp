@@ -15,7 +15,7 @@ using namespace tpx::cli;
 
 namespace {
 
-// What `body` writes to the file number `number`.
+// The output of `body` to file descriptor `number`.
 template <class Body>
 std::string written_to(int number, Body&& body) {
     std::FILE* const file = std::tmpfile();
@@ -34,7 +34,7 @@ std::string written_to(int number, Body&& body) {
     return text;
 }
 
-// A variable of the environment, for as long as this object lives.
+// An environment variable that is set while this object lives.
 struct Variable {
     Variable(const char* name, const char* value) : name_{name} { setenv(name, value, 1); }
     Variable(const Variable&) = delete;
@@ -60,7 +60,7 @@ TEST_CASE("results go to standard output, notes to standard error") {
     CHECK(result == "3 tensors\n");
 }
 
-TEST_CASE("only the first rank speaks, whatever launched it") {
+TEST_CASE("only the first rank prints, whatever launched it") {
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
         const Variable rank{name, "1"};
         CHECK(!is_first_rank());
@@ -83,21 +83,21 @@ TEST_CASE("quiet silences notes and results, not lists that programs read") {
     CHECK(written_to(STDERR_FILENO, [&] { written_to(STDOUT_FILENO, speak); }) == "");
 }
 
-TEST_CASE("an object is one line, its schema comes first, and it is ASCII whatever it holds (T24)") {
+TEST_CASE("a JSON object is one line of ASCII with its schema first, whatever it contains (T24)") {
     const std::string line = written_to(STDOUT_FILENO, [] {
         Output{true, false}.object("tpx.test/1", {{"zebra", 1}, {"ape", "bad \xff name\n\x7f\xc2\x9b\xe2\x80\xae"}});
     });
     CHECK(line == "{\"schema\":\"tpx.test/1\",\"zebra\":1,\"ape\":\"bad \\ufffd name\\n\\u007f\\u009b\\u202e\"}\n");
 }
 
-TEST_CASE("there is no colour where there is no terminal") {
+TEST_CASE("there is no color without a terminal") {
     CHECK(written_to(STDOUT_FILENO, [] {
               Output out{false, false};
               out.result("{}", out.paint(Paint::good, "fine"));
           }) == "fine");
 }
 
-TEST_CASE("T24: what a terminal would obey, hide or turn around is escaped, other text is not") {
+TEST_CASE("T24: characters that a terminal would interpret, hide or reorder are escaped, other text is not") {
     CHECK(printable("a\tb\nc\x1b[31m\x7f") == "a\\x09b\\x0ac\\x1b[31m\\x7f");
     CHECK(printable("a\tb\nc\r", "\n\t") == "a\tb\nc\\x0d");
     CHECK(printable(std::string_view{"x\0y", 3}) == "x\\x00y");

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// What the scripts of `page` get to see.
+// The data that the scripts of `page` read.
 std::string carried(const std::string& page) {
     const std::string open = R"(<script type="application/json" id="data">)";
     const std::size_t begin = page.find(open);
@@ -25,12 +25,12 @@ std::string carried(const std::string& page) {
     return page.substr(begin + open.size(), end - begin - open.size());
 }
 
-TEST_CASE("the page carries the plan as it is") {
+TEST_CASE("the page contains the plan unchanged") {
     const Json plan{{"model", "small"}, {"flows", Json::array()}, {"seconds", 0.1}, {"bytes", 9007199254740993u}};
     CHECK(Json::parse(carried(html_report(plan))) == plan);
 }
 
-TEST_CASE("no name can leave the data or be taken for a part of the page") {
+TEST_CASE("no name can break out of the data or become part of the page") {
     const Json plan{
         {"flows", Json::array()},
         {"names",
@@ -48,7 +48,7 @@ TEST_CASE("bytes that are not UTF-8 are replaced") {
     CHECK(Json::parse(carried(html_report(plan)))["model"] == "caf\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-TEST_CASE("of very many flows the largest stay, and the page says what the others sum up to") {
+TEST_CASE("of very many flows, the largest are shown, and the page has the sum of the others") {
     Json flows = Json::array();
     for (std::uint64_t k = 0; k < 50'003; ++k) flows.push_back({{"from", k}, {"to", k + 1}, {"bytes", 1 + k % 25'000}});
     const Json plan = Json::parse(carried(html_report({{"flows", flows}})));
@@ -60,7 +60,7 @@ TEST_CASE("of very many flows the largest stay, and the page says what the other
     CHECK_FALSE(Json::parse(carried(html_report({{"flows", flows}}))).contains("flows_left_out"));
 }
 
-TEST_CASE("every part of the reports is compiled in as its file has it") {
+TEST_CASE("every part of the reports is compiled in unchanged") {
     int parts = 0;
     for (const auto& entry : std::filesystem::directory_iterator{"cmd/report"}) {
         const std::string extension = entry.path().extension().string();
@@ -74,7 +74,7 @@ TEST_CASE("every part of the reports is compiled in as its file has it") {
     CHECK(parts >= 4);
 }
 
-TEST_CASE("the page needs nothing from elsewhere, and its scripts make no markup of text") {
+TEST_CASE("the page is self-contained, and its scripts never turn text into markup") {
     const std::string page = html_report({{"flows", Json::array()}});
     const std::regex elsewhere{
         R"((src|href|url)\s*[=(]\s*["']?\s*(https?:|//)|@import|\bfetch\(|XMLHttpRequest|import\()"};

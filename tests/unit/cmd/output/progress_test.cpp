@@ -5,7 +5,7 @@
 
 using tpx::cli::progress_line;
 
-TEST_CASE("progress says how much, how fast and how long") {
+TEST_CASE("progress shows the amount, the rate and the remaining time") {
     CHECK(progress_line("read", 0, 2'000'000'000, 0) == "read 0 B of 2.00 GB, 0 %");
     CHECK(progress_line("read", 1'000'000'000, 2'000'000'000, 4) ==
           "read 1.00 GB of 2.00 GB, 50 %, 250 MB/s, 4.00 s left");

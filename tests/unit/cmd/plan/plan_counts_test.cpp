@@ -37,7 +37,7 @@ std::map<Role, Bytes> by_role(const PlanReport& plan) {
     return roles;
 }
 
-/// The model whose state `plan` was made of, with the roles that the checkpoint has.
+/// The model of the checkpoint of `plan`, with the roles that the checkpoint has.
 ModelState model_of_checkpoint(const PlanReport& plan) {
     const formats::Source& source = plan.checkpoint->opened.source;
     std::map<Role, DType> dtypes;
@@ -52,8 +52,8 @@ ModelState model_of_checkpoint(const PlanReport& plan) {
 
 Index padded(Index size, Index pad, int tp) { return (size + pad * tp - 1) / (pad * tp) * (pad * tp); }
 
-/// Checkpoints store the padding of a vocabulary, which models leave out: gives the model what both layouts have of it.
-/// Returns whether both pad alike, so that they cut at the same rows.
+/// Checkpoints store the padding of a vocabulary, unlike models: adds to the model the padding that both layouts have.
+/// Returns whether both have the same padding, so that they split at the same rows.
 bool add_padding(ModelState& model, const Layout& from, const Layout& to) {
     bool alike = true;
     for (TensorClass& kind : model.classes) {
@@ -80,8 +80,9 @@ PlanReport planned_model(const PlanReport& like, const ModelState& model) {
     return plan;
 }
 
-/// A plan of the checkpoint counts what a plan of its model counts: needed, and if `exactly` kept and moved, by role
-/// and by rank. Without, tensors that the checkpoint stores fused may be split at other rows than their parts.
+/// Checks that a plan of the checkpoint has the same counts as a plan of its model: needed bytes and, if `exactly`,
+/// kept and moved bytes, by role and by rank. Otherwise, tensors that the checkpoint stores fused may be split at rows
+/// other than those of their parts.
 void check_like_model(const fs::path& checkpoint, const std::string& to, bool exactly) {
     CAPTURE(checkpoint.string());
     CAPTURE(to);
@@ -89,13 +90,13 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
     try {
         plan = planned(checkpoint, to);
     } catch (const Error& error) {
-        REQUIRE(error.exit() == Exit::usage);  // the layout is none for these sizes or this format
+        REQUIRE(error.exit() == Exit::usage);  // the layout is invalid for these sizes or this format
         return;
     }
     REQUIRE(plan->from);
     ModelState described = model_of_checkpoint(*plan);
     const bool megatron = plan->checkpoint->target.format->has_args;
-    // Other formats do not pad, and cut as torch.chunk does.
+    // Other formats do not pad, and split like torch.chunk.
     for (TensorClass& kind : described.classes)
         if (!megatron && kind.pad > 0) kind.pad = 1;
     const bool same_rows = !megatron || add_padding(described, *plan->from, plan->to);
@@ -146,8 +147,8 @@ const std::vector<std::string> layouts{"tp=1",
                                        "ep=2,dp=4,zero=1",
                                        "tp=2,ep=2,dp=2,etp=1,zero=1"};
 
-/// The bytes of role `role` that all ranks need, from nothing but names, shapes and degrees: norms are whole on tensor
-/// ranks, all else of a Llama is cut.
+/// The bytes of a role that all ranks need, from names, shapes and degrees only: TP ranks replicate norms and split
+/// everything else of a Llama.
 std::uint64_t simple_count(const Catalogue& catalogue, std::string_view prefix, int tp, int copies) {
     std::uint64_t bytes = 0;
     for (const Tensor& tensor : catalogue.tensors) {
@@ -160,7 +161,7 @@ std::uint64_t simple_count(const Catalogue& catalogue, std::string_view prefix, 
 
 }  // namespace
 
-TEST_CASE("T14: state that ZeRO shares is needed once, weights by every replica") {
+TEST_CASE("T14: state that ZeRO shards is needed once, weights by every replica") {
     const PlanReport plan = planned("testdata/llama-opt/legacy-tp2-dp2", "tp=2,dp=4,zero=1");
     const auto roles = by_role(plan);
     const PlanReport once = planned("testdata/llama-opt/legacy-tp2-dp2", "tp=2");
@@ -169,12 +170,12 @@ TEST_CASE("T14: state that ZeRO shares is needed once, weights by every replica"
     for (const Role role : {Role::master, Role::exp_avg, Role::exp_avg_sq}) {
         CAPTURE(name(role));
         CHECK(roles.at(role).needed == whole.at(role).needed);
-        CHECK(roles.at(role).needed == 2 * whole.at(Role::weight).needed);  // f32 against bf16
+        CHECK(roles.at(role).needed == 2 * whole.at(Role::weight).needed);  // f32 instead of bf16
     }
     CHECK(to_string(*plan.from) == "tp=2,dp=2,zero=1");
 }
 
-TEST_CASE("T14: plans of a checkpoint count what plans of its model count") {
+TEST_CASE("T14: plans of a checkpoint and of its model have the same counts") {
     std::vector<fs::path> checkpoints{"testdata/llama-opt/legacy-tp2-dp2",
                                       "testdata/llama-small/hf",
                                       "testdata/llama-small/megatron-tp2pp2",
@@ -201,7 +202,7 @@ TEST_CASE("T14: plans of a checkpoint count what plans of its model count") {
     }
 }
 
-TEST_CASE("T14: needed bytes are those of a simple count") {
+TEST_CASE("T14: needed bytes equal a simple count") {
     const fs::path checkpoint = "testdata/dcp/fsdp2-tp2";
     for (const auto& [to, tp, copies] : {std::tuple{"tp=1", 1, 1},
                                          {"tp=2", 2, 1},

@@ -8,7 +8,7 @@
 using namespace tpx;
 using namespace tpx::cli;
 
-TEST_CASE("whatever a host calls itself, files can say it") {
+TEST_CASE("any host name can be written to files") {
     CHECK(plain_host_name("gpu-07.rack_2.example.org") == "gpu-07.rack_2.example.org");
     CHECK(plain_host_name("a[0-1],b") == "a_0-1__b");
     CHECK(plain_host_name("\xc3\xa9\t\xff") == "____");

@@ -41,7 +41,7 @@ TEST_CASE("the learning rate of a second optimizer is compared") {
     CHECK(compare(both("0.1", "0.2"), both("0.2", "0.1")).differences.size() == 2);
 }
 
-TEST_CASE("groups are compared by their parameters, whatever order they are in") {
+TEST_CASE("groups are compared by their parameters, whatever their order") {
     const SettingGroup first = group("optimizer", "0", {{"lr", "0.1"}, {"params", "[0, 1]"}});
     const SettingGroup second = group("optimizer", "1", {{"lr", "0.2"}, {"params", "[2]"}});
     CHECK(compare({first, second}, {second, first}).equal());
@@ -63,7 +63,7 @@ TEST_CASE("a parameter that moved to another group has other settings") {
     CHECK(moved.differences[0].b == "0.1");
 }
 
-TEST_CASE("Megatron's groups are told apart by their multipliers, not by the numbers of their parameters") {
+TEST_CASE("Megatron's groups are identified by their multipliers, not by the numbers of their parameters") {
     const auto megatron = [](const char* number, const char* params, const char* mult, const char* lr) {
         return group("optimizer", number, {{"lr", lr}, {"params", params}, {"wd_mult", mult}});
     };
@@ -73,7 +73,7 @@ TEST_CASE("Megatron's groups are told apart by their multipliers, not by the num
     CHECK(!compare({megatron("0", "[0, 1]", "1.0", "0.1")}, {megatron("0", "[0]", "1.0", "0.2")}, true).equal());
 }
 
-TEST_CASE("groups of other numbers are compared as sets, and what stands for nothing is nothing") {
+TEST_CASE("different numbers of groups are compared as sets, and default values count as missing") {
     const SettingGroup whole = group("optimizer", "0", {{"momentum", "0.9"}, {"amsgrad", "False"}, {"lr", "0"}});
     const SettingGroup a = group("optim", "layers.0.weight", {{"momentum", "0.9"}, {"lr", "0.0"}});
     const SettingGroup b = group("optim", "layers.0.bias", {{"momentum", "0.9"}, {"lr", "0.0"}});
@@ -92,7 +92,7 @@ TEST_CASE("a setting that one side lacks is listed") {
     CHECK(found.differences[0].name == "param_groups.betas");
 }
 
-TEST_CASE("a setting that one of several groups lacks is a difference, also of its usual value") {
+TEST_CASE("a setting that one of several groups lacks is a difference, even with its usual value") {
     const auto groups = [](std::vector<std::pair<std::string, std::string>> second) {
         second.emplace_back("params", "[1]");
         return std::vector{group("optimizer", "0", {{"eps", "1e-08"}, {"lr", "0.1"}, {"params", "[0]"}}),

@@ -29,7 +29,7 @@ cli::Comparison compare(const fs::path& a, const fs::path& b) {
     return cli::compare(mpi::Comm{}, first.source, second.source, {});
 }
 
-/// Takes tensor `t` out of a checkpoint that was opened, as if it were not in its files.
+/// Removes tensor `t` from an open checkpoint, as if it were not in its files.
 void remove(formats::Source& source, std::size_t t) {
     formats::Checkpoint& checkpoint = source.checkpoint;
     const auto at = [&](auto& list) {
@@ -52,7 +52,7 @@ void remove(formats::Source& source, std::size_t t) {
     }
 }
 
-/// A weight that has a master beside it, in the dialect's names or as the format itself says.
+/// A weight with a master, by the names of the dialect or by the format.
 std::optional<std::size_t> weight_with_master(const formats::Source& source) {
     const auto& meanings = source.reading.meanings;
     const auto& checkpoint = source.checkpoint;
@@ -79,8 +79,8 @@ bool lists(const cli::Comparison& comparison, const std::string& name, char lack
     });
 }
 
-/// Compares the checkpoint at `path` with itself without one weight that has a master, both ways round. False when no
-/// weight has one.
+/// Compares the checkpoint at `path`, in both directions, with itself without one weight that has a master. Returns
+/// false if no weight has a master.
 bool check_lost_weight(const fs::path& path) {
     CAPTURE(path.string());
     for (const char lacking : {'A', 'B'}) {
@@ -101,7 +101,7 @@ bool check_lost_weight(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("a weight that was deleted from a model file of ZeRO 2 is a difference, though its master is there") {
+TEST_CASE("a weight that was deleted from a model file of ZeRO 2 is a difference, although its master exists") {
     const test::Scratch scratch;
     const fs::path whole = "testdata/deepspeed/zero2-roundrobin-dp4", lost = scratch.path() / "lost";
     fs::copy(whole, lost, fs::copy_options::recursive);
@@ -120,7 +120,7 @@ TEST_CASE("a weight that was deleted from a model file of ZeRO 2 is a difference
         bytes = torch::write_archive(document.with_key(root, "module", document.dict(entries)), &archive);
     }
     test::write_text(file, bytes);
-    // The partitions of this checkpoint are in the order of the module's parameters, of which one is missing.
+    // The partitions of this checkpoint follow the order of the module's parameters, and one of these is missing.
     CHECK_THROWS_AS(compare(whole, lost), Error);
     CHECK_THROWS_AS(compare(lost, whole), Error);
     CHECK(formats::missing_parts(open(whole).source).empty());
@@ -129,7 +129,7 @@ TEST_CASE("a weight that was deleted from a model file of ZeRO 2 is a difference
     CHECK(missing[0] == "tensor '" + name + "': only its master weight is stored");
 }
 
-TEST_CASE("a weight that one side lacks beside its master is a difference in every format") {
+TEST_CASE("a weight that one side lacks although it has its master is a difference in every format") {
     CHECK(check_lost_weight("testdata/deepspeed/zero2-roundrobin-dp4"));
     CHECK(check_lost_weight("testdata/deepspeed/mpu-tp2-dp2"));
     CHECK(check_lost_weight("testdata/llama-opt/legacy-tp2-dp2"));
@@ -157,7 +157,7 @@ TEST_CASE("a weight that another checkpoint lost is a difference to ZeRO 3, whic
     }));
 }
 
-TEST_CASE("a layer lacks what config.json asks for, if other layers have it") {
+TEST_CASE("a tensor that config.json requires is missing in a layer if other layers have it") {
     const auto without = [](const std::string& part) {
         cli::Opened opened = open("testdata/adapters/experts-base");
         const auto& tensors = opened.source.checkpoint.catalogue.tensors;

@@ -58,7 +58,7 @@ std::vector<std::uint16_t> all_halves() {
     return all;
 }
 
-// Each upper half of a float with the lower halves at which roundings change, and random ones.
+// Each upper half of a float with the lower halves at which rounding changes, and random floats.
 std::vector<std::uint32_t> many_floats() {
     Random random{5};
     std::vector<std::uint32_t> bits;
@@ -79,7 +79,7 @@ float value_of_code(unsigned code) {
 
 }  // namespace
 
-TEST_CASE("strided copies of a device agree with those of the engine") {
+TEST_CASE("strided copies on a device agree with those of the engine") {
     Random random{1};
     for (int round = 0; round < 3000; ++round) {
         const DType dtype = std::array{DType::u8, DType::bf16, DType::f32, DType::i64, DType::c128}[random() % 5];
@@ -91,7 +91,7 @@ TEST_CASE("strided copies of a device agree with those of the engine") {
             Index read = 0, written = 0;
             const Strides from = random_strides(random, sizes, itemsize, read);
             const Strides to = random_strides(random, sizes, itemsize, written);
-            // Memory of vectors is aligned to 16 bytes; not all state is.
+            // The memory of vectors is aligned to 16 bytes, unlike some state.
             const Index skipped = pick(random, 16 / itemsize) * itemsize;
             sources.push_back(any_bytes(random, read));
             expected.push_back(any_bytes(random, written));
@@ -104,7 +104,7 @@ TEST_CASE("strided copies of a device agree with those of the engine") {
     }
 }
 
-TEST_CASE("strided casts of a device agree with those of the engine") {
+TEST_CASE("strided casts on a device agree with those of the engine") {
     Random random{2};
     const std::array types{DType::f32, DType::bf16, DType::f16};
     for (int round = 0; round < 3000; ++round) {
@@ -159,7 +159,7 @@ TEST_CASE("every E4M3 code widens to its value and returns, and narrowing rounds
     for (std::size_t k = 0; k < floats.size(); ++k) {
         const auto value = std::bit_cast<float>(floats[k]);
         CAPTURE(value);
-        // 464 lies in the middle between 448 and 480, which would be the next code; ties go to the even code.
+        // 464 is halfway between 448 and 480, which would be the next code; ties go to the even code.
         if (std::fabs(value) <= 448) {
             REQUIRE(narrowed[k] == e4m3_code(value));
         } else {
@@ -205,7 +205,7 @@ TEST_CASE("division by multiplication is exact") {
     }
 }
 
-TEST_CASE("a copy with too many items for one walk is cut") {
+TEST_CASE("a copy with too many items for one pass is split") {
     CopyBatch batch;
     const Index rows = 3, columns = (Index{1} << 33) + 5;
     batch.add({rows, columns}, nullptr, {2 * columns, 1}, DType::u8, nullptr, {columns, 1}, DType::u8);
@@ -216,7 +216,7 @@ TEST_CASE("a copy with too many items for one walk is cut") {
         CHECK(copy.items <= StridedCopy::most_items);
         tiles += (copy.items + StridedCopy::tile_items - 1) / StridedCopy::tile_items;
         bytes += std::uint64_t{copy.items} * copy.unit;
-        // The first and the last item are where the number of bytes before them says.
+        // The offsets of the first and the last item follow from the bytes before them.
         const auto at = copying::offsets_of(copy, copy.items - 1);
         CHECK(reinterpret_cast<std::uintptr_t>(copy.target) + std::uintptr_t(at.target) <
               std::uintptr_t(rows * columns));
@@ -226,7 +226,7 @@ TEST_CASE("a copy with too many items for one walk is cut") {
     CHECK(batch.bytes() == bytes);
 }
 
-TEST_CASE("types that a device does not convert are named") {
+TEST_CASE("dtypes that a device cannot convert are reported") {
     CHECK(CopyBatch::supports(DType::i64, DType::i64));
     CHECK_FALSE(CopyBatch::supports(DType::i64, DType::f32));
     CHECK_FALSE(CopyBatch::supports(DType::f4, DType::f4));

@@ -41,7 +41,7 @@ Adapter adapter_of(const std::vector<std::pair<Index, Index>>& parameters) {
     return adapter;
 }
 
-/// A base that stores the experts of a module together.
+/// A base model that stores the experts of a module in one tensor.
 Source base_of(const Shape& gate_up, const Shape& down) {
     Source source;
     source.checkpoint.catalogue.directory = "base";
@@ -59,7 +59,7 @@ std::vector<bool> orientations(const std::vector<AdaptedWeight>& weights) {
 
 }  // namespace
 
-TEST_CASE("square experts are stored as the others of their module") {
+TEST_CASE("square experts have the orientation of the other experts of their module") {
     const Source in_out = base_of({expert_count, 8, 16}, {expert_count, 8, 8});
     const auto found = with_experts_as_stored(adapter_of({{8, 8}, {16, 8}}), in_out);
     CHECK(orientations(found) == std::vector{true, true});
@@ -90,7 +90,7 @@ TEST_CASE("an adapter that fits no parameter, or several, is refused") {
           "trained on 'some/base'");
 }
 
-TEST_CASE("experts in tensors of their own are adapted in both orientations") {
+TEST_CASE("experts in separate tensors are adapted in both orientations") {
     const Source source = open_source("testdata/adapters/experts-base", test::families(), {});  // hidden 8, wide 6
     const auto straight = with_experts_as_stored(adapter_of({{12, 8}, {8, 6}}), source);
     REQUIRE(straight.size() == 3 * expert_count);

@@ -28,16 +28,16 @@ using test::difference;
 using test::families;
 using testing::models::RandomSource;
 
-/// A checkpoint of a random small model, as tensors and the configuration beside them.
+/// A checkpoint of a small random model: tensors and a configuration.
 struct Tiny {
     json config;
     std::vector<Tensor> tensors;
-    bool stacked_experts = true;  ///< or the model has none
+    bool stacked_experts = true;  ///< also true if the model has none
     std::string roles = "weight:f32";
 
     void add(std::string name, const Shape& shape) { tensors.push_back({std::move(name), DType::f32, shape}); }
 
-    /// Writes a folder that Hugging Face would, with zeros as values.
+    /// Writes a folder as Hugging Face would, with zeros as values.
     void write(const std::filesystem::path& folder) const {
         json header;
         Index offset = 0;
@@ -161,7 +161,8 @@ Tiny qwen3_moe(RandomSource& random, bool titan) {
 Layout layout_for(RandomSource& random, const Tiny& tiny) {
     while (true) {
         Layout layout = testing::models::random_layout(random, tiny.config["num_hidden_layers"]);
-        if (!tiny.stacked_experts) layout.fsdp = 1;  // FSDP splits tensors as they are stored
+        if (!tiny.stacked_experts)
+            layout.fsdp = 1;  // FSDP splits tensors as stored, so experts stored one by one would differ
         try {
             parse_layout(to_string(layout));
             expert_grid(layout);
@@ -197,7 +198,7 @@ TEST_CASE("a model description and a checkpoint of the model give the same parce
         const Config unpadded{{"make_vocab_size_divisible_by", std::int64_t{1}}};
         const ModelState model =
             read_model((scratch.path() / "config.json").string(), families(), unpadded, tiny.roles);
-        // A stacked tensor that keeps its name is one piece whatever its experts, which are tensors in the description.
+        // A stacked tensor that keeps its name is one piece, while its experts are separate tensors in the description.
         const bool stacked = kind == 1;
         Amounts by_class;
         try {

@@ -21,7 +21,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// A model whose layers beyond L have a norm that others lack; the first layer has no gate.
+/// A model whose layers beyond L have a norm that the others lack; the first layer has no gate.
 constexpr std::string_view predicting_family = R"(
 family = "predicting"
 detect.hf = ["predicting"]
@@ -62,7 +62,7 @@ Source source_of(int layers, std::string_view last, std::int64_t counted, std::i
     return source;
 }
 
-/// A model whose layers have one of two tensors, as its settings say.
+/// A model whose settings decide which of two tensors its layers have.
 constexpr std::string_view two_kinds_family = R"(
 family = "kinds"
 detect.hf = ["kinds"]
@@ -101,7 +101,7 @@ Source gates_of(int layers) {
 
 }  // namespace
 
-TEST_CASE("layers beyond those that the configuration counts are one line") {
+TEST_CASE("layers beyond those of the configuration are reported in one line") {
     CHECK(missing_parts(source_of(4, "gate", 4)).empty());
     CHECK(missing_parts(source_of(4, "gate", 2)) == Lines{"layers 2 to 3 are stored, but num_hidden_layers is 2"});
     CHECK(missing_parts(source_of(4, "gate", 2, 1)) ==
@@ -113,12 +113,12 @@ TEST_CASE("layers beyond those that the configuration counts are one line") {
           Lines{"layer 1: no tensor is stored; the configuration has 2 layers"});
 }
 
-TEST_CASE("a layer beyond those that the configuration counts may be for multi-token prediction") {
+TEST_CASE("a layer beyond those of the configuration may be for multi-token prediction") {
     CHECK(missing_parts(source_of(4, "enorm", 3)).empty());
     CHECK(missing_parts(source_of(4, "gate", 3)) == Lines{"layer 3 is stored, but num_hidden_layers is 3"});
 }
 
-TEST_CASE("of many layers of another kind than config.json describes, five are named") {
+TEST_CASE("if many layers differ from config.json, five are named") {
     CHECK(missing_parts(gates_of(5)) ==
           Lines{"layers 0 to 4: config.json (wide = true) describes 'up', but the checkpoint stores 'gate'"});
     CHECK(
@@ -126,7 +126,7 @@ TEST_CASE("of many layers of another kind than config.json describes, five are n
         Lines{"layers 0 to 4 and 2 more: config.json (wide = true) describes 'up', but the checkpoint stores 'gate'"});
 }
 
-TEST_CASE("a family that inherits a head of classes keeps its number of classes") {
+TEST_CASE("a family that inherits a classification head keeps its number of classes") {
     for (std::size_t number = 0; number < test::families().size(); ++number) {
         const Family& family = test::families()[number];
         const auto score = family.tensors.find("score");

@@ -69,7 +69,7 @@ Source moe(const Config& args, bool norms) {
     return source;
 }
 
-/// The model_type that is chosen for transformers, or why none is.
+/// The model_type chosen for transformers, or why none was chosen.
 std::string chosen(Source source, const Config& settings = {}) {
     Target target;
     target.format = &safetensors_driver;
@@ -98,12 +98,12 @@ Config with(Config config, const std::string& key, ConfigValue value) {
 
 }  // namespace
 
-TEST_CASE("experts without norms of queries and keys are a Mixtral's, with them a Qwen3's (T4)") {
+TEST_CASE("experts without query and key norms mean Mixtral, with them Qwen3 (T4)") {
     CHECK(chosen(moe(moe_args(), false)) == "mixtral");
     CHECK(chosen(moe(moe_args(), true)) == "qwen3_moe");
 }
 
-TEST_CASE("a model that is asked for and is another one is refused, and the one that fits is named") {
+TEST_CASE("a requested model that does not fit is refused, and the one that fits is named") {
     const std::string why = chosen(moe(moe_args(), false), {{"model_type", "qwen3_moe"}});
     CHECK(has(why,
               "it needs 'model.layers.0.self_attn.k_norm.weight' and 3 more (model_type = qwen3_moe), which the "
@@ -111,14 +111,14 @@ TEST_CASE("a model that is asked for and is another one is refused, and the one 
     CHECK(has(why, "--set model_type=mixtral fits"));
 }
 
-TEST_CASE("what no model in transformers computes is refused with the setting that is in the way") {
+TEST_CASE("a model that transformers does not have is refused with the setting that prevents it") {
     CHECK(has(chosen(moe(with(moe_args(), "rotary_interleaved", true), false)), "rotary_interleaved = true"));
     CHECK(has(chosen(moe(with(moe_args(), "normalization", "LayerNorm"), true)), "normalization = LayerNorm"));
     CHECK(has(chosen(moe(with(moe_args(), "moe_router_pre_softmax", true), false)), "no model_type fits"));
     CHECK(has(chosen(moe(with(moe_args(), "rotary_percent", 0.5), true)), "rotary_percent = 0.5"));
 }
 
-TEST_CASE("settings that nobody told are asked for, not assumed (T8)") {
+TEST_CASE("unknown settings are requested, not assumed (T8)") {
     Config args = moe_args();
     args.erase("rotary_base");
     const std::string why = chosen(moe(args, true));

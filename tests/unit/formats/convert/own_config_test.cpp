@@ -93,7 +93,7 @@ TEST_CASE("biases that the model of config.json lacks must be zeros") {
     CHECK(dropped("{}").empty());  // no model
 }
 
-TEST_CASE("a config.json describes the tensors once biases of zeros are dropped") {
+TEST_CASE("a config.json describes the tensors once zero biases are dropped") {
     Source source = with_biases();
     const std::string own = config_json(true, false);
     std::vector<std::string> notes;
@@ -104,7 +104,7 @@ TEST_CASE("a config.json describes the tensors once biases of zeros are dropped"
     check_own_config(source, own, {}, notes);
 }
 
-TEST_CASE("only near misspellings of kinds of layers are refused") {
+TEST_CASE("of unknown kinds of layers, only near misspellings are refused") {
     const auto said = [](const std::string& word) {
         std::string own = config_json(true, true);
         own.insert(1, fmt::format(R"("layer_types": ["full_attention", "{}"], )", word));

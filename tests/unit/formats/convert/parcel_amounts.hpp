@@ -20,7 +20,7 @@ using Ranks = std::vector<std::int32_t>;
 /// Bytes by (role, holders, needers, recut).
 using Amounts = std::map<std::tuple<Role, Ranks, Ranks, bool>, std::uint64_t>;
 
-/// With `ignore_recut` all count as not recut. What is no parameter or state of one is left out.
+/// With `ignore_recut`, all count as not recut. Omits everything except parameters and their state.
 inline Amounts amounts_of(const Parcels& parcels, bool ignore_recut) {
     const auto list = [](std::span<const std::int32_t> ranks) { return Ranks{ranks.begin(), ranks.end()}; };
     Amounts amounts;
@@ -33,7 +33,7 @@ inline Amounts amounts_of(const Parcels& parcels, bool ignore_recut) {
     return amounts;
 }
 
-/// The amounts of `a` that `b` lacks or has otherwise, for messages.
+/// The amounts of `a` that `b` lacks or that differ in `b`, for messages.
 inline std::string difference(const Amounts& a, const Amounts& b) {
     std::string text;
     for (const auto& [key, bytes] : a) {
@@ -45,7 +45,7 @@ inline std::string difference(const Amounts& a, const Amounts& b) {
     return text;
 }
 
-/// What `plan CKPT` counts: the expansion by piece, from layout `from` to that of `target`.
+/// The parcels of `plan CKPT`: expanded piece by piece, from layout `from` to that of `target`.
 inline Parcels parcels_by_piece(formats::Source& source, const formats::Target& target, const Layout& from) {
     const formats::Conversion conversion = convert(source, target);
     const std::vector<Piece> held = held_pieces(source, conversion, from).pieces;

@@ -33,7 +33,7 @@ Conversion conversion_of(Catalogue& source, int parts) {
 
 }  // namespace
 
-TEST_CASE("large pieces ask for the place in a block that their first element has in the source") {
+TEST_CASE("large pieces request the offset in a block that their first element has in the source") {
     Catalogue source;
     Conversion out = conversion_of(source, 2);
     set_places(source, out);
@@ -44,7 +44,7 @@ TEST_CASE("large pieces ask for the place in a block that their first element ha
     CHECK(out.content.pieces[1].offset == (1000 + rows / 4 * row) % block_size);
 }
 
-TEST_CASE("small pieces, and those of which the source has other bytes, ask for nothing") {
+TEST_CASE("small pieces, and pieces with other bytes in the source, request no offset") {
     Catalogue source;
     Conversion out = conversion_of(source, 8);
     set_places(source, out);
@@ -59,7 +59,7 @@ TEST_CASE("small pieces, and those of which the source has other bytes, ask for 
     CHECK(out.content.pieces[0].offset == 0);
 }
 
-TEST_CASE("drafts place large payloads where they are asked to") {
+TEST_CASE("drafts place large payloads at the requested offsets") {
     Catalogue source;
     Conversion out = conversion_of(source, 2);
     set_places(source, out);
@@ -68,7 +68,7 @@ TEST_CASE("drafts place large payloads where they are asked to") {
     out.content.pieces[1].offset = 4088;
     const Draft files = draft_safetensors(out.content);
     for (std::size_t k = 0; k < 2; ++k) CHECK(files.pieces[k].offset % block_size == out.content.pieces[k].offset);
-    // Headers fill words of 8 bytes.
+    // Headers are padded to a multiple of 8 bytes.
     out.content.pieces[1].offset = 4087;
     CHECK(draft_safetensors(out.content).pieces[1].offset % 8 == 0);
 }

@@ -69,8 +69,8 @@ bool compare(Source& source, const ModelDescription& description, const Layout& 
     return true;
 }
 
-/// The same for the layouts of the checkpoint's tp, of which its padding is, and all others; returns how many changes
-/// are possible.
+/// Compares the changes from all layouts with the checkpoint's tp, which determines its padding, to all layouts;
+/// returns how many are possible.
 int compare_all(const std::filesystem::path& folder) {
     CAPTURE(folder.string());
     Source source = open_source(folder, test::families(), {});
@@ -120,7 +120,7 @@ TEST_CASE("a model description and a DeepSpeed checkpoint of the model give the 
     }
 }
 
-TEST_CASE("DeepSpeed's partitions of weights are held by one rank each under zero=3, by all below") {
+TEST_CASE("each of DeepSpeed's partitions of weights is held by one rank with zero=3, by all ranks below") {
     const ModelDescription description = read_model_description("llama3-8b", test::families(), {}, "train");
     for (const auto& [text, copies] : {std::pair{"dp=5,zero=3", 1U}, {"dp=5,zero=2", 5U}, {"dp=5", 5U}}) {
         const StoredModelChange change =
@@ -137,7 +137,7 @@ TEST_CASE("DeepSpeed's partitions of weights are held by one rank each under zer
                         Error);
 }
 
-TEST_CASE("flat buffers split optimizer state otherwise than first axes do") {
+TEST_CASE("flat buffers split optimizer state differently from splits along the first axis") {
     const Families& families = test::families();
     const ModelDescription description = read_model_description("llama3-8b", families, {}, "train");
     const Layout from = parse_layout("tp=2,dp=2,zero=1");

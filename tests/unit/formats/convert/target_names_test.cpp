@@ -31,7 +31,7 @@ bool holds_name(Format format, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("T24: each format refuses the names that it cannot hold") {
+TEST_CASE("T24: each format refuses the names that it cannot store") {
     for (const Format format : {&safetensors_driver, &dcp_driver, &torch_driver, &torch_legacy_driver, &hdf5_driver,
                                 &universal_driver, &torch_dist_driver, &megatron_driver}) {
         CAPTURE(name(format));
@@ -49,7 +49,7 @@ TEST_CASE("T24: each format refuses the names that it cannot hold") {
     CHECK(!holds_name(&safetensors_driver, lone_surrogate));
 }
 
-TEST_CASE("T24: a parameter of a universal checkpoint must be a folder's name") {
+TEST_CASE("T24: a parameter name in a universal checkpoint must be a valid folder name") {
     for (const std::string& parameter : {""s, "."s, ".."s, "../up"s, "/abs"s, "a/b"s, "x\0y"s, std::string(300, 'n')}) {
         CAPTURE(parameter);
         CHECK(!holds_name(&universal_driver, parameter + "/exp_avg"));

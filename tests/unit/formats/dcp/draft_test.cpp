@@ -20,7 +20,7 @@ std::vector<std::string> paths_of(const Draft& draft) {
 
 }  // namespace
 
-TEST_CASE("one file for each rank that holds something, replicas and empty boxes left out") {
+TEST_CASE("each rank with data has one file, without replicas and empty boxes") {
     Content content;
     content.tensors = {{"w", DType::bf16, {3, 2}}, {"scalar", DType::i64, {}}, {"empty", DType::f32, {0, 4}}};
     content.pieces = {piece_of(0, {{0, 2}, {0, 2}}, 1),
@@ -56,7 +56,7 @@ TEST_CASE("equal contents give equal bytes") {
     for (std::size_t i = 0; i < first.fixed.size(); ++i) CHECK(first.fixed[i].bytes == second.fixed[i].bytes);
 }
 
-TEST_CASE("objects, which every rank reads, have a file of their own where files have holders") {
+TEST_CASE("objects, which every rank reads, have a separate file if files have holders") {
     const Checkpoint source = open_dcp("testdata/dcp/fsdp2-tp2");
     REQUIRE(!source.catalogue.objects.empty());
     Content content = test::cut_content(source.catalogue.tensors, 4, 0);
@@ -89,7 +89,8 @@ TEST_CASE("the bytes of a draft tile its files") {
 }
 
 TEST_CASE("pieces keep the order of the catalogue under uneven cuts in two axes") {
-    // Boxes that begin together on one axis and end apart: the catalogue's order is not that of where they begin.
+    // Boxes that begin together on one axis and end at different positions: the catalogue is not ordered by where they
+    // begin.
     Content content;
     content.tensors = {{"w", DType::u8, {4, 4}}};
     content.pieces = {piece_of(0, {{0, 2}, {0, 2}}, 0), piece_of(0, {{0, 1}, {2, 4}}, 1),

@@ -10,7 +10,8 @@
 namespace tpx::formats {
 namespace {
 
-/// Opens `directory`, compares its tensors with `expected`, cuts it over other numbers of ranks, and reads that again.
+/// Opens `directory`, compares its tensors with `expected`, splits it across other numbers of ranks, and reads the
+/// result.
 void check_both_ways(const std::filesystem::path& directory, const std::filesystem::path& expected) {
     CAPTURE(directory.string());
     const Checkpoint source = test::located(open_dcp(directory));
@@ -44,7 +45,7 @@ TEST_CASE("a checkpoint of PyTorch is read, written under other layouts, and rea
     check_both_ways("testdata/dcp/fsdp2-tp2", "testdata/dcp/fsdp2-tp2.json");
 }
 
-TEST_CASE("pieces tell box, file, archive and the rank that wrote them") {
+TEST_CASE("pieces have a box, a file, an archive and the rank that wrote them") {
     const Checkpoint checkpoint = open_dcp("testdata/dcp/fsdp2-tp2");
     const Catalogue& catalogue = checkpoint.catalogue;
     std::set<std::int32_t> ranks;
@@ -54,7 +55,7 @@ TEST_CASE("pieces tell box, file, archive and the rank that wrote them") {
     CHECK(checkpoint.archives.size() == catalogue.pieces.size());
     REQUIRE(catalogue.objects.size() == 2);
     CHECK(catalogue.objects[0].name == "train_state.lr");
-    // 14 rows: tp cuts them into 7 and 7, fsdp each into 4 and 3.
+    // 14 rows: tp splits them into 7 and 7, fsdp each of these into 4 and 3.
     CHECK(catalogue.tensors[0].name == "tok_embeddings.weight");
     const Box rows[] = {{{0, 4}, {0, 8}}, {{4, 7}, {0, 8}}, {{7, 11}, {0, 8}}, {{11, 14}, {0, 8}}};
     for (int i = 0; i < 4; ++i) CHECK(catalogue.pieces[i].box == rows[i]);

@@ -20,7 +20,7 @@ std::uint32_t number_of(const Checkpoint& checkpoint, std::string_view name) {
 
 std::ptrdiff_t count(const Checkpoint& checkpoint, Role role) { return std::ranges::count(checkpoint.roles, role); }
 
-/// Adds one to the last byte of a tensor of one piece.
+/// Adds one to the last byte of a tensor that has a single piece.
 void change(const std::filesystem::path& directory, std::string_view name) {
     Checkpoint checkpoint = open(directory);
     const auto& pieces = checkpoint.catalogue.pieces;
@@ -39,7 +39,7 @@ void change(const std::filesystem::path& directory, std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("an optimizer that counts parameters has one of those that are tied") {
+TEST_CASE("an optimizer that numbers parameters contains one of several tied parameters") {
     const Checkpoint checkpoint = open("testdata/training/dcp-tied");
     CHECK(count(checkpoint, Role::exp_avg) == 11);
     CHECK(count(checkpoint, Role::state) == 0);
@@ -57,7 +57,7 @@ TEST_CASE("an optimizer that counts parameters has one of those that are tied") 
     CHECK(other.notes.size() == 1);
 }
 
-TEST_CASE("matrices repeat others when all of their bytes do") {
+TEST_CASE("matrices count as copies only if all of their bytes are equal") {
     const Checkpoint checkpoint = open("testdata/training/dcp-tied");
     const auto embedding = number_of(checkpoint, "model.model.embed_tokens.weight");
     const auto output = number_of(checkpoint, "model.lm_head.weight");

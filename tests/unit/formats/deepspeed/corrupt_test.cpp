@@ -31,7 +31,7 @@ public:
     fs::path file(const std::string& name) const { return scratch_.path() / "global_step2" / name; }
     const fs::path& path() const { return scratch_.path(); }
 
-    /// What reading it says, which must name the file.
+    /// Checks that reading fails with `cause` and names the file.
     void refused(const std::string& name, const std::string& cause) const {
         const std::string error = test::error_of([&] { open_deepspeed(scratch_.path()); });
         CAPTURE(error);
@@ -39,7 +39,7 @@ public:
         CHECK(error.find(cause) != error.npos);
     }
 
-    /// Writes a file anew with another tree.
+    /// Rewrites a file with a changed tree.
     void edit(const std::string& name, const std::function<Value(Document&, Value)>& change) const {
         std::string bytes;
         {
@@ -116,7 +116,7 @@ TEST_CASE("missing files of ranks are named") {
     all.refused(model, "there is no *_optim_states.pt");
 }
 
-TEST_CASE("a rank's file that records another step or setting is refused (S2)") {
+TEST_CASE("a rank's file with another step or setting is refused (S2)") {
     const Copy steps{mpu};
     steps.edit("mp_rank_01_model_states.pt", [](Document& document, Value root) {
         return document.with_key(root, "global_steps", number(document, 7));
@@ -177,7 +177,7 @@ TEST_CASE("replicas of tensor ranks are compared (S3)") {
     CHECK(replicas == 1);
 }
 
-TEST_CASE("files of two runs are told apart") {
+TEST_CASE("files of two runs are not mixed") {
     Copy mixed{round_robin};
     fs::copy_file(zero3 / "global_step2" / optimizer1, mixed.file(optimizer1), fs::copy_options::overwrite_existing);
     mixed.refused(optimizer1, "'optimizer_state_dict.fp32_flat_groups' is present, but missing in ");
@@ -208,7 +208,7 @@ TEST_CASE("files of two runs are told apart") {
     steps.refused(optimizer1, "group 0: state 'exp_avg' of");
 }
 
-TEST_CASE("partitions that do not add up are refused") {
+TEST_CASE("partitions of inconsistent sizes are refused") {
     Copy count{round_robin};
     count.edit_optimizer(optimizer1, "partition_count", [](Document& document, Value old) {
         return document.list(std::vector<Value>(old.items().size(), number(document, 3)));

@@ -39,7 +39,7 @@ std::string in_bf16(const std::string& bytes) {
     return rounded;
 }
 
-/// Fills the pieces of a draft element by element, and its other bytes as they are.
+/// Writes the pieces of a draft element by element, and its other bytes unchanged.
 void write(const Draft& draft, const std::map<std::string, std::string>& tensors, const fs::path& directory) {
     std::vector<std::string> files;
     for (const FileEntry& file : draft.files) files.emplace_back(file.size, '\0');
@@ -84,7 +84,7 @@ std::string refusal_without_rules(const fs::path& folder, Format format, std::st
 
 }  // namespace
 
-TEST_CASE("partitions are cut anew for any number of data ranks, and back") {
+TEST_CASE("partitions are resharded to any number of data ranks, and back") {
     for (const auto& [folder, tp] : {std::pair{round_robin, ""}, {zero3, ""}, {mpu, "tp=2,"}}) {
         const nlohmann::json want = tensors_of(open_deepspeed(folder));
         for (const int dp : {1, 3, 5, 8}) {
@@ -112,7 +112,7 @@ TEST_CASE("the same number of ranks makes the same partitions") {
     for (int d : {0, 1}) CHECK(flats(out.path(), d) == flats(zero3, d));
 }
 
-TEST_CASE("universal checkpoints hold all states, and remember how slices are cut") {
+TEST_CASE("universal checkpoints contain all states, and record how slices are split") {
     for (const fs::path& folder : {zero3, mpu, round_robin}) {
         CAPTURE(folder.string());
         const test::Scratch out;
@@ -166,7 +166,7 @@ TEST_CASE("ZeRO stages become each other, and universal checkpoints become any s
     }
 }
 
-TEST_CASE("weights of ZeRO 3 are its masters in the type of training") {
+TEST_CASE("weights of ZeRO 3 are its masters in the training dtype") {
     const test::Scratch there, back;
     const Checkpoint source = open_deepspeed(round_robin);
     made(round_robin, &deepspeed_driver, "dp=2,zero=3", there.path());
@@ -174,7 +174,7 @@ TEST_CASE("weights of ZeRO 3 are its masters in the type of training") {
           source.catalogue.tensors.size());
 }
 
-TEST_CASE("tensor parallelism changes as universal_checkpoint_info says") {
+TEST_CASE("tensor parallelism changes as described by universal_checkpoint_info") {
     const nlohmann::json want = tensors_of(open_deepspeed(mpu));
     for (const char* layout : {"tp=1,dp=3", "tp=4,dp=1", "tp=2,dp=2"}) {
         CAPTURE(layout);
@@ -189,7 +189,7 @@ TEST_CASE("tensor parallelism changes as universal_checkpoint_info says") {
     }
 }
 
-TEST_CASE("changes that DeepSpeed's files cannot follow are refused") {
+TEST_CASE("changes that DeepSpeed's files cannot represent are refused") {
     CHECK(refusal_without_rules(mpu, &deepspeed_driver, "tp=2,pp=2,dp=2").find("pp can change only for the layers") !=
           std::string::npos);
     CHECK(refusal_without_rules(mpu, &deepspeed_driver, "tp=2,dp=2,zero=3")
@@ -204,7 +204,7 @@ TEST_CASE("changes that DeepSpeed's files cannot follow are refused") {
               .find("order of parameters in DeepSpeed's flat buffers is unknown") != std::string::npos);
 }
 
-TEST_CASE("without its optimizer a checkpoint is its weights, those of ZeRO 3 being the masters") {
+TEST_CASE("a checkpoint without its optimizer consists of its weights; for ZeRO 3, of its masters") {
     Source source = open_source(zero3, {}, {});
     keep_weights(source, false);
     const nlohmann::json found = tensors_of(source.checkpoint);
@@ -227,7 +227,7 @@ TEST_CASE("sub-groups end where a rank's parts reach the size, whatever the numb
     CHECK(deepspeed::cut_subgroups(a, 8, 4) == std::vector<Group>{a});
 }
 
-TEST_CASE("round-robin order is dealt again") {
+TEST_CASE("the round-robin order is redistributed") {
     deepspeed::Group group;
     for (const char* name : {"a", "b", "c", "d", "e"}) group.emplace_back(name, Shape{1});
     const auto names = [](const deepspeed::Group& dealt) {

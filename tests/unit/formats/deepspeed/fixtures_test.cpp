@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The tensors of a checkpoint with their digests, but for the steps.
+/// The tensors of a checkpoint with their digests, except the steps.
 nlohmann::json tensors_but_steps(const Checkpoint& checkpoint) {
     check_whole(checkpoint.catalogue);
     std::vector<Tensor> tensors = checkpoint.catalogue.tensors;
@@ -22,7 +22,7 @@ void check_fixture(const fs::path& directory, const fs::path& json) {
     CAPTURE(directory.string());
     const Checkpoint checkpoint = open_deepspeed(directory);
     nlohmann::json found = tensors_but_steps(checkpoint);
-    // Those of universal checkpoints name no weights, and DeepSpeed has them in the model files nevertheless.
+    // The expectations for universal checkpoints list no weights, although DeepSpeed stores them in the model files.
     const nlohmann::json want = test::expected_tensors(json);
     if (checkpoint.format == &universal_driver) {
         for (std::size_t t = 0; t < checkpoint.roles.size(); ++t)
@@ -50,7 +50,7 @@ TEST_CASE("every DeepSpeed fixture is read, whatever its stage, and every univer
     }
 }
 
-TEST_CASE("the layout is what the files tell, and the step folder alone is read too") {
+TEST_CASE("the layout follows from the files, and the step folder alone can be read") {
     const Checkpoint checkpoint = open_deepspeed("testdata/deepspeed/mpu-tp2-dp2");
     REQUIRE(checkpoint.layout);
     CHECK(to_string(*checkpoint.layout) == "tp=2,dp=2,zero=1");
@@ -59,7 +59,7 @@ TEST_CASE("the layout is what the files tell, and the step folder alone is read 
     CHECK(tensors_but_steps(step) == tensors_but_steps(checkpoint));
 }
 
-TEST_CASE("round-robin partitions are read by shapes, and what other tools make of them is told") {
+TEST_CASE("round-robin partitions are read by shapes, with a note about other tools") {
     const Checkpoint checkpoint = open_deepspeed("testdata/deepspeed/zero2-roundrobin-dp4");
     REQUIRE(checkpoint.notes.size() == 1);
     CHECK(checkpoint.notes[0].find("ds_to_universal mixes the parameters up") != std::string::npos);

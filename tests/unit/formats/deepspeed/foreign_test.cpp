@@ -65,7 +65,7 @@ TEST_CASE("the settings of DeepSpeed's groups are those of their parameters") {
     CHECK(adam.vectors.weight_decay == 0);
 }
 
-TEST_CASE("names that no family knows are those of torch in a DCP checkpoint, with master weights") {
+TEST_CASE("names of an unknown family get torch's names in a DCP checkpoint, with master weights") {
     for (const fs::path& path : {round_robin, zero3, mpu}) {
         CAPTURE(path.string());
         Source source = open_source(path, families(), {});
@@ -83,7 +83,7 @@ TEST_CASE("names that no family knows are those of torch in a DCP checkpoint, wi
     }
 }
 
-TEST_CASE("a universal checkpoint is made of another framework's, and its weights are rounded") {
+TEST_CASE("a universal checkpoint is made from another framework's, with rounded weights") {
     const Conversion made = into(megatron, &universal_driver, "tp=1");
     const std::set<std::string> found = names(made);
     CHECK(found.contains("model.layers.1.self_attn.q_proj.weight/fp32"));
@@ -102,7 +102,7 @@ TEST_CASE("a universal checkpoint is made of another framework's, and its weight
     }));
 }
 
-TEST_CASE("experts are known as transformers 5 holds them in memory, and written so where it is asked for") {
+TEST_CASE("experts are recognized in transformers 5's form in memory, and written in it on request") {
     const Config config{{"model_type", std::string{"mixtral"}},   {"hidden_size", std::int64_t{8}},
                         {"num_attention_heads", std::int64_t{2}}, {"num_hidden_layers", std::int64_t{1}},
                         {"num_local_experts", std::int64_t{3}},   {"intermediate_size", std::int64_t{6}},
@@ -137,7 +137,7 @@ TEST_CASE("experts are known as transformers 5 holds them in memory, and written
     CHECK(filed.size() == own.size() - 2 + 9);
 }
 
-TEST_CASE("optimizer state by torch's names is known whatever the model's are") {
+TEST_CASE("optimizer state with torch's names is recognized whatever the model's names are") {
     const Source source = open_source("testdata/llama-hf", families(), {});
     std::vector<Tensor> tensors = source.checkpoint.catalogue.tensors;
     const std::size_t count = tensors.size();
@@ -151,7 +151,7 @@ TEST_CASE("optimizer state by torch's names is known whatever the model's are") 
     }
 }
 
-TEST_CASE("what DeepSpeed needs and a source does not tell is refused") {
+TEST_CASE("a source without information that DeepSpeed needs is refused") {
     CHECK(refusal(megatron, &deepspeed_driver, "dp=2")
               .find("order of parameters in DeepSpeed's flat buffers is unknown") != std::string::npos);
     CHECK(refusal("testdata/llama-hf", &universal_driver, "tp=1").find("no optimizer state to make universal") !=

@@ -34,7 +34,7 @@ TEST_CASE("partitions are equal and even, and tile the group") {
     }
 }
 
-TEST_CASE("the numbers are DeepSpeed's") {
+TEST_CASE("partition sizes are those of DeepSpeed") {
     // 13 elements over 4 ranks: partitions of 4, the last with 3 of padding.
     const GroupLayout layout = lay_group(std::vector<Index>{13}, {}, 4);
     CHECK(layout.part == 4);

@@ -7,7 +7,7 @@
 
 namespace tpx::formats::deepspeed {
 
-TEST_CASE("the names of DeepSpeed's files tell their ranks") {
+TEST_CASE("ranks are parsed from the names of DeepSpeed's files") {
     using Kind = FileName::Kind;
     const auto is = [](std::string_view name, Kind kind, int dp, int mp, int layer, int expert) {
         CAPTURE(name);
@@ -26,7 +26,7 @@ TEST_CASE("the names of DeepSpeed's files tell their ranks") {
     is("expp_rank_1_mp_rank_00_optim_states.pt", Kind::expert_optimizer, -1, 0, -1, 1);
 }
 
-TEST_CASE("other names are none of DeepSpeed's") {
+TEST_CASE("other file names are not DeepSpeed's") {
     for (const char* name : {"mp_rank_00_model_states.pt.tmp", "mp_rank_-1_model_states.pt", "mp_rank__model_states.pt",
                              "bf16_mp_rank_00_model_states.pt", "mp_rank_00_optim_states.pt", "layer_x-model_states.pt",
                              "mp_rank_99999999999_model_states.pt", "model.pt", ""})

@@ -22,7 +22,7 @@ TEST_CASE("a pattern matches a prefix of a name") {
     CHECK(!Pattern{"$"}.match("x"));
 }
 
-TEST_CASE("random patterns match what the standard library's do") {
+TEST_CASE("random patterns match like those of the standard library") {
     std::mt19937 random{3};
     const std::vector<std::string> items{"a", "b", ".", "[ab]", "[^a]", R"(\d)", R"(\.)", "1"};
     const std::vector<std::string> marks{"", "", "", "*", "+", "?"};
@@ -40,7 +40,7 @@ TEST_CASE("random patterns match what the standard library's do") {
     }
 }
 
-TEST_CASE("what a pattern may not have is named") {
+TEST_CASE("unsupported elements of patterns are reported") {
     for (const char* text : {"(a|b)", "a{2}", "*", "[a", R"(\b)", R"(a\)", "a$b"}) {
         const std::string error = test::error_of([&] { Pattern{text}; });
         CHECK_MESSAGE(error.starts_with(fmt::format("pattern '{}': ", text)), error);

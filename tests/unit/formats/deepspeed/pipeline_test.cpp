@@ -24,7 +24,7 @@ std::map<int, PipelineLayer> layers(int first_block, int blocks) {
 
 TEST_CASE("layers are balanced as DeepSpeed balances them") {
     const auto parts = [](std::vector<Index> weights, int count) { return balanced_parts(weights, count); };
-    // What deepspeed.runtime.utils.partition_balanced of 0.19.8 says.
+    // Results of deepspeed.runtime.utils.partition_balanced in 0.19.8.
     CHECK(parts({0, 0, 1, 1, 1, 0, 0}, 2) == Parts{0, 4, 7});
     CHECK(parts({0, 1, 1, 1, 1, 0}, 4) == Parts{0, 2, 3, 4, 6});
     CHECK(parts({5, 1, 1, 1, 1, 1, 3}, 3) == Parts{0, 1, 5, 7});
@@ -33,7 +33,7 @@ TEST_CASE("layers are balanced as DeepSpeed balances them") {
     CHECK(parts({3, 1, 4, 1, 5, 9, 2, 6}, 4) == Parts{0, 3, 5, 6, 8});
 }
 
-TEST_CASE("the rule that made the old stages makes the new ones") {
+TEST_CASE("the rule that made the old stages also makes the new ones") {
     const auto all = layers(2, 3);
     const std::map<int, int> by_blocks{{1, 0}, {2, 0}, {3, 0}, {4, 1}, {6, 1}};
     const auto rule = rule_of(all, by_blocks, 2);
@@ -49,7 +49,7 @@ TEST_CASE("the rule that made the old stages makes the new ones") {
     CHECK(!rule_of({}, {}, 1));
 }
 
-TEST_CASE("numbers of layers are read from names, and only such that can be") {
+TEST_CASE("only valid layer numbers are read from names") {
     CHECK(layer_of("4.mlp.weight") == 4);
     CHECK(!layer_of("4"));
     CHECK(!layer_of("-1.weight"));

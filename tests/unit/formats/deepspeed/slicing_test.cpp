@@ -46,7 +46,7 @@ private:
     Value root_;
 };
 
-/// Which global row of axis 0 each local row of each rank is, -1 for those that are cut off.
+/// The global row of axis 0 for each local row of each rank; -1 for rows that are cut off.
 std::vector<std::vector<Index>> rows(const Slicing& slicing, std::span<const Shape> locals) {
     std::vector<std::vector<Index>> all;
     for (std::size_t rank = 0; rank < locals.size(); ++rank) {
@@ -60,7 +60,7 @@ std::vector<std::vector<Index>> rows(const Slicing& slicing, std::span<const Sha
 
 }  // namespace
 
-TEST_CASE("slices are joined as their patterns tell") {
+TEST_CASE("slices are joined according to their patterns") {
     const std::vector<Shape> locals{{4, 3}, {4, 3}};
     const auto info = Info{}
                           .list("tp_replicated_parameter_patterns", {"norm"})
@@ -108,7 +108,7 @@ TEST_CASE("slices that nothing can join are refused") {
           "its padding is unknown: original_vocab_size is missing");
 }
 
-TEST_CASE("the names of Megatron-DeepSpeed's modules tell how they are cut") {
+TEST_CASE("the names of Megatron-DeepSpeed's modules determine how they are split") {
     const std::string layer = "language_model.encoder.layers.0.";
     std::vector<std::pair<std::string, Shape>> names{{"language_model.embedding.word_embeddings.weight", {6, 4}},
                                                      {layer + "input_layernorm.weight", {4}},

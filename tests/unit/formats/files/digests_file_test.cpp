@@ -48,7 +48,7 @@ TEST_CASE("files of one folder have a record each") {
     CHECK(formats::files_as_tensors(catalogue_of(scratch.folder, "a.pt")).files.size() == 2);
 }
 
-TEST_CASE("T22: a record gives no more permissions than the files that it is of") {
+TEST_CASE("T22: a record has no more permissions than the files that it describes") {
     const Scratch scratch;
     for (const char* name : {"a.pt", "b.pt"}) write_file(scratch.folder / name, "x");
     fs::permissions(scratch.folder / "b.pt", fs::perms::owner_read | fs::perms::owner_write);
@@ -58,7 +58,7 @@ TEST_CASE("T22: a record gives no more permissions than the files that it is of"
     CHECK(fs::status(record).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
 }
 
-TEST_CASE("of a folder's record, a file without one of its own has its bytes only") {
+TEST_CASE("a file without a record of its own uses only the byte digests in its folder's record") {
     const Scratch scratch;
     const RecordedDigests digests{.tensors = {{"t", "t", "f32", "1"}}, .files = {{"a.pt", 1, "2"}, {"b.pt", 1, "3"}}};
     formats::write_digests(formats::digests_path(scratch.folder), digests);
@@ -72,7 +72,7 @@ TEST_CASE("of a folder's record, a file without one of its own has its bytes onl
     CHECK(formats::read_digests(scratch.folder)->tensors.size() == 1);
 }
 
-TEST_CASE("a record that is a link is not written to, nor what it leads to") {
+TEST_CASE("neither a record that is a link nor its target is written") {
     const Scratch scratch;
     write_file(scratch.folder / "other", "mine");
     const auto path = formats::digests_path(scratch.folder);

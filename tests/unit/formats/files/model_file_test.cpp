@@ -37,7 +37,7 @@ std::string refusal(const std::string& name, const Config& settings = {}, std::s
     return "";
 }
 
-TEST_CASE("the built-in models have as many parameters as their makers say") {
+TEST_CASE("the built-in models have the published numbers of parameters") {
     const std::map<std::string, double> published{
         {"llama3-8b", 8.030e9},    {"llama3-70b", 70.554e9}, {"llama3-405b", 405.853e9}, {"mixtral-8x22b", 140.621e9},
         {"qwen3-235b", 235.094e9}, {"deepseek-v3", 682.5e9}, {"moe-1t", 1.026e12},       {"gpt3-1.3b", 1.3158e9},
@@ -137,7 +137,7 @@ untie_embeddings_and_output_weights = true
     CHECK(ours.classes.size() == known.classes.size());
 }
 
-TEST_CASE("tied embeddings are on both ends, and need padding to be cut") {
+TEST_CASE("tied embeddings are on both end stages, and need padding to be split") {
     const ModelState state = model("gpt3-6.7b", {}, "train");
     CHECK(named(state, "embed").first);
     CHECK(named(state, "embed").last);
@@ -153,7 +153,7 @@ TEST_CASE("a change of 16,384 ranks of the largest model is spread within a seco
     const ModelState state = model("moe-1t", {}, "train");
     const Layout from = parse_layout("tp=8,pp=16,dp=128,ep=64,etp=1,zero=1,first=3,last=2");
     const Layout to = parse_layout("tp=8,pp=12,dp=128,ep=64,etp=1,zero=1,first=6,last=5");
-    const std::clock_t begin = std::clock();  // of this process: others may be using the machine
+    const std::clock_t begin = std::clock();  // CPU time of this process, as the machine may be busy
     const Parcels parcels = spread(state, from, to);
     const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     MESSAGE("seconds: " << seconds << ", parcels: " << parcels.parcels.size());
@@ -163,7 +163,7 @@ TEST_CASE("a change of 16,384 ranks of the largest model is spread within a seco
     CHECK(bytes == 14u * static_cast<std::uint64_t>(parameters(state)));
 }
 
-TEST_CASE("roles are read, and refused") {
+TEST_CASE("valid roles are read, invalid ones are refused") {
     CHECK(parse_roles("train", DType::f16).front().dtype == DType::bf16);
     CHECK(parse_roles("weights", DType::f16).front().dtype == DType::f16);
     const auto roles = parse_roles("weight:f32,exp_avg", DType::bf16);
@@ -178,7 +178,7 @@ TEST_CASE("roles are read, and refused") {
     CHECK(refusal("llama3-8b", {}, "weight,").starts_with("roles: '' is not a role"));
 }
 
-TEST_CASE("a model that cannot be is refused with what is missing or wrong") {
+TEST_CASE("an invalid model is refused with what is missing or wrong") {
     CHECK(refusal("llama4") ==
           "model 'llama4': no such file, and none of the built-in ones: deepseek-v3 gpt3-1.3b gpt3-175b gpt3-2.7b "
           "gpt3-6.7b llama3-405b llama3-70b llama3-8b mixtral-8x22b moe-1t qwen3-235b");
@@ -203,7 +203,7 @@ TEST_CASE("a model that cannot be is refused with what is missing or wrong") {
           file.string() + ": neither model_type, as in a config.json, nor num_layers, as in Megatron's arguments");
 }
 
-TEST_CASE("lists of Megatron's arguments are written out") {
+TEST_CASE("lists in Megatron's arguments are expanded") {
     CHECK(expand_list("([0]*2+[1]*3)") == "0,0,1,1,1");
     CHECK(expand_list("[0, 1]*2") == "0,1,0,1");
     CHECK(expand_list("[5]") == "5");
@@ -234,7 +234,7 @@ Tensors stored(const Source& source) {
     Tensors tensors;
     const auto& list = source.checkpoint.catalogue.tensors;
     for (std::size_t i = 0; i < list.size(); ++i) {
-        // Codes and scales stand for the weight that they store.
+        // Codes and scales count as the weight that they store.
         const auto& stored_part = source.reading.meanings[i].weight_part;
         const Tensor& tensor = stored_part ? stored_part->weight : list[i];
         const Meaning& meaning = stored_part ? stored_part->meaning : source.reading.meanings[i];
@@ -246,7 +246,7 @@ Tensors stored(const Source& source) {
     return tensors;
 }
 
-/// What one of the two has and the other lacks.
+/// The tensors that only one of the two has.
 std::string difference(const Tensors& expected, const Tensors& found) {
     std::string text;
     for (const auto& [name, elements] : expected) {
@@ -280,7 +280,7 @@ int compare_all(const std::filesystem::path& folder) {
     return compared;
 }
 
-TEST_CASE("a configuration describes just the tensors that the checkpoint beside it has") {
+TEST_CASE("a configuration describes exactly the tensors of its checkpoint") {
     CHECK(compare_all("testdata") >= 3);
     const std::filesystem::path folder = tpx::test::fixtures();
     if (folder.empty()) return;

@@ -22,7 +22,7 @@ TEST_CASE("tensors of numbers are read with the slowest axis first") {
     CHECK(std::get<std::int64_t>(checkpoint.config.at("llama.block_count")) == 1);
 }
 
-TEST_CASE("parts of a split file hold what the whole does") {
+TEST_CASE("the parts of a split file contain the same as the whole file") {
     const auto whole = test::assemble(open_gguf("testdata/gguf/numbers.gguf").catalogue);
     CHECK(test::assemble(open_gguf("testdata/gguf/split-00002-of-00002.gguf").catalogue) == whole);
     const test::Scratch scratch;
@@ -33,7 +33,7 @@ TEST_CASE("parts of a split file hold what the whole does") {
     CHECK_THROWS_AS(open_gguf(scratch.path() / "one.gguf"), Error);
 }
 
-TEST_CASE("quantised tensors are told with their type and left out") {
+TEST_CASE("quantized tensors are reported with their type and omitted") {
     const Checkpoint checkpoint = open_gguf("testdata/gguf/mixed.gguf");
     CHECK(checkpoint.catalogue.tensors.size() == 3);
     REQUIRE(checkpoint.quantised.size() == 1);
@@ -42,7 +42,7 @@ TEST_CASE("quantised tensors are told with their type and left out") {
     CHECK(checkpoint.quantised[0].shape == Shape{2, 32});
 }
 
-TEST_CASE("no file that is cut short is read") {
+TEST_CASE("truncated files are refused") {
     const std::string whole = read_file("testdata/gguf/mixed.gguf");
     const test::Scratch scratch;
     for (std::size_t length = 0; length < whole.size(); ++length) {
@@ -51,7 +51,7 @@ TEST_CASE("no file that is cut short is read") {
     }
 }
 
-TEST_CASE("places that cannot be are refused") {
+TEST_CASE("invalid offsets and counts are refused") {
     const std::string whole = read_file("testdata/gguf/numbers.gguf");
     const test::Scratch scratch;
     const auto attempt = [&](std::size_t at, std::string_view bytes) {

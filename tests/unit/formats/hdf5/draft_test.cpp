@@ -33,7 +33,7 @@ constexpr std::array dtypes_to_try{
 
 }  // namespace
 
-TEST_CASE("any names, types and cuts come back from HDF5") {
+TEST_CASE("any names, dtypes and splits are read back from HDF5") {
     const std::vector<std::string> names = {
         "a",   "a.b",  "a.b.c", "x/y",         "x.y", "..",          "",       "deep.er.and.deeper", "w.0",
         "w.1", "w.10", "w.2",   "p.q/exp_avg", "p.q", "exp_avg.p.q", "e\u00e4"};
@@ -68,7 +68,7 @@ TEST_CASE("any names, types and cuts come back from HDF5") {
     }
 }
 
-TEST_CASE("a file of a rank that is missing is missed") {
+TEST_CASE("a missing file of a rank is noticed") {
     Checkpoint source;
     source.catalogue.tensors = {{"w", DType::f32, {8, 3}}};
     std::mt19937_64 random{1};

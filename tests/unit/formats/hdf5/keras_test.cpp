@@ -27,7 +27,7 @@ std::map<std::string, std::string> contents(const Checkpoint& checkpoint) {
     return digests;
 }
 
-/// Writes what `source` holds in a format of one file, and opens that.
+/// Writes the content of `source` in a single-file format, and opens the result.
 Checkpoint rewritten(const Checkpoint& source, Format format, const test::Scratch& scratch) {
     Content content{.tensors = source.catalogue.tensors, .source = &source, .ranks = 1};
     for (std::uint32_t t = 0; t < content.tensors.size(); ++t)
@@ -48,7 +48,7 @@ constexpr std::array forms{"tiny.weights.h5",           "tiny.keras", "deflated.
 
 }  // namespace
 
-TEST_CASE("all forms of Keras hold one state under the same names") {
+TEST_CASE("all Keras formats contain the same state under the same names") {
     const auto first = contents(open_hdf5("testdata/keras/tiny.weights.h5"));
     CHECK(first.size() == 25);
     for (const char* name :
@@ -60,7 +60,7 @@ TEST_CASE("all forms of Keras hold one state under the same names") {
     }
 }
 
-TEST_CASE("variables of the optimizer are told apart") {
+TEST_CASE("optimizer variables are distinguished") {
     const Checkpoint checkpoint = open_hdf5("testdata/keras/tiny.h5");
     CHECK(checkpoint.format == &keras_legacy_driver);
     REQUIRE(checkpoint.roles.size() == checkpoint.catalogue.tensors.size());
@@ -69,7 +69,7 @@ TEST_CASE("variables of the optimizer are told apart") {
               checkpoint.catalogue.tensors[t].name.starts_with("optimizer."));
 }
 
-TEST_CASE("what is written for Keras is read again, each form from its own") {
+TEST_CASE("each Keras format is written and read back") {
     for (const char* form : forms) {
         CAPTURE(form);
         const Checkpoint source = open_hdf5(fs::path{"testdata/keras"} / form);
@@ -80,7 +80,7 @@ TEST_CASE("what is written for Keras is read again, each form from its own") {
     }
 }
 
-TEST_CASE("a whole model of the old kind becomes weights of version 3, each where Keras has it") {
+TEST_CASE("a whole model in the old format becomes weights of version 3, each where Keras stores it") {
     const Checkpoint legacy = open_hdf5("testdata/keras/tiny.h5");
     const test::Scratch scratch;
     const Checkpoint again = rewritten(legacy, &keras_driver, scratch);
@@ -89,7 +89,7 @@ TEST_CASE("a whole model of the old kind becomes weights of version 3, each wher
     CHECK(checkpoint_paths(again) == checkpoint_paths(open_hdf5("testdata/keras/tiny.weights.h5")));
 }
 
-TEST_CASE("weights of version 3 become a whole model of the old kind, as its configuration says") {
+TEST_CASE("weights of version 3 become a whole model in the old format, according to its configuration") {
     const Checkpoint legacy = open_hdf5("testdata/keras/tiny.h5");
     for (const char* form : {"tiny.keras", "tiny.weights.h5", "sharded"}) {
         CAPTURE(form);
@@ -110,14 +110,14 @@ TEST_CASE("weights of version 3 become a whole model of the old kind, as its con
             return nlohmann::json::parse(*hdf5::text_of(checkpoint.tree->groups.at(0).attributes, name));
         };
         CHECK(attribute(again, "model_config") == attribute(legacy, "model_config"));
-        // Keras forgot the optimizer in this archive, as it had saved the model in the old form before.
+        // Keras omitted the optimizer in this archive, because it had saved the model in the old format before.
         for (const auto& [name, path] : checkpoint_paths(again)) {
             if (!name.starts_with("optimizer.")) CHECK(path == checkpoint_paths(legacy)[name]);
         }
     }
 }
 
-TEST_CASE("settings of training go along, in the words of the old kind") {
+TEST_CASE("training settings are converted to those of the old format") {
     const std::string config = R"({"class_name": "Functional", "module": "keras.src.models.functional",
         "registered_name": "Functional", "config": {"name": "m", "layers": [{"module": "mine", "class_name": "Own",
             "registered_name": "pack>Own", "config": {"dtype": {"module": "keras", "shared_object_id": 5}},
@@ -166,7 +166,7 @@ std::string in_words(const std::vector<hdf5::KerasVariables>& layers) {
 
 }  // namespace
 
-TEST_CASE("the old kind has variables that are trained first, in the order of layers") {
+TEST_CASE("the old format stores trainable variables first, in the order of layers") {
     const auto words = [](std::initializer_list<const char*> paths, const std::string& layers) {
         return in_words(hdf5::keras_variables(
             tree_of(paths), R"({"class_name": "Sequential", "config": {"name": "m", "layers": [)" + layers + "]}}"));
@@ -181,8 +181,7 @@ TEST_CASE("the old kind has variables that are trained first, in the order of la
                  "layers/sequential/layers/batch_normalization/vars/2", "layers/sequential/layers/dense_1/vars/0"},
                 inner) ==
           "in: in/n/gamma in/b/kernel in/a/kernel! in/a/bias! in/n/moving_mean! in/n/moving_variance!; ");
-    // The layer of a model's input, and operations, are no layers of it; an optimizer and random numbers are none
-    // either.
+    // Input layers and operations do not count as layers, nor do the optimizer and random number generators.
     CHECK(words({"optimizer/vars/0", "layers/dense/vars/0"},
                 R"({"class_name": "InputLayer", "config": {"name": "i"}},
                    {"class_name": "Add", "module": "keras.src.ops.numpy", "config": {"name": "add"}},
@@ -216,7 +215,7 @@ TEST_CASE("the old kind has variables that are trained first, in the order of la
     fails({}, deep, "nested more than 64 deep");
 }
 
-TEST_CASE("what is given for a file's model must be of that model") {
+TEST_CASE("the model given for a file must be that of the file") {
     Checkpoint source = open_hdf5("testdata/keras/tiny.weights.h5");
     CHECK_THROWS_WITH_AS(add_keras_model("testdata/hdf5/good/storage.h5", source),
                          "testdata/hdf5/good/storage.h5: is not a Keras model", Error);
@@ -234,7 +233,7 @@ TEST_CASE("what is given for a file's model must be of that model") {
                          doctest::Contains("tiny.h5, which is another model"), Error);
 }
 
-TEST_CASE("each form of a state in the Keras fixtures becomes each other one") {
+TEST_CASE("each format of a state in the Keras fixtures is converted to every other") {
     const auto folder = test::fixtures();
     if (folder.empty()) return;
     for (const char* from : {"weights", "sharded", "archive", "legacy"}) {
@@ -244,7 +243,7 @@ TEST_CASE("each form of a state in the Keras fixtures becomes each other one") {
             const auto at = [&](const std::string& form) { return folder / "hdf5" / ("keras3-" + form) / "ckpt"; };
             Checkpoint source = open_hdf5(at(from));
             const Checkpoint target = open_hdf5(at(to));
-            // A layer of a user's class is in it.
+            // It contains a layer of a user-defined class.
             const char* like = target.format == &keras_legacy_driver ? "legacy" : "archive";
             add_keras_model(at(like) / (target.format == &keras_legacy_driver ? "model.h5" : "model.keras"), source);
             const test::Scratch scratch;
@@ -256,7 +255,7 @@ TEST_CASE("each form of a state in the Keras fixtures becomes each other one") {
     }
 }
 
-TEST_CASE("layers are told by a model's configuration") {
+TEST_CASE("layers are identified by the model's configuration") {
     const auto layers = hdf5::keras_layers(R"({"class_name": "Functional", "config": {"name": "top", "layers": [
         {"class_name": "LSTM", "config": {"name": "memory"}},
         {"class_name": "LSTM", "config": {"name": "other"}},
@@ -290,7 +289,7 @@ TEST_CASE("layers are told by a model's configuration") {
     CHECK(hdf5::keras_layers("no JSON").empty());
 }
 
-TEST_CASE("the variables of every Keras fixture are found, under one name in all forms") {
+TEST_CASE("the variables of every Keras fixture are found, under the same name in all formats") {
     const auto folder = test::fixtures();
     if (folder.empty()) return;
     std::map<std::string, std::map<std::string, std::string>> names;  // by state and variable

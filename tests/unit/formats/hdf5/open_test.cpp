@@ -57,10 +57,10 @@ TEST_CASE("every type of number that HDF5 stores is read") {
     CHECK(checkpoint.notes[0] == "types.h5: dataset 'words': ignored (text)");
 }
 
-TEST_CASE("every storage that needs no more than gzip, shuffle and fletcher32 is read") {
+TEST_CASE("every storage layout with no filters other than gzip, shuffle and fletcher32 is read") {
     const Checkpoint checkpoint = open_hdf5("testdata/hdf5/good/storage.h5");
     CHECK(describe(checkpoint.catalogue) == expected("testdata/hdf5/good/storage.json"));
-    // A chunk that is stored as it is needs no decoding.
+    // A chunk that is stored without filters needs no decoding.
     std::size_t raw = 0;
     for (const Piece& piece : checkpoint.catalogue.pieces)
         raw += checkpoint.catalogue.tensors[piece.tensor].name == "chunked" &&
@@ -78,7 +78,7 @@ TEST_CASE("a user block moves all addresses") {
     CHECK(found["scalar"] == types["scalar"]);
 }
 
-TEST_CASE("what is not read is refused with file, dataset and cause") {
+TEST_CASE("unsupported datasets are refused with file, dataset and cause") {
     const nlohmann::json refusals = nlohmann::json::parse(read_file("testdata/hdf5/corrupt.json"));
     for (const auto& [file, cause] : refusals.items()) {
         const fs::path path = fs::path{"testdata/hdf5/corrupt"} / file;
@@ -89,7 +89,7 @@ TEST_CASE("what is not read is refused with file, dataset and cause") {
     }
 }
 
-TEST_CASE("a file cut short anywhere is refused, and a changed byte does no harm") {
+TEST_CASE("a truncated file is refused, and a changed byte does no harm") {
     const test::Scratch scratch;
     const std::string whole = read_file("testdata/hdf5/corrupt/two_names.h5");
     for (std::size_t length = 0; length < whole.size(); length += 97) {

@@ -43,7 +43,7 @@ std::map<int, Index> elements_by_part(std::span<const Piece> pieces, int tp) {
 
 }  // namespace
 
-TEST_CASE("Megatron's ranks wrote the parts of buckets that buffer_shares() says they hold") {
+TEST_CASE("Megatron's ranks wrote the parts of buckets that buffer_shares() gives them") {
     const std::filesystem::path folder = test::fixtures();
     if (folder.empty()) return;
     const Families families = load_families({});
@@ -87,7 +87,7 @@ TEST_CASE("the ranks that share a buffer hold each element of it once, and about
             }
         }
         CHECK(std::ssize(of_rank) == layout.ranks());
-        // Parts are equal with the padding at the end of the bucket and the gaps before parameters.
+        // Parts are equal if the padding at the end of the bucket and the gaps before parameters are included.
         const Index equal = alone.at(0) / dp;
         const Index padding = 3 * (std::lcm<Index>(dp, 128) + 64 * 16);
         for (const auto& [rank, elements] : of_rank) CHECK(std::abs(elements - equal) <= padding);

@@ -11,8 +11,8 @@ namespace {
 
 Index up(Index value, Index multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-/// The same rules, told bucket by bucket: parameters from the last to the first are dealt to buckets, buckets are laid
-/// one after the other.
+/// The same rules, bucket by bucket: parameters are put into buckets from the last to the first, and buckets follow one
+/// another.
 BufferLayout by_buckets(const std::vector<BufferParameter>& parameters, std::optional<Index> limit) {
     struct Bucket {
         std::vector<std::pair<std::size_t, Index>> members;  // parameter and where it begins
@@ -40,27 +40,27 @@ BufferLayout by_buckets(const std::vector<BufferParameter>& parameters, std::opt
 
 }  // namespace
 
-TEST_CASE("parameters lie from the last to the first, each at a multiple of 64 elements") {
+TEST_CASE("parameters are stored from the last to the first, each at a multiple of 64 elements") {
     const std::vector<BufferParameter> parameters{{10}, {100}, {64}};
     const BufferLayout layout = lay_out(parameters, std::nullopt, 2);
     CHECK(layout.begin == std::vector<Index>{192, 64, 0});
     CHECK(layout.size == 202);
 }
 
-TEST_CASE("a full bucket ends without padding, and the next begins behind it") {
+TEST_CASE("a full bucket ends without padding, and the next one follows directly") {
     const std::vector<BufferParameter> parameters{{10}, {100}, {70}};
     CHECK(lay_out(parameters, 60, 2).begin == std::vector<Index>{170, 70, 0});
     CHECK(lay_out(parameters, 60, 2).size == 180);
 }
 
-TEST_CASE("a shared embedding has a bucket of its own; the gap before it belongs to the one before") {
+TEST_CASE("a shared embedding has its own bucket; the gap before it belongs to the previous bucket") {
     const std::vector<BufferParameter> parameters{{10}, {5, true}, {70}};
     const BufferLayout layout = lay_out(parameters, std::nullopt, 4);
     CHECK(layout.begin == std::vector<Index>{133, 128, 0});
     CHECK(layout.size == 143);
 }
 
-TEST_CASE("random buffers are laid out as bucket by bucket, whatever the number of ranks") {
+TEST_CASE("random buffers have the same layout as bucket by bucket, whatever the number of ranks") {
     std::mt19937 random{7};
     for (int round = 0; round < 500; ++round) {
         std::vector<BufferParameter> parameters(random() % 12);
@@ -76,7 +76,7 @@ TEST_CASE("random buffers are laid out as bucket by bucket, whatever the number 
     }
 }
 
-TEST_CASE("args tell how large buckets are, and where they are unlimited") {
+TEST_CASE("args determine the bucket size, and whether it is unlimited") {
     const Layout layout{.pp = 2, .dp = 64};
     Config args{{"overlap_grad_reduce", true}};
     CHECK(bucket_size(args, layout, 0, 0) == 64'000'000);

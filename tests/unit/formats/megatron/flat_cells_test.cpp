@@ -22,7 +22,7 @@ Checkpoint cells(Index cut) {
     for (Index row = 0; row < 2; ++row) {
         for (Index column = 0; column < 2; ++column) {
             for (const Interval run : {Interval{0, cut}, Interval{cut, 6}}) {
-                // The offset stands for the archive: which cell, and which run of it.
+                // The offset identifies the archive: the cell, and the run in it.
                 const auto offset = static_cast<std::uint64_t>(100 * row + 10 * column + run.begin);
                 catalogue.pieces.push_back(
                     {.tensor = 1, .offset = offset, .box = {{row, row + 1}, {column, column + 1}, run}});
@@ -69,13 +69,13 @@ TEST_CASE("flat cells of old optimizers are boxes of the model's tensors") {
     }
 }
 
-TEST_CASE("two chained optimizers must not have one tensor") {
+TEST_CASE("two chained optimizers must not share a tensor") {
     Checkpoint checkpoint = cells(1);
     checkpoint.catalogue.tensors.push_back({"chained_1.optimizer.state.exp_avg.w", DType::f32, {2, 2, 6}});
     CHECK_THROWS_WITH_AS(drop_chain_prefixes(checkpoint), "tensor 'optimizer.state.exp_avg.w': appears twice", Error);
 }
 
-TEST_CASE("flat cells in raw bytes, as of zarr chunks, begin where their elements do") {
+TEST_CASE("flat cells in raw bytes, as in zarr chunks, begin at their first element") {
     Checkpoint checkpoint = cells(4);
     checkpoint.archives.assign(checkpoint.archives.size(), 0);
     drop_chain_prefixes(checkpoint);

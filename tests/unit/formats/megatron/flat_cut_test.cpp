@@ -27,7 +27,7 @@ std::map<Tuple<Index>, Index> positions(const Box& box, const Strides& strides, 
 
 }  // namespace
 
-TEST_CASE("a flat range of a box is boxes with its elements, each once") {
+TEST_CASE("a flat range of a box becomes boxes that contain each of its elements once") {
     std::mt19937 random{7};
     const auto upto = [&](int most) { return std::uniform_int_distribution{0, most}(random); };
     for (int round = 0; round < 3000; ++round) {

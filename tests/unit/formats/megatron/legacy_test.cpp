@@ -43,7 +43,7 @@ struct Whole {
     const nlohmann::json& model;
     const std::map<std::string, std::string>& bytes;
 
-    /// Of parameter `own`, named as in rank files but with layers and experts of the whole model.
+    /// The bytes of parameter `own`, named as in rank files but with layers and experts numbered in the whole model.
     std::string find(std::string role, const std::string& own) const {
         const auto parsed = megatron::parse_rank_name(own, source.checkpoint.rank_files->spelling);
         if (role == "fp32_param" && source.checkpoint.rank_files->distributed_optimizer) role = "param";
@@ -63,7 +63,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("rank files are put together: weights, masters and moments") {
+TEST_CASE("rank files are assembled: weights, masters and moments") {
     for (const auto& path : {rank_files_sample, rank_files_sample / "iter_0000010"}) {
         const Source source = open_source(path, families(), {});
         CHECK(source.checkpoint.format == &megatron_driver);
@@ -77,7 +77,7 @@ TEST_CASE("rank files are put together: weights, masters and moments") {
     }
 }
 
-TEST_CASE("what ranks have in common is kept as torch_dist keeps it") {
+TEST_CASE("state that ranks have in common is kept as in torch_dist") {
     const Checkpoint checkpoint = open_rank_files(rank_files_sample);
     const torch::Value common = *checkpoint.common;
     CHECK(common.at("iteration").as_int() == 10);
@@ -150,7 +150,7 @@ TEST_CASE("rank files are written under other layouts and read again, with eithe
     }
 }
 
-TEST_CASE("every fixture of rank files holds what the framework had in memory") {
+TEST_CASE("every fixture of rank files contains what the framework had in memory") {
     const fs::path folder = test::fixtures();
     if (folder.empty()) return;
     for (const auto& fixture : fs::directory_iterator{folder / "megatron"}) {

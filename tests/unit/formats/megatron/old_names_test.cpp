@@ -7,7 +7,7 @@
 
 namespace tpx::formats::megatron {
 
-TEST_CASE("names of Megatron-LM before Megatron-core are those of today") {
+TEST_CASE("names of Megatron-LM before Megatron-core are converted to current ones") {
     torch::Document document;
     const auto dict = [&](std::vector<std::pair<std::string, torch::Value>> items) {
         std::vector<torch::Entry> entries;

@@ -24,7 +24,7 @@ TEST_CASE("a directory is named after tensor, pipeline and expert rank") {
                                                                          "mp_rank_00_001_000", "mp_rank_00_001_001"});
 }
 
-TEST_CASE("experts that are cut finer than all else have no names") {
+TEST_CASE("layouts that split experts more finely than other tensors have no directory names") {
     CHECK(model_parts({.dp = 2, .etp = 2}).size() == 2);
     CHECK(test::error_of([] { rank_directories({.dp = 2, .etp = 2}); }) ==
           "layout: dp=2,etp=2: rank files are named after tensor ranks, so that two ranks with different parts of "

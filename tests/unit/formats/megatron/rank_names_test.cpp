@@ -8,7 +8,7 @@
 
 namespace tpx::formats::megatron {
 
-TEST_CASE("names of ranks are spelt as torch_dist spells them, and back") {
+TEST_CASE("names in rank files are converted to those of torch_dist, and back") {
     const Spelling local{.local_norms = true};
     const Spelling te{.experts = Spelling::Experts::grouped_te};
     const Spelling grouped{.local_norms = true, .experts = Spelling::Experts::grouped};
@@ -57,7 +57,7 @@ TEST_CASE("names of ranks are spelt as torch_dist spells them, and back") {
           "decoder.layers.5.self_attention.linear_qkv.layer_norm_bias");
 }
 
-TEST_CASE("args tell the spelling") {
+TEST_CASE("args determine the spelling") {
     CHECK(Spelling::of({{"transformer_impl", std::string{"local"}}}).local_norms);
     CHECK(!Spelling::of({{"transformer_impl", std::string{"transformer_engine"}}}).local_norms);
     CHECK(!Spelling::of({{"multi_latent_attention", true}}).local_norms);

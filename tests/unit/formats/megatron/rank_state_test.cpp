@@ -42,7 +42,7 @@ public:
 
 }  // namespace
 
-TEST_CASE("a common state has as many optimizers as Megatron asks for") {
+TEST_CASE("a common state has as many optimizers as Megatron expects") {
     Maker make;
     const Value dense = make.optimizer({make.group(false, 1, 0.5), make.group(false, 0, 0.25)});
     const Value one = make.common(dense);
@@ -58,7 +58,7 @@ TEST_CASE("a common state has as many optimizers as Megatron asks for") {
     CHECK(torch::equal(with_optimizers(make.document, none, true, false), none));
 }
 
-TEST_CASE("what a rank without experts left behind in a common state is dropped") {
+TEST_CASE("leftovers of a rank without experts in a common state are dropped") {
     Maker make;
     const Value dense = make.optimizer({make.group(false, 1, 0.5), make.group(false, 0, 0.25)});
     const Value experts = make.optimizer({make.group(true, 1, 0.5)});
@@ -70,7 +70,7 @@ TEST_CASE("what a rank without experts left behind in a common state is dropped"
     CHECK(torch::equal(with_optimizers(make.document, common, true, false), make.common(make.both(dense, experts))));
 }
 
-TEST_CASE("groups whose weight decay is neither 0 nor 1 are not made over") {
+TEST_CASE("groups whose weight-decay multiplier is neither 0 nor 1 are not converted") {
     Maker make;
     const Value odd = make.common(make.optimizer({make.group(false, 0.5, 0.5)}));
     CHECK(torch::equal(with_optimizers(make.document, odd, false, false), odd));

@@ -23,7 +23,7 @@ void check_both_ways(const std::filesystem::path& root, const std::filesystem::p
     const test::Scratch scratch;
     Content content = test::cut_content(source.catalogue.tensors, 3, 1);
     content.source = &source;
-    // Experts that ep deals out have an optimizer of their own, which the common state tells.
+    // With expert parallelism, experts have a separate optimizer, which the common state contains.
     content.layout.ep = static_cast<int>(integer(source.config, "expert_model_parallel_size").value_or(1));
     content.layout.dp = content.layout.ep;
     test::write_archives(draft_torch_dist(content), bytes, scratch.path());
@@ -32,7 +32,7 @@ void check_both_ways(const std::filesystem::path& root, const std::filesystem::p
     CHECK(torch::equal(*again.common, *source.common));
     CHECK(again.config == source.config);
     CHECK(again.iteration == source.iteration);
-    // Of random number states there are those of the new ranks.
+    // The random number states are those of the new ranks.
     const auto others = [](const Checkpoint& checkpoint) {
         return std::ranges::count_if(checkpoint.catalogue.objects,
                                      [](const Object& object) { return !object.name.starts_with("rng_state/"); });
@@ -71,7 +71,7 @@ TEST_CASE("every torch_dist fixture is read, written under another layout, and r
             check_both_ways(fixture.path() / "ckpt", fixture.path() / "fixture.json");
 }
 
-TEST_CASE("args, iteration and ShardedObjects are told, from the root and from inside") {
+TEST_CASE("args, iteration and ShardedObjects are found from the root and from inside") {
     for (const auto& path : {torch_dist_sample, torch_dist_sample / "iter_0000010"}) {
         const Checkpoint checkpoint = open_torch_dist(path);
         CHECK(checkpoint.catalogue.directory == torch_dist_sample / "iter_0000010");
@@ -97,7 +97,7 @@ TEST_CASE("args of the new layout replace those of the old one") {
     CHECK(open_torch_dist(scratch.path()).config == want);
 }
 
-TEST_CASE("without a Megatron source the common state is the least that Megatron reads") {
+TEST_CASE("without a Megatron source, the common state is the minimum that Megatron can read") {
     const test::Scratch scratch;
     Content content;
     content.tensors = {{"w", DType::u8, {2}}};
@@ -111,7 +111,7 @@ TEST_CASE("without a Megatron source the common state is the least that Megatron
     CHECK(again.common->at("checkpoint_version").as_real() == 3.0);
 }
 
-TEST_CASE("a common state kept as an object, as newer Megatrons do, is read and written as common.pt") {
+TEST_CASE("a common state stored as an object, as in newer Megatron versions, is read and written as common.pt") {
     Checkpoint source = open_torch_dist(torch_dist_sample);
     const test::Scratch scratch;
     torch::Document document;
@@ -133,7 +133,7 @@ TEST_CASE("a common state kept as an object, as newer Megatrons do, is read and 
     CHECK(again.catalogue.objects.empty());
 }
 
-TEST_CASE("metadata of the class that Megatron-core 0.15 writes") {
+TEST_CASE("metadata with the class that Megatron-core 0.15 writes") {
     using namespace std::string_literals;
     TorchDistCopy copy;
     const std::filesystem::path path = copy.inner() / ".metadata";
@@ -146,7 +146,7 @@ TEST_CASE("metadata of the class that Megatron-core 0.15 writes") {
     CHECK(open_torch_dist(copy.root()).catalogue.tensors.size() == 9);
 }
 
-TEST_CASE("what is no whole torch_dist checkpoint is refused by name") {
+TEST_CASE("incomplete torch_dist checkpoints are refused with the missing part") {
     TorchDistCopy unknown;
     test::write_text(unknown.inner() / "metadata.json", R"({"sharded_backend": "gds", "sharded_backend_version": 1})");
     CHECK(unknown.message() == "iter_0000010/metadata.json: sharded_backend is 'gds', expected 'torch_dist'");

@@ -23,7 +23,7 @@ Source opened(const std::filesystem::path& path, const Families& families, const
 
 }  // namespace
 
-TEST_CASE("buckets of the distributed optimizer become the tensors that fully_reshardable has") {
+TEST_CASE("buckets of the distributed optimizer become the tensors of fully_reshardable") {
     const std::filesystem::path folder = test::fixtures();
     if (folder.empty()) return;
     const Families families = load_families({});
@@ -41,7 +41,7 @@ TEST_CASE("buckets of the distributed optimizer become the tensors that fully_re
     }
 }
 
-TEST_CASE("buckets that args do not explain are left as they are, with a note") {
+TEST_CASE("buckets that args do not explain are kept unchanged, with a note") {
     const std::filesystem::path folder = test::fixtures();
     if (folder.empty()) return;
     const Families families = load_families({});

@@ -39,7 +39,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("the zarr backend's tensors are those that Megatron-core loads") {
+TEST_CASE("tensors of the zarr backend are those that Megatron-core loads") {
     const Checkpoint checkpoint = test::located(open_zarr(sample));
     CHECK(checkpoint.format == &zarr_driver);
     CHECK(checkpoint.iteration == 10);
@@ -76,7 +76,7 @@ TEST_CASE("ShardedObjects become objects, which torch_dist lists") {
     }
 }
 
-TEST_CASE("what a chunk file lacks is a hole") {
+TEST_CASE("missing bytes of a chunk file are a hole") {
     ZarrCopy copy;
     fs::remove(copy.inner() / "uneven/5.0");
     const Checkpoint checkpoint = open_zarr(copy.root());
@@ -88,7 +88,7 @@ TEST_CASE("what a chunk file lacks is a hole") {
           "tensor 'uneven': no file contains [10:11, 0:3]");
 }
 
-TEST_CASE("fill_value does not stand in for lost chunks") {
+TEST_CASE("fill_value does not replace lost chunks") {
     ZarrCopy copy;
     test::write_text(copy.inner() / "uneven/.zarray",
                      R"({"chunks": [2, 3], "compressor": null, "dtype": "<f4", "fill_value": 0.0, "order": "C",)"
@@ -110,7 +110,7 @@ TEST_CASE("an absurd shape costs nothing, and is full of holes") {
     CHECK(find_holes(open_zarr(copy.root()).catalogue).size() == 1);
 }
 
-TEST_CASE("what is not part of the checkpoint is noted, locks and hidden files are not") {
+TEST_CASE("files outside the checkpoint are noted, except locks and hidden files") {
     ZarrCopy copy;
     test::write_text(copy.inner() / "uneven/.zattrs", "{}");
     test::write_text(copy.inner() / "uneven/1.0.3f2a.partial", "x");

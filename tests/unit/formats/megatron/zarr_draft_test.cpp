@@ -35,7 +35,7 @@ private:
     test::Scratch scratch_;
 };
 
-/// The files of `folder` but for common.pt and objects, whose pickles may be spelled in several ways, by path.
+/// The files of `folder` by path, except common.pt and objects, whose pickles have several valid spellings.
 std::map<std::string, std::string> arrays_in(const fs::path& folder) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator{folder})
@@ -62,7 +62,7 @@ std::map<std::string, std::string> files_of(const Shape& shape, const std::vecto
 
 }  // namespace
 
-TEST_CASE("arrays are those that Megatron-core writes, byte for byte") {
+TEST_CASE("arrays equal those that Megatron-core writes, byte for byte") {
     const Checkpoint source = test::located(open_zarr(zarr_sample));
     Content content;
     content.tensors = source.catalogue.tensors;
@@ -74,7 +74,7 @@ TEST_CASE("arrays are those that Megatron-core writes, byte for byte") {
     CHECK(made.notes.empty());
 }
 
-TEST_CASE("objects are stored as they are, common state and args are kept") {
+TEST_CASE("objects are stored unchanged, and common state and args are kept") {
     const Checkpoint source = test::located(open_zarr(zarr_sample));
     Content content = test::cut_content(source.catalogue.tensors, 3, 1);
     content.source = &source;
@@ -123,7 +123,7 @@ TEST_CASE("chunks are the boxes, or their largest common parts") {
     CHECK(files_of({4}, {{{0, 4}}, {{2, 2}}, {{4, 4}}}) == Files{{"0", "[0:4]"}});
 }
 
-TEST_CASE("what the backend cannot store is refused or dropped with a note") {
+TEST_CASE("data that the backend cannot store is refused or dropped with a note") {
     std::vector<std::string> notes;
     Content content;
     content.tensors = {{"w", DType::f8_e4m3, {2}}};

@@ -64,7 +64,7 @@ std::vector<Tensor> module_order(std::vector<Tensor> tensors) {
     return tensors;
 }
 
-/// A tensor of at most two axes cut along its last one, each part on one rank or on two.
+/// A tensor of at most two axes, split along its last one; each part is on one or two ranks.
 void add_random_tensor(Content& content, Bytes& bytes, std::mt19937& random) {
     const auto index = static_cast<std::uint32_t>(content.tensors.size());
     Tensor tensor{fmt::format("t\"{}", index), random() % 2 == 0 ? DType::bf16 : DType::i8, {}};
@@ -84,7 +84,7 @@ void add_random_tensor(Content& content, Bytes& bytes, std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("one file is written byte for byte as the reference library does") {
+TEST_CASE("one file has the same bytes as with the reference library") {
     std::vector<fs::path> models{"testdata/llama-small/hf", "testdata/llama-rope/hf",
                                  "testdata/safetensors/good/single", "testdata/llama-hf"};
     if (const fs::path root = test::fixtures(); !root.empty()) {
@@ -104,7 +104,7 @@ TEST_CASE("one file is written byte for byte as the reference library does") {
     }
 }
 
-TEST_CASE("several files and their index are written byte for byte as transformers does") {
+TEST_CASE("several files and their index have the same bytes as with transformers") {
     const fs::path root = test::fixtures();
     if (root.empty()) return;
     const fs::path model = root / "safetensors/hf-llama-sharded/ckpt";
@@ -125,7 +125,7 @@ TEST_CASE("several files and their index are written byte for byte as transforme
     CHECK(count == 6);
 }
 
-TEST_CASE("a tensor larger than a file may be has a file of its own") {
+TEST_CASE("a tensor larger than the file limit has a separate file") {
     Content content =
         whole_content({{"a", DType::u8, {4}}, {"big", DType::u8, {11}}, {"c", DType::u8, {6}}, {"d", DType::u8, {1}}});
     content.shard_size = 10;
@@ -141,7 +141,7 @@ TEST_CASE("a tensor larger than a file may be has a file of its own") {
     CHECK(index["weight_map"]["d"] == "model-00003-of-00003.safetensors");
 }
 
-TEST_CASE("any cut over ranks is read back") {
+TEST_CASE("any split across ranks is read back") {
     std::mt19937 random{3};
     for (int round = 0; round < 60; ++round) {
         Content content;
@@ -183,7 +183,7 @@ TEST_CASE("a second box of a tensor goes into a further file of its rank, and no
     CHECK_THROWS_WITH_AS(open_safetensors(scratch.path()), doctest::Contains("was written as shard-00002"), Error);
 }
 
-TEST_CASE("a lost file of the last rank is missed, even if that rank held nothing") {
+TEST_CASE("a lost file of the last rank is noticed, even if that rank held nothing") {
     Content content;
     content.ranks = 3;
     content.tensors = {{"w", DType::u8, {4}}};
@@ -194,7 +194,7 @@ TEST_CASE("a lost file of the last rank is missed, even if that rank held nothin
     CHECK_THROWS_WITH_AS(open_safetensors(scratch.path()), doctest::Contains("of 3 shards, shard 3 is missing"), Error);
 }
 
-TEST_CASE("a part without elements is not written, for another part may start where it does") {
+TEST_CASE("an empty part is not written, because another part may start at the same offset") {
     Content content;
     content.ranks = 3;
     content.tensors = {{"w", DType::u8, {2}}, {"none", DType::u8, {0}}};
@@ -217,7 +217,7 @@ TEST_CASE("torch's pairs of f4 are written as the f4 they are") {
     CHECK(test::assemble(catalogue).at("w") == "abcdef");
 }
 
-TEST_CASE("what safetensors cannot hold is refused") {
+TEST_CASE("tensors that safetensors cannot store are refused") {
     CHECK(error_of(whole_content({{"w", DType::c128, {1}}})) == "tensor 'w': safetensors has no dtype c128");
     CHECK(error_of(whole_content({{"w", DType::f4, {3}}})) ==
           "tensor 'w': f4 [3] has 12 bits, not a whole number of bytes");
@@ -232,7 +232,7 @@ TEST_CASE("what safetensors cannot hold is refused") {
     CHECK(error_of(whole_content(twice)) == "tensor 'w': appears twice");
 }
 
-TEST_CASE("companions are copied into a folder, but for files that are there already") {
+TEST_CASE("companions are copied into a folder, except files that exist there") {
     const Checkpoint source = open_safetensors("testdata/llama-small/hf");
     REQUIRE(source.companions == std::vector<fs::path>{"config.json", "generation_config.json"});
     Draft draft{.files = {{"iter_0000001/config.json", 7}}};

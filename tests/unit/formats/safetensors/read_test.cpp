@@ -16,7 +16,7 @@ namespace {
 
 const fs::path good = "testdata/safetensors/good";
 
-/// A directory that may be spoilt.
+/// A copy of a directory that tests may damage.
 class Copy : public test::Scratch {
 public:
     explicit Copy(const fs::path& from) { fs::copy(from, path(), fs::copy_options::recursive); }
@@ -31,7 +31,7 @@ std::string refusal(const fs::path& path) {
     return "accepted";
 }
 
-/// A file of u8 tensors of one axis, with the offsets they are saved at when `sharded`.
+/// A file of u8 tensors of one axis; if `sharded`, with their offsets in the whole tensors.
 void write_file(const fs::path& path, const std::map<std::string, Interval>& tensors, bool sharded) {
     std::vector<safetensors::Entry> entries;
     std::string offsets;
@@ -54,7 +54,7 @@ void replace_in(const fs::path& path, const std::string& from, const std::string
 
 }  // namespace
 
-TEST_CASE("one file, an index and files of ranks hold the tensors that were put in") {
+TEST_CASE("one file, an index and files of ranks contain the tensors that were written") {
     for (const char* form : {"single", "indexed", "ranks"}) {
         const Checkpoint checkpoint = open_safetensors(good / form);
         test::check_against(checkpoint.catalogue, good / (form + std::string(".json")));
@@ -63,7 +63,7 @@ TEST_CASE("one file, an index and files of ranks hold the tensors that were put 
     }
 }
 
-TEST_CASE("a file or an index may be named itself") {
+TEST_CASE("the path of a file or an index can be given") {
     CHECK(open_safetensors(good / "single/model.safetensors").catalogue.tensors.size() == 10);
     CHECK(open_safetensors(good / "indexed/model.safetensors.index.json").catalogue.tensors.size() == 10);
 }
@@ -93,7 +93,7 @@ TEST_CASE("configuration and companions are found") {
                                    "not carried over: pytorch_model.bin"});
 }
 
-TEST_CASE("companions that cannot be carried over are named, and errors are no absence (T19)") {
+TEST_CASE("companions that cannot be copied are named, and an error does not count as absence (T19)") {
     Copy copy(good / "single");
     test::write_text(copy.path() / "merges.txt", "");
     fs::resize_file(copy.path() / "merges.txt", (std::uintmax_t{256} << 20) + 1);
@@ -125,7 +125,7 @@ TEST_CASE("a snapshot in a Hugging Face cache, all links, is read with its compa
     CHECK(checkpoint.companions == std::vector<fs::path>{"config.json", "tokenizer.json"});
 }
 
-TEST_CASE("ranks, boxes and replicas of files of ranks are told") {
+TEST_CASE("ranks, boxes and replicas are read from files of ranks") {
     const Catalogue catalogue = open_safetensors(good / "ranks").catalogue;
     CHECK(catalogue.pieces.size() == 7);
     for (const Piece& piece : catalogue.pieces) {
@@ -176,7 +176,7 @@ TEST_CASE("an index and its files must agree") {
             refused_with("tensor 'a': '" + std::string(outside) + "' is not a file inside the checkpoint's directory");
         }
     }
-    SUBCASE("it is no index") {
+    SUBCASE("it is not an index") {
         for (const char* text : {"", "{}", "[]", "5", R"({"weight_map": []})", R"({"weight_map": {"a": {}}})",
                                  R"({"weight_map": {"a": 1}})", R"({"weight_map": {}, "weight_map": {}})",
                                  R"({"weight_map": null})", R"({"weight_map": {"a": "b")"}) {
@@ -187,7 +187,7 @@ TEST_CASE("an index and its files must agree") {
     }
 }
 
-TEST_CASE("an index needs no more than its weight_map") {
+TEST_CASE("an index needs only its weight_map") {
     Copy copy(good / "indexed");
     const fs::path index = copy.path() / "model.safetensors.index.json";
     const nlohmann::json map = nlohmann::json::parse(read_file(index))["weight_map"];
@@ -199,10 +199,10 @@ TEST_CASE("an index needs no more than its weight_map") {
     }
 }
 
-TEST_CASE("which files are meant must be clear") {
+TEST_CASE("the choice of files must be unambiguous") {
     test::Scratch scratch;
     const fs::path& at = scratch.path();
-    SUBCASE("files without an index are joined when their names differ") {
+    SUBCASE("files without an index are joined if their tensor names differ") {
         write_file(at / "a.safetensors", {{"x", {0, 3}}}, false);
         write_file(at / "b.safetensors", {{"y", {0, 3}}}, false);
         CHECK(open_safetensors(at).catalogue.tensors.size() == 2);
@@ -211,18 +211,18 @@ TEST_CASE("which files are meant must be clear") {
               (at / "b.safetensors").string() +
                   ": tensor 'x': is also in a.safetensors, and neither file records which part it contains");
     }
-    SUBCASE("a numbered file is missed") {
+    SUBCASE("a missing numbered file is noticed") {
         write_file(at / "model-00001-of-00003.safetensors", {{"x", {0, 3}}}, false);
         write_file(at / "model-00003-of-00003.safetensors", {{"y", {0, 3}}}, false);
         CHECK(refusal(at) == at.string() + ": model-00002-of-00003.safetensors is missing");
     }
-    SUBCASE("an index beside a whole model") {
+    SUBCASE("an index next to a whole model") {
         Copy copy(good / "indexed");
         write_file(copy.path() / "model.safetensors", {{"x", {0, 3}}}, false);
         CHECK(refusal(copy.path()).find("contains both ") != std::string::npos);
         CHECK(open_safetensors(copy.path() / "model.safetensors").catalogue.tensors.size() == 1);
     }
-    SUBCASE("the folder `sharded` counts when nothing lies beside it") {
+    SUBCASE("the folder `sharded` is read if there is nothing next to it") {
         write_file(at / "sharded/shard-00001-model-00001-of-00001.safetensors", {{"x", {0, 3}}}, true);
         write_file(at / "sharded/shard-00002-model-00001-of-00001.safetensors", {{"x", {3, 5}}}, true);
         CHECK(open_safetensors(at).catalogue.pieces.size() == 2);
@@ -240,7 +240,7 @@ TEST_CASE("which files are meant must be clear") {
     }
 }
 
-TEST_CASE("names of numbered files are taken apart") {
+TEST_CASE("names of numbered files are parsed") {
     const auto taken = [](const char* text) -> std::string {
         const auto name = safetensors::parse_part_name(text);
         if (!name) return "none";
@@ -263,7 +263,7 @@ TEST_CASE("files of ranks must fit together") {
     const auto shard = [&](int rank) { return at / fmt::format("shard-{:05}-model-00001-of-00001.safetensors", rank); };
     write_file(shard(1), {{"x", {0, 3}}}, true);
     write_file(shard(3), {{"x", {4, 6}}}, true);
-    SUBCASE("a hole is found, and the absent shard noted") {
+    SUBCASE("a hole is found, and the missing shard is reported") {
         const Checkpoint checkpoint = open_safetensors(at);
         CHECK(checkpoint.notes == std::vector<std::string>{"no file of shard 2: it was empty or is lost"});
         const std::vector<Hole> holes = find_holes(checkpoint.catalogue);
@@ -285,7 +285,7 @@ TEST_CASE("files of ranks must fit together") {
         test::write_text(shard(2), safetensors::write_header(metadata, entries) + "x");
         CHECK(refusal(at).find("is i8 [1] here and u8") != std::string::npos);
     }
-    SUBCASE("a sub-byte type cannot be cut") {
+    SUBCASE("a sub-byte dtype cannot be split") {
         for (const int rank : {1, 3}) {
             std::vector<safetensors::Entry> entries{{"x", DType::f4, {2}}};
             safetensors::arrange(entries);
@@ -297,7 +297,8 @@ TEST_CASE("files of ranks must fit together") {
 }
 
 TEST_CASE("ranks that overwrote each other's files are found by the index") {
-    // What PyTorch leaves when several ranks save without save_distributed: all write model-00001-of-00001, one wins.
+    // The output of PyTorch if several ranks save without save_distributed: all write model-00001-of-00001, and one
+    // wins.
     test::Scratch scratch;
     const fs::path file = scratch.path() / "model-00001-of-00001.safetensors";
     const std::string entry = ": \"model-00001-of-00001.safetensors\"";
@@ -317,14 +318,14 @@ TEST_CASE("ranks that overwrote each other's files are found by the index") {
         index("\"x\"" + entry, 3);
         CHECK(refusal(scratch.path()) == "accepted");
     }
-    SUBCASE("a tensor that another rank wrote is gone") {
+    SUBCASE("a tensor that another rank wrote is missing") {
         write_file(file, {{"x", {0, 3}}}, true);
         index("\"x\"" + entry + ", \"y\"" + entry, 5);
         CHECK(refusal(scratch.path()).find("tensor 'y': is not in model-00001-of-00001") != std::string::npos);
     }
 }
 
-TEST_CASE("checkpoints of transformers and of PyTorch hold the tensors they were made of") {
+TEST_CASE("checkpoints of transformers and of PyTorch contain the original tensors") {
     const fs::path root = test::fixtures();
     if (root.empty()) return;
     int count = 0;

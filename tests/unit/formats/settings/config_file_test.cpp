@@ -11,7 +11,7 @@ namespace {
 using namespace tpx;
 using namespace tpx::formats;
 
-TEST_CASE("a config.json is settings: scalars down to the third level, lists of numbers or words, and their lengths") {
+TEST_CASE("settings from a config.json: scalars down to the third level, lists of numbers or words, and list lengths") {
     const Config config = parse_config_json(
         R"({"hidden_size": 8, "layer_types": ["mamba", "mlp"], "rope": {"theta": 0.5, "full": {"theta": 2, "deep": {"x": 1}}},)"
         R"( "limits": [0.5, 1.5]})");

@@ -17,14 +17,14 @@ TEST_CASE("a pipeline layout in words") {
     }
 }
 
-TEST_CASE("stages are put into words") {
+TEST_CASE("stages are converted to text") {
     CHECK(text_of_stages({1, 0, 2}, 0) == "Et||ttL");
     CHECK(text_of_stages({2}, 1) == "EttmL");
     for (const std::vector<int>& stages : std::vector<std::vector<int>>{{0, 2, 3, 1}, {1}, {3, 0}})
         CHECK(stages_of_text(text_of_stages(stages, 1)) == stages);
 }
 
-TEST_CASE("words tell the chunk of multi-token prediction") {
+TEST_CASE("the text contains the chunk of multi-token prediction") {
     const Layout layout{.pp = 2, .vpp = 2};
     const auto chunk = [&](const char* words) {
         return chunk_of_prediction({{"pipeline_model_parallel_layout", std::string{words}}}, layout);
@@ -36,7 +36,7 @@ TEST_CASE("words tell the chunk of multi-token prediction") {
     CHECK(chunk_of_prediction({}, layout) == 3);
 }
 
-TEST_CASE("stages as args tell them") {
+TEST_CASE("stages from Megatron's args") {
     const auto stages = [](Config args, int layers, Layout layout) {
         set_stages(args, layers, layout);
         return layout;

@@ -28,7 +28,7 @@ StateNode pickled(std::string_view bytes) {
 
 }  // namespace
 
-TEST_CASE("scalars are told as Python tells them") {
+TEST_CASE("scalars are printed as in Python") {
     Document document;
     CHECK(node_of(Value{}).kind == Kind::none);
     CHECK(node_of(Value::boolean(true)).text == "True");
@@ -41,7 +41,7 @@ TEST_CASE("scalars are told as Python tells them") {
     CHECK(node_of(document.bytes("abc")).count == 3);
 }
 
-TEST_CASE("objects are their class and attributes, and no code") {
+TEST_CASE("objects consist of their class and attributes, without code") {
     const std::string text =
         "\x80\x02"
         "cargparse\nNamespace\n)\x81}(U\x01"
@@ -66,8 +66,8 @@ TEST_CASE("numbers of NumPy are numbers") {
     CHECK(node_of(number).text == "258");
 }
 
-TEST_CASE("a small pickle makes no large tree") {
-    // Each list holds the one before twice: written out it would have 2^60 leaves.
+TEST_CASE("a small pickle cannot make a large tree") {
+    // Each list contains the previous one twice: fully expanded, it would have 2^60 leaves.
     Document document;
     Value list = document.list(std::vector<Value>{document.list(), document.list()});
     for (int k = 0; k < 60; ++k) list = document.list(std::vector<Value>{list, list});
@@ -85,7 +85,7 @@ TEST_CASE("a small pickle makes no large tree") {
     }
     CHECK(at->kind == Kind::deep);
     CHECK(levels == StateNode::deepest);
-    // What contains itself ends, too.
+    // A list that contains itself ends, too.
     const Value self = document.list();
     document.append(self, std::vector<Value>{self, document.list(std::vector<Value>{document.list()})});
     CHECK(node_of(self).children[0].node.kind == Kind::same);
@@ -105,7 +105,7 @@ TEST_CASE("differences go through dicts key by key") {
     CHECK(other->children[0].node.text == "3");
 }
 
-TEST_CASE("keys that JSON has not, or that are spelt alike, are said so") {
+TEST_CASE("keys that JSON cannot represent, or that look alike, are reported") {
     Document document;
     const Value pair = document.tuple(std::vector<Value>{document.integer(1), document.integer(2)});
     CHECK_FALSE(node_of(document.dict(std::vector<Entry>{{pair, Value{}}})).plain_keys);

@@ -16,25 +16,25 @@ const std::vector<StateDictEntry> state_dict{
 
 }  // namespace
 
-TEST_CASE("parameters are numbered in the model's order, buffers aside") {
+TEST_CASE("parameters are numbered in the model's order, without buffers") {
     const std::map<std::int64_t, Shape> shapes{{0, {4, 3}}, {1, {4}}, {2, {2, 4}}, {3, {2}}};
     CHECK(parameters_by_number(state_dict, Groups{{0, 1, 2, 3}}, shapes) ==
           Names{"a.weight", "a.bias", "b.weight", "b.bias"});
-    // What never had a gradient has no state.
+    // A parameter that never had a gradient has no state.
     CHECK(parameters_by_number(state_dict, Groups{{0, 1, 2, 3}}, {{2, {2, 4}}}).size() == 4);
 }
 
-TEST_CASE("two groups may hold matrices and vectors apart, either first") {
+TEST_CASE("two groups can contain matrices and vectors separately, in either order") {
     CHECK(parameters_by_number(state_dict, Groups{{0, 1}, {2, 3}}, {{0, {4, 3}}, {1, {2, 4}}, {2, {4}}, {3, {2}}}) ==
           Names{"a.weight", "b.weight", "a.bias", "b.bias"});
     CHECK(parameters_by_number(state_dict, Groups{{0, 1}, {2, 3}}, {{0, {4}}, {1, {2}}, {2, {4, 3}}, {3, {2, 4}}}) ==
           Names{"a.bias", "b.bias", "a.weight", "b.weight"});
 }
 
-TEST_CASE("groups may be dealt otherwise, where each has shapes of its own") {
+TEST_CASE("other groups are possible if their shapes are distinct") {
     CHECK(parameters_by_number(state_dict, Groups{{0}, {1, 2}, {3}}, {{0, {2}}, {1, {4, 3}}, {2, {4}}, {3, {2, 4}}}) ==
           Names{"b.bias", "a.weight", "a.bias", "b.weight"});
-    // The last layer first, as learning rates by layer want it: equal shapes could be either's.
+    // The last layer comes first, as with learning rates per layer: equal shapes are ambiguous.
     const std::vector<StateDictEntry> layers{{"0.weight", {2, 2}}, {"1.weight", {2, 2}}};
     CHECK(parameters_by_number(layers, Groups{{0}, {1}}, {{0, {2, 2}}, {1, {2, 2}}}).empty());
     CHECK(parameters_by_number(layers, Groups{{0, 1}}, {{0, {2, 2}}, {1, {2, 2}}}) == Names{"0.weight", "1.weight"});
@@ -46,9 +46,9 @@ TEST_CASE("frozen parameters have no number") {
     const std::map<std::int64_t, Shape> shapes{{0, {4, 3}}, {1, {2, 4}}, {2, {4}}, {3, {2}}};
     CHECK(parameters_by_number(frozen, Groups{{0, 1}, {2, 3}}, shapes) ==
           Names{"a.weight", "b.weight", "a.bias", "b.bias"});
-    frozen[0].shape = {2, 4};  // then b.weight may be the frozen one
+    frozen[0].shape = {2, 4};  // then b.weight could be the frozen one
     CHECK(parameters_by_number(frozen, Groups{{0, 1}, {2, 3}}, shapes).empty());
-    frozen[0].shape = {9, 3};  // and what has no state could be it
+    frozen[0].shape = {9, 3};  // and the parameter without state could be it
     CHECK(parameters_by_number(frozen, Groups{{0, 1}, {2, 3}}, {{0, {4, 3}}, {1, {2, 4}}, {2, {4}}}).empty());
 }
 

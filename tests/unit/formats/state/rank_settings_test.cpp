@@ -23,7 +23,7 @@ Value dict(Document& document, std::initializer_list<std::pair<const char*, Valu
 
 }  // namespace
 
-TEST_CASE("files of ranks that record something else are named (S1, S2)") {
+TEST_CASE("files of ranks with different records are named (S1, S2)") {
     Document document;
     RankSettings settings;
     const Value ten = dict(document, {{"step", document.integer(10)}, {"lr", document.real(0.5)}});
@@ -36,7 +36,7 @@ TEST_CASE("files of ranks that record something else are named (S1, S2)") {
                          Error);
 }
 
-TEST_CASE("lists are compared item by item, members of enums by their values, and what is no scalar not at all") {
+TEST_CASE("lists are compared item by item, enum members by value, and values that are not scalars not at all") {
     Document document;
     const auto member = [&](std::int64_t value) {
         return document.object(document.global("module", "Stage"), document.tuple(std::array{document.integer(value)}));
@@ -52,7 +52,7 @@ TEST_CASE("lists are compared item by item, members of enums by their values, an
     CHECK_NOTHROW(settings.add("b.pt", "bytes", document.bytes("b")));
 }
 
-TEST_CASE("groups of an optimizer are compared by their multipliers, for a rank may lack one") {
+TEST_CASE("optimizer groups are compared by their multipliers, because a rank may lack one") {
     Document document;
     const auto group = [&](double decay, double lr) {
         return dict(document, {{"wd_mult", document.real(decay)}, {"lr", document.real(lr)}});
@@ -78,10 +78,10 @@ TEST_CASE("a setting that one file lacks is named, whichever file it is") {
         reversed.add("b.pt", "groups", both),
         "b.pt: 'groups.eps' is 0.25, but missing in a.pt; the files are of different iterations or runs", Error);
     CHECK_THROWS_AS(reversed.add("c.pt", "groups", std::nullopt), Error);
-    // None is what a missing value is.
+    // None counts as a missing value.
     const Value none = dict(document, {{"lr", document.real(0.5)}, {"fused", Value{}}});
     CHECK_NOTHROW(reversed.add("d.pt", "groups", none));
-    // Of what is no scalar, only the presence is compared.
+    // For values that are not scalars, only their presence is compared.
     RankSettings tensors;
     const auto object = [&](const char* name) {
         return document.object(document.global("m", name), document.tuple(std::array<Value, 0>{}));

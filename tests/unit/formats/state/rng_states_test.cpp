@@ -46,7 +46,7 @@ constexpr const char* model_parallel = "0.rng_tracker_states.model-parallel-rng"
 
 }  // namespace
 
-TEST_CASE("states of ranks that the source has are its own, byte for byte") {
+TEST_CASE("ranks that exist in the source keep its states, byte for byte") {
     const Checkpoint checkpoint = open(checkpoint_path);
     const RngStates states{checkpoint};
     const Layout layout{.tp = 2, .pp = 2};
@@ -71,7 +71,7 @@ TEST_CASE("states of ranks that the source has are its own, byte for byte") {
     }
 }
 
-TEST_CASE("states become the objects that torch_dist has") {
+TEST_CASE("states become the objects of torch_dist") {
     const Checkpoint checkpoint = open(checkpoint_path);
     std::map<std::string, std::map<std::string, std::string>> stored, made;
     const auto tensors_of = [](const Archive& archive) {
@@ -94,7 +94,7 @@ TEST_CASE("states become the objects that torch_dist has") {
     CHECK(rng_objects_of(open("testdata/llama-small/hf")).empty());
 }
 
-TEST_CASE("ranks that the source has not get seeds of their own") {
+TEST_CASE("ranks that do not exist in the source get separate seeds") {
     const RngStates states{open(checkpoint_path)};
     const Layout layout{.tp = 4, .pp = 4};
     const Layout old{.tp = 2, .pp = 2};
@@ -113,7 +113,7 @@ TEST_CASE("ranks that the source has not get seeds of their own") {
     CHECK(seeds.size() == 16);
 }
 
-TEST_CASE("places of ranks count replicas and experts") {
+TEST_CASE("positions of ranks include replicas and experts") {
     const auto places = rng_places({.tp = 2, .pp = 2, .dp = 4, .ep = 2});
     REQUIRE(places.size() == 16);
     std::set<RngPlace> all{places.begin(), places.end()};

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file of a draft with zeros for payloads, sparse.
+/// The sparse file of a draft, with zeros as payloads.
 class SparseFile {
 public:
     explicit SparseFile(const Draft& draft) : path_{fs::temp_directory_path() / "tpx-draft-test-XXXXXX"} {
@@ -54,7 +54,7 @@ Content content_of(std::vector<Tensor> tensors) {
     return content;
 }
 
-/// Every tensor of the draft is where the file says.
+/// Checks that every tensor of the draft is where the file says.
 void check_places(const Draft& draft, const Archive& archive) {
     std::map<std::string, torch::StoredTensor> found;
     for (const torch::NamedTensor& named : archive.tensors()) found[named.name] = named.tensor;
@@ -72,7 +72,7 @@ void check_places(const Draft& draft, const Archive& archive) {
 
 }  // namespace
 
-TEST_CASE("tensors of every dtype that torch has are where the new file says") {
+TEST_CASE("tensors of every torch dtype are where the new file says") {
     std::vector<Tensor> tensors;
     for (const DTypeInfo& type : dtypes()) {
         if (type.torch.empty() || itemsize(type.dtype) == 0) continue;
@@ -105,7 +105,7 @@ TEST_CASE("files beyond 4 GiB and beyond 65535 members are zip64") {
     check_places(many, Archive::open(many_file.path()));
 }
 
-TEST_CASE("views lie in the tensor that has their bytes") {
+TEST_CASE("views are located in the tensor that contains their bytes") {
     Checkpoint checkpoint{.format = &torch_driver};
     checkpoint.catalogue.files.push_back({"a.pt", 1000});
     const auto add = [&](const std::string& name, DType dtype, const Shape& shape, std::uint64_t offset,

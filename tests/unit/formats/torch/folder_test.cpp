@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A copy of testdata/llama-bin that may be damaged.
+/// A copy of testdata/llama-bin that tests may damage.
 class Copy {
 public:
     Copy() : path_{(fs::temp_directory_path() / "tpx-bin-test-XXXXXX").string()} {
@@ -72,7 +72,7 @@ TEST_CASE("one file without an index is one, too") {
     CHECK(open(copy.path()).catalogue.files.size() == 1);
 }
 
-TEST_CASE("an index that does not agree with its files is refused") {
+TEST_CASE("an index that contradicts its files is refused") {
     const char* const norm = "\"model.norm.weight\": \"pytorch_model-00002-of-00002.bin\"";
     SUBCASE("another file") {
         const Copy copy;

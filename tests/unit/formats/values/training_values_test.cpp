@@ -14,7 +14,7 @@ using namespace tpx;
 
 namespace {
 
-/// The text of a value; empty when there is none.
+/// The text of a value; empty if there is none.
 std::string text_of(const formats::TrainingValues& all, const std::string& path, const std::string& place = "") {
     const auto found = std::ranges::find_if(
         all.values, [&](const formats::TrainingValue& value) { return value.path == path && value.place == place; });
@@ -23,7 +23,7 @@ std::string text_of(const formats::TrainingValues& all, const std::string& path,
 
 }  // namespace
 
-TEST_CASE("T9: what a value is does not depend on the format that stores it") {
+TEST_CASE("T9: the meaning of a value does not depend on the format that stores it") {
     struct Case {
         std::string_view stored, role, path;
     };
@@ -45,7 +45,7 @@ TEST_CASE("T9: what a value is does not depend on the format that stores it") {
     }
 }
 
-TEST_CASE("T9: layout and bookkeeping are no training state") {
+TEST_CASE("T9: layout and bookkeeping are not training state") {
     for (const char* path : {"args.tensor_model_parallel_size", "args.world_size", "args.save", "args.ckpt_format",
                              "args.padded_vocab_size", "args.use_distributed_optimizer", "args.tensorboard_dir",
                              "dp_world_size", "optimizer.param_slice_mappings", "optimizer.partition_count",
@@ -76,12 +76,12 @@ TEST_CASE("values of a model's configuration") {
     CHECK(text_of(values, "config.transformers_version").empty());
 }
 
-TEST_CASE("an empty dict or list says as much as nothing") {
+TEST_CASE("an empty dict or list counts as missing") {
     for (const char* text : {"{}", "[]", "None"}) CHECK(formats::is_default("state", text));
     CHECK(!formats::is_default("state", "[0]"));
 }
 
-TEST_CASE("entries of groups of parameters are told from what surrounds them") {
+TEST_CASE("entries of parameter groups are distinguished from the values around them") {
     struct Case {
         std::string_view path, optimizer, group, key;
     };

@@ -13,7 +13,7 @@ namespace {
 
 const std::filesystem::path sample = "testdata/dcp/fsdp2-tp2";
 
-/// What `.metadata` tells of two files of 100 bytes that hold tensor 'w', f32, 4 x 4, in halves, and object 'o'.
+/// The content of a `.metadata` for two files of 100 bytes with the halves of tensor 'w', f32, 4 x 4, and object 'o'.
 struct Told {
     std::vector<FileEntry> files{{"__0_0.distcp", 0}, {"__1_0.distcp", 0}};
     std::vector<Tensor> tensors{{"w", DType::f32, {4, 4}}};
@@ -38,7 +38,7 @@ std::string complaint(const std::function<void(Told&)>& change) {
 
 }  // namespace
 
-TEST_CASE("what .metadata tells is checked against itself and the files") {
+TEST_CASE(".metadata is checked for consistency with itself and the files") {
     CHECK(complaint([](Told&) {}) == "");
     CHECK(complaint([](Told& told) {
               told.pieces[1].box[0] = {1, 3};
@@ -64,7 +64,7 @@ TEST_CASE("what .metadata tells is checked against itself and the files") {
 
 namespace {
 
-/// `.metadata` with one tensor whose only chunk lies in file `path`, with what `extra` adds to its storage info.
+/// The error for a `.metadata` with one tensor whose only chunk is in file `path`; `extra` adds to its storage info.
 std::string message_for(std::string_view path, const std::function<void(torch::PickleWriter&)>& extra = {}) {
     const test::Scratch scratch;
     test::write_text(scratch.path() / "f", std::string(100, '\0'));
@@ -114,7 +114,7 @@ std::string message_for(std::string_view path, const std::function<void(torch::P
 
 }  // namespace
 
-TEST_CASE("classes are known by name, and absent attributes of old releases are no error") {
+TEST_CASE("classes are recognized by name, and attributes that old releases lack are optional") {
     CHECK(message_for("f") == "");
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("paths stay inside the directory") {
         CHECK(message_for(path) == fmt::format("tensor 'o': path '{}' does not name a file of this directory", path));
 }
 
-TEST_CASE("data that a writer transformed is refused") {
+TEST_CASE("data with transforms is refused") {
     const auto compressed = [](torch::PickleWriter& out) {
         out.string("transform_descriptors");
         out.empty_list();
@@ -134,7 +134,7 @@ TEST_CASE("data that a writer transformed is refused") {
     CHECK(message_for("f", compressed) == "tensor 'o': data is transformed (str 'zstd'), which tpx cannot read");
 }
 
-TEST_CASE("damage to real files is named") {
+TEST_CASE("damage to real files is reported") {
     const test::Scratch scratch;
     const auto fresh = [&] {
         std::filesystem::remove_all(scratch.path());

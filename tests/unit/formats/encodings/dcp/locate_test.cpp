@@ -7,7 +7,7 @@
 
 namespace tpx::formats {
 
-TEST_CASE("other processes get the places of tensors, not the bytes that show them") {
+TEST_CASE("other processes receive the locations of tensors, not the bytes from which these were read") {
     const std::filesystem::path folder = "testdata/dcp/fsdp2-tp2";
     Checkpoint first;
     std::string packed, metadata;
@@ -21,7 +21,7 @@ TEST_CASE("other processes get the places of tensors, not the bytes that show th
         first = test::located(open_dcp(folder));
         packed = answers.take_packed();
     }
-    // What locating adds is a few bytes for each piece and each form of a tensor, where an archive has a kilobyte.
+    // Locations add a few bytes for each piece and each kind of tensor, while the header of an archive has a kilobyte.
     CHECK(packed.size() < metadata.size() + 200 * first.catalogue.pieces.size());
     const FileAnswers answers{"nowhere", packed};
     const Checkpoint second = test::located(open_dcp("nowhere"));

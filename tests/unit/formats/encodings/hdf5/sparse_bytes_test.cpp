@@ -7,7 +7,7 @@
 
 using tpx::formats::hdf5::SparseBytes;
 
-TEST_CASE("sparse bytes are those of a plain text after random writes and cuts") {
+TEST_CASE("sparse bytes equal a plain string after random writes and truncations") {
     for (unsigned seed = 0; seed < 300; ++seed) {
         CAPTURE(seed);
         std::mt19937 random{seed};
@@ -43,7 +43,7 @@ TEST_CASE("sparse bytes are those of a plain text after random writes and cuts")
     }
 }
 
-TEST_CASE("sparse bytes take no room for what was never written") {
+TEST_CASE("sparse bytes take no memory for unwritten ranges") {
     SparseBytes sparse;
     const std::string text = "end";
     sparse.write(std::uint64_t{1} << 50, std::as_bytes(std::span{text}));

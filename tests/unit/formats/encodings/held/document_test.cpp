@@ -30,7 +30,7 @@ std::string refusal_of(std::string_view what, std::string_view other) {
 
 }  // namespace
 
-TEST_CASE("a document is read as it was written") {
+TEST_CASE("a document is read back unchanged") {
     const std::string text = write_document(example_document());
     const Document read = parse_document(text);
     CHECK(write_document(read) == text);
@@ -46,7 +46,7 @@ TEST_CASE("a document is read as it was written") {
     CHECK(read.crcs == 192);
 }
 
-TEST_CASE("a document names the memory of a GPU that has the tensors") {
+TEST_CASE("a document describes the GPU memory that contains the tensors") {
     Document document = example_document();
     document.gpu = GpuPlace{"0000:3b:00.0", "00ff"};
     const std::string text = write_document(document);
@@ -58,7 +58,7 @@ TEST_CASE("a document names the memory of a GPU that has the tensors") {
     CHECK_FALSE(parse_document(write_document(example_document())).gpu);
 }
 
-TEST_CASE("what a document places outside of its segment or tensor is refused") {
+TEST_CASE("pieces outside their segment or tensor are refused") {
     CHECK(refusal_of("\"offset\":64", "\"offset\":190") == "tensor 'a.w': ends at byte 202 of a segment of 200 bytes");
     CHECK(refusal_of("\"offset\":64", "\"offset\":-1") == "tensor 'a.w': 'offset' is not a whole number");
     CHECK(refusal_of("\"offset\":64", "\"offset\":9223372036854775807") ==
@@ -89,7 +89,7 @@ TEST_CASE("malformed documents are refused") {
           "tensor 'a.w': 'shape' has 9 axes, at most 8 are allowed");
 }
 
-TEST_CASE("manifests name files beside them only") {
+TEST_CASE("manifests can only name files in their own folder") {
     const Manifest manifest{{{"3", "4"}, {"5", "6"}}, "7", "job-5-2"};
     const std::string text = write_manifest(manifest);
     CHECK(text.starts_with(manifest_start));

@@ -31,7 +31,7 @@ std::string random_name(std::mt19937& random) {
     return name;
 }
 
-/// Entries with different names and any dtypes and shapes that a file can hold.
+/// Entries with different names, and any dtypes and shapes that a file can contain.
 std::vector<Entry> random_entries(std::mt19937& random) {
     std::map<std::string, Entry> entries;
     for (std::size_t left = random() % 20; left > 0; --left) {
@@ -40,7 +40,7 @@ std::vector<Entry> random_entries(std::mt19937& random) {
         do entry.dtype = dtypes()[random() % dtypes().size()].dtype;
         while (info(entry.dtype).safetensors.empty());
         for (std::size_t rank = random() % 4; rank > 0; --rank) entry.shape.push_back(random() % 5);
-        if (itemsize(entry.dtype) == 0) entry.shape.push_back(4);  // f4 and f6: whole bytes in fours
+        if (itemsize(entry.dtype) == 0) entry.shape.push_back(4);  // f4 and f6: four elements are whole bytes
         entries[entry.name] = entry;
     }
     std::vector<Entry> list;
@@ -51,7 +51,7 @@ std::vector<Entry> random_entries(std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("what is written is read back, and offsets tile the buffer") {
+TEST_CASE("headers are read back unchanged, and offsets tile the buffer") {
     std::mt19937 random{1};
     for (int round = 0; round < 300; ++round) {
         std::vector<Entry> entries = random_entries(random);
@@ -89,7 +89,7 @@ TEST_CASE("a header in any order, with unknown fields and odd white space, is re
     CHECK(header.entries[2].shape.empty());
 }
 
-TEST_CASE("a header too long to be read is not written") {
+TEST_CASE("a header that is too long to be read is not written") {
     std::vector<Entry> entries{{.name = std::string(longest_header, 'x'), .shape = {}}};
     arrange(entries);
     CHECK_THROWS_WITH_AS(write_header({}, entries), doctest::Contains("at most 100000000"), Error);
@@ -123,7 +123,7 @@ TEST_CASE("files that the reference library refuses, or should, are refused") {
     }
 }
 
-TEST_CASE("a file cut anywhere is refused, and no change of its bytes does harm") {
+TEST_CASE("a truncated file is refused, and changed bytes do no harm") {
     const std::string good = read_file("testdata/safetensors/good/single/model.safetensors");
     test::Scratch scratch;
     const std::filesystem::path path = scratch.path() / "x.safetensors";

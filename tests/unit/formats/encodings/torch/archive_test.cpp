@@ -20,7 +20,7 @@ namespace {
 
 const std::filesystem::path data = "testdata/torch";
 
-/// The files that the real torch.save wrote, or an empty path and a message when they are not there.
+/// The files that the real torch.save wrote, or an empty path and a message if there are none.
 std::filesystem::path fixtures() {
     const char* const given = std::getenv("TPX_FIXTURES");
     const auto folder = std::filesystem::path{given != nullptr ? given : "../shared/fixtures"} / "torch-save";
@@ -37,7 +37,7 @@ std::vector<float> floats(const std::string& bytes) {
     return result;
 }
 
-/// Opens a file and does with it all that a reader can do.
+/// Opens a file and uses all functions of a reader.
 void read_all(const std::filesystem::path& path) {
     const Archive archive = Archive::open(path);
     for (const auto& [name, tensor] : archive.tensors()) archive.elements(tensor);
@@ -84,7 +84,7 @@ TEST_CASE("tensors, views and values of a small archive, stored, deflated or a s
     CHECK(read_file(data / "good/plain.pt").substr(tensors[2].tensor.offset, 12) == plain.elements(tensors[2].tensor));
 }
 
-TEST_CASE("objects of other libraries are read as what they say") {
+TEST_CASE("objects of other libraries are read without their code") {
     const Archive archive = Archive::open(data / "good/objects.pt");
     CHECK(archive.root().at("args").attribute_at("tp").as_int() == 2);
     CHECK(archive.root().at("args").attribute_at("lr").as_real() == 0.5);
@@ -134,7 +134,7 @@ TEST_CASE("each broken file is refused in one line that names it and what is wro
     CHECK(files == causes.size());
 }
 
-TEST_CASE("a blob must be one plain tensor") {
+TEST_CASE("a blob must be a single plain tensor") {
     CHECK_THROWS_AS(Archive::open("testdata/torch/none.pt"), Error);
     for (const char* file : {"good/plain.pt", "good/objects.pt"}) {
         const auto path = data / file;
@@ -143,7 +143,7 @@ TEST_CASE("a blob must be one plain tensor") {
     }
 }
 
-TEST_CASE("files that the real torch.save wrote hold the tensors they were made of") {
+TEST_CASE("files that the real torch.save wrote contain the original tensors") {
     const auto folder = fixtures();
     if (folder.empty()) return;
     const auto expected = nlohmann::json::parse(read_file(folder / "pt-good/fixture.json"))["tensors"];

@@ -59,7 +59,7 @@ TEST_CASE("a framed tensor of every dtype and shape is read back") {
         }
 }
 
-TEST_CASE("frames of more than 4 GiB say so, and what cannot be is refused") {
+TEST_CASE("frames of more than 4 GiB use zip64, and impossible ones are refused") {
     const auto frame = frame_tensor(DType::f32, Shape{3, std::int64_t{1} << 30});
     CHECK(frame.payload == std::uint64_t{12} << 30);
     CHECK(frame.prefix.size() % 64 == 0);
@@ -70,7 +70,7 @@ TEST_CASE("frames of more than 4 GiB say so, and what cannot be is refused") {
     CHECK_THROWS_AS(frame_tensor(DType::f64, Shape{std::int64_t{1} << 40, std::int64_t{1} << 40}), Error);
 }
 
-TEST_CASE("an object tree comes back from its archive, and its tensors with it") {
+TEST_CASE("an object tree and its tensors are read back from their archive") {
     const Archive source = Archive::open("testdata/torch/good/plain.pt");
     Document edited;
     const Value root = edited.with_key(source.root(), "step", edited.integer(8));
@@ -86,7 +86,7 @@ TEST_CASE("an object tree comes back from its archive, and its tensors with it")
     CHECK_THROWS_AS(torch::write_archive(root), Error);
 }
 
-TEST_CASE("a Namespace's attribute is edited, all else stays") {
+TEST_CASE("an attribute of a Namespace is edited, everything else stays") {
     const Archive source = Archive::open("testdata/torch/good/objects.pt");
     Document edited;
     const Value args = edited.with_attribute(source.root().at("args"), "tp", edited.integer(4));

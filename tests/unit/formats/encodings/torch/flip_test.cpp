@@ -15,7 +15,7 @@ using namespace tpx;
 
 namespace {
 
-/// What an archive holds, in one text: its tree, and the elements of its tensors.
+/// The content of an archive as one text: its tree, and the elements of its tensors.
 std::string content_of(const std::string& bytes) {
     const test::MemoryFile file{bytes};
     const torch::Archive archive = torch::Archive::open(file.range());
@@ -27,7 +27,7 @@ std::string content_of(const std::string& bytes) {
 struct Flips {
     int tried = 0;
     int refused = 0;
-    int same = 0;  ///< in what means nothing: times, attributes, padding
+    int same = 0;  ///< flips in bytes without meaning: times, attributes, padding
     int changed = 0;
 };
 
@@ -61,7 +61,7 @@ TEST_CASE("T21: no flipped bit in a torch.save archive changes what is read from
     for (const char* file :
          {"testdata/megatron/f16/dist/iter_0000010/common.pt", "testdata/megatron/f16/dist/common.pt"}) {
         if (!std::filesystem::exists(file)) continue;
-        // One byte in seven, as CI has little time.
+        // Tests one byte in seven, as CI has little time.
         const char* every = std::getenv("TPX_FLIP_ALL");
         const Flips flips = flip(read_file(file), every != nullptr ? 1 : 7);
         CHECK(flips.changed == 0);

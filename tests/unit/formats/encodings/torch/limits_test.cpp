@@ -92,7 +92,7 @@ const std::string one_tensor =
 
 }  // namespace
 
-TEST_CASE("T23: the CRC of what little bytes inflate to is computed stretch by stretch") {
+TEST_CASE("T23: the CRC of highly compressed data is computed in parts") {
     constexpr std::uint64_t size = std::uint64_t{128} << 20;
     const MemoryFile file{deflated_zeros(size)};
     const Zip zip{file.range()};
@@ -124,7 +124,7 @@ TEST_CASE("T23: one tensor that a pickle names a million times is refused, a few
                          doctest::Contains("more tensors than a file of its size can contain"), Error);
 }
 
-TEST_CASE("T23: names that nesting makes long are bounded together") {
+TEST_CASE("T23: the total length of names that nesting makes long is limited") {
     const std::string key = "X\xff\0\0\0"s + std::string(255, 'k');
     std::string pickle = "\x80\x02}"s + key + "q\x02";
     constexpr int levels = 15;

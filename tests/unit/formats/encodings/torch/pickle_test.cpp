@@ -17,7 +17,7 @@ using std::string_literals::operator""s;
 
 namespace {
 
-/// What `pickle` says, in a notation close to Python's; for comparing whole trees in one line.
+/// `value` in a notation close to Python's, to compare whole trees in one line.
 std::string print(Value value) {
     std::string out;
     const auto list = [&](std::string_view open, std::span<const Value> items, std::string_view close) {
@@ -125,7 +125,7 @@ TEST_CASE("containers keep their order; memo and marks nest") {
     CHECK(read("]p300\nr\x05\x00\x00\x00j\x05\x00\x00\x00g300\n\x87."s) == "([],[],[],)");
 }
 
-TEST_CASE("objects are recorded, never made") {
+TEST_CASE("objects are recorded, never constructed") {
     CHECK(read("\x80\x02"
                "cargparse\nNamespace\n)\x81}X\x01\x00\x00\x00"
                "aK\x01sb."s) == "new argparse.Namespace()!{'a':1,}");
@@ -141,7 +141,7 @@ TEST_CASE("objects are recorded, never made") {
     CHECK(read("\x80\x02"
                "c__builtin__\nlong\n."s) == "builtins.int");
     CHECK(read("\x80\x02(X\x07\x00\x00\x00storageK\x05tQ."s) == "storage('storage',5,)");
-    // Streams of whole modules tell a class with the file and the text of its source.
+    // Streams of whole modules contain each class with the file and the text of its source.
     CHECK(read("\x80\x02(X\x06\x00\x00\x00modulecm\nC\nX\x01\x00\x00\x00pX\x01\x00\x00\x00stQ)\x81."s) == "new m.C()");
     CHECK(read("\x80\x04\x8c\x01m\x8c\x01"
                "C\x93)}\x92."s) == "copyreg.__newobj_ex__(m.C,(),{},)");
@@ -152,7 +152,7 @@ TEST_CASE("objects are recorded, never made") {
                "a\x86R."s) == "builtins.getattr(x.y._KIND,'a',)");
 }
 
-TEST_CASE("what only an attack would name is refused by name") {
+TEST_CASE("names that only an attack would contain are refused") {
     const auto refused = [](const std::string& pickle, const char* message) {
         CHECK_THROWS_WITH_AS(read_pickle(pickle), message, Error);
     };
@@ -177,7 +177,7 @@ TEST_CASE("what only an attack would name is refused by name") {
             "byte 27: refused: the pickle calls getattr on something that is not an enum, which would run code");
 }
 
-TEST_CASE("malformed pickles are refused where they break") {
+TEST_CASE("malformed pickles are refused with the position of the error") {
     const auto refused = [](const std::string& pickle, const char* message) {
         CHECK_THROWS_WITH_AS(read_pickle(pickle), message, Error);
     };
@@ -212,7 +212,7 @@ TEST_CASE("malformed pickles are refused where they break") {
     refused("\x82\x01.", "byte 0: unknown opcode 0x82");
 }
 
-TEST_CASE("Python's six protocols say the same") {
+TEST_CASE("Python's six protocols give the same values") {
     const auto of = [](int protocol) {
         return read_pickle(read_file(fmt::format("testdata/torch/pickles/protocol{}.pkl", protocol)));
     };

@@ -21,7 +21,7 @@ using std::string_literals::operator""s;
 
 namespace {
 
-/// Random trees that share nodes and hold every kind.
+/// Makes random trees with shared nodes and every kind of value.
 class Grower {
 public:
     Grower(Document& document, unsigned seed) : document_{document}, random_{seed} {}
@@ -104,7 +104,7 @@ std::string one(void (*write)(PickleWriter&)) {
 
 }  // namespace
 
-TEST_CASE("what is written is read back as it was, whatever the tree") {
+TEST_CASE("any tree is read back unchanged") {
     for (unsigned seed = 0; seed < 300; ++seed) {
         CAPTURE(seed);
         Document document;
@@ -114,7 +114,7 @@ TEST_CASE("what is written is read back as it was, whatever the tree") {
     }
 }
 
-TEST_CASE("scalars take the shortest opcode, as Python's own pickler has it") {
+TEST_CASE("scalars get the shortest opcode, as in Python's pickler") {
     CHECK(one([](PickleWriter& w) { w.integer(0); }) == "\x80\x02K\x00."s);
     CHECK(one([](PickleWriter& w) { w.integer(255); }) == "\x80\x02K\xff."s);
     CHECK(one([](PickleWriter& w) { w.integer(256); }) == "\x80\x02M\x00\x01."s);
@@ -128,7 +128,7 @@ TEST_CASE("scalars take the shortest opcode, as Python's own pickler has it") {
     CHECK(one([](PickleWriter& w) { w.real(1.5); }) == "\x80\x02G\x3f\xf8\x00\x00\x00\x00\x00\x00."s);
 }
 
-TEST_CASE("a shared node is written once, a text too; cycles close") {
+TEST_CASE("shared nodes and texts are written once; cycles are closed") {
     Document document;
     const Value list = document.list(std::array{document.integer(1)});
     const Value both = document.tuple(std::array{list, list, document.string("s"), document.string("s")});

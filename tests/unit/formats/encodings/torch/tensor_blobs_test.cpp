@@ -27,8 +27,8 @@ std::string outcome(const std::function<torch::StoredTensor()>& read) {
     }
 }
 
-/// Changes each byte of `blob`, but in the middle of long ones, and compares what is found by a reader that knows
-/// `blob` with what a new one finds. Returns how often the first parsed nothing.
+/// Changes each byte of `blob`, except in the middle of long blobs, and compares the result of a reader that knows
+/// `blob` with that of a new one. Returns how often the first reader parsed nothing.
 int known_flips(const std::string& blob) {
     const auto range_of = [](const test::MemoryFile& file) {
         torch::FileRange range = file.range();
@@ -61,7 +61,7 @@ std::string framed(const Shape& shape) {
 
 }  // namespace
 
-TEST_CASE("a reader that knows a blob finds in each changed one what a new reader finds") {
+TEST_CASE("a reader that knows a blob reads each changed one like a new reader") {
     CHECK(known_flips(framed({16, 16})) > 512);
     CHECK(known_flips(framed({100, 100})) > 100);
     const formats::Checkpoint checkpoint = formats::open_dcp("testdata/dcp/fsdp2-tp2");
@@ -70,7 +70,7 @@ TEST_CASE("a reader that knows a blob finds in each changed one what a new reade
     CHECK(known_flips(file.substr(piece.offset, checkpoint.archives[0])) > 64);
 }
 
-TEST_CASE("blobs that differ in their payloads only are parsed once, wherever they are") {
+TEST_CASE("blobs that differ only in their payloads are parsed once, wherever they are") {
     const std::string blob = framed({3, 5}), other = framed({5, 3});
     const std::uint64_t payload = torch::frame_tensor(DType::bf16, Shape{3, 5}).prefix.size();
     std::string changed = blob;

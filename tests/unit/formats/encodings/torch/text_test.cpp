@@ -23,10 +23,10 @@ TEST_CASE("every code point is UTF-8 once encoded, and no prefix of it is") {
     for (const auto& bad : {"\x80"s, "\xc0\x80"s, "\xc1\xbf"s, "\xe0\x9f\xbf"s, "\xf0\x8f\xbf\xbf"s,
                             "\xf4\x90\x80\x80"s, "\xf8\x88\x80\x80\x80"s, "\xc3("s, "abcdefgh\xff"s})
         CHECK_FALSE(is_utf8(bad));
-    CHECK(is_utf8("\xed\xa0\x80"));  // a lone surrogate, as Python's surrogatepass has it
+    CHECK(is_utf8("\xed\xa0\x80"));  // a lone surrogate, as with Python's surrogatepass
 }
 
-TEST_CASE("bytes survive the way through text") {
+TEST_CASE("bytes survive a round trip through text") {
     std::string bytes;
     for (int byte = 0; byte < 256; ++byte) bytes.push_back(static_cast<char>(byte));
     CHECK(is_utf8(latin1_to_utf8(bytes)));
@@ -35,7 +35,7 @@ TEST_CASE("bytes survive the way through text") {
     CHECK_FALSE(utf8_to_latin1("\xc3"));
 }
 
-TEST_CASE("decimals of up to 64 bits are the machine's own two's complement") {
+TEST_CASE("decimals of up to 64 bits match the machine's two's complement") {
     std::mt19937_64 random{3};
     for (int i = 0; i < 2000; ++i) {
         const auto number = static_cast<std::int64_t>(random() >> (random() % 64)) * (random() % 2 == 0 ? 1 : -1);

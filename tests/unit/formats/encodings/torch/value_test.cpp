@@ -16,7 +16,7 @@ using torch::Entry;
 using torch::Kind;
 using torch::Value;
 
-TEST_CASE("ints of every width come back, however they are held") {
+TEST_CASE("ints of every width are read back, however they are stored") {
     Document document;
     std::mt19937_64 random{1};
     std::vector<std::int64_t> cases{0, -1, std::numeric_limits<std::int64_t>::min(),
@@ -46,7 +46,7 @@ TEST_CASE("a value of another kind is refused with both kinds named") {
     CHECK_THROWS_AS(document.object(text, text), Error);
 }
 
-TEST_CASE("lists and dicts grow, keep their order, and the last of two equal keys holds") {
+TEST_CASE("lists and dicts grow and keep their order; of two equal keys, the last one counts") {
     Document document;
     const Value list = document.list();
     const Value dict = document.dict();
@@ -62,7 +62,7 @@ TEST_CASE("lists and dicts grow, keep their order, and the last of two equal key
     CHECK_FALSE(dict.find("k1000"));
 }
 
-TEST_CASE("edits are copies: the source and what it shares stay as they were") {
+TEST_CASE("edits are copies: the source and shared values stay unchanged") {
     Document source;
     const Value state = source.dict(
         std::array{Entry{source.string("tp"), source.integer(1)}, Entry{source.string("pp"), source.integer(2)}});

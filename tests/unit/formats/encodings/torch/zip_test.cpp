@@ -36,7 +36,7 @@ std::string all(const Zip& zip, std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("an archive in the midst of a file is read by positions of its own") {
+TEST_CASE("an archive in the middle of a file is read with its own offsets") {
     for (const std::size_t large : {std::size_t{10}, std::size_t{100'000}}) {
         const std::string archive = sample(large);
         const MemoryFile file{"before" + archive + "behind"};
@@ -56,7 +56,7 @@ TEST_CASE("an archive in the midst of a file is read by positions of its own") {
     }
 }
 
-TEST_CASE("a comment behind the end is allowed, also one that looks like an end") {
+TEST_CASE("a comment after the end record is allowed, even if it looks like an end record") {
     std::string archive = sample();
     const std::string comment = "PK\x05\x06 but no end record, only a comment";
     archive[archive.size() - 2] = static_cast<char>(comment.size());
@@ -93,7 +93,7 @@ TEST_CASE("every truncation of an archive is refused") {
     }
 }
 
-TEST_CASE("every changed byte of an archive is refused, seen by the CRC, or harmless") {
+TEST_CASE("every changed byte of an archive is refused, found by the CRC, or harmless") {
     const std::string archive = sample();
     for (std::size_t i = 0; i < archive.size(); ++i)
         for (const char change : {'\x01', '\x80', '\xff'}) {

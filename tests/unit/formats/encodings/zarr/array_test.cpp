@@ -14,7 +14,7 @@
 namespace tpx::formats::zarr {
 namespace {
 
-/// What Megatron-core writes, with `changes` merged in, but for the member `without`.
+/// The array metadata that Megatron-core writes, with `changes` merged in and without member `without`.
 std::string array_text(const nlohmann::json& changes, const char* without = "") {
     nlohmann::json json = {{"chunks", {2, 3}},   {"compressor", nullptr}, {"dtype", "<f4"},   {"fill_value", nullptr},
                            {"filters", nullptr}, {"order", "C"},          {"shape", {11, 3}}, {"zarr_format", 2}};
@@ -31,7 +31,7 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("an array as Megatron-core writes it") {
+TEST_CASE("an array as written by Megatron-core is read") {
     const ZarrArray array = parsed({});
     CHECK(array.dtype == DType::f32);
     CHECK(array.shape == Shape{11, 3});
@@ -95,7 +95,7 @@ TEST_CASE("arrays that Megatron-core does not write are refused, each for its re
     for (const auto& [text, message] : cases) CHECK(refusal(text) == message);
 }
 
-TEST_CASE("what is written is what Megatron-core wrote, and is read again") {
+TEST_CASE("arrays are written as by Megatron-core, and read back") {
     const std::string text = read_file("testdata/megatron/zarr/iter_0000010/uneven/.zarray");
     CHECK(write_zarr_array(parse_zarr_array(text)) == text);
     for (const DType dtype : {DType::boolean, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16,

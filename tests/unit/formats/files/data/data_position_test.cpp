@@ -116,7 +116,7 @@ TEST_CASE("each mistake in a data file is one line") {
           "data.toml:6: unknown key 'size'; valid keys: path, samples");
 }
 
-TEST_CASE("a data position is read as it was written, and nothing else is") {
+TEST_CASE("a data position is read back unchanged, and invalid ones are refused") {
     const test::Scratch scratch;
     CHECK_FALSE(read_data_position(scratch.path()));
     const DataPosition position{{1000, 7}, {{"a.idx", 1000}}, 8, 4, 2008};

@@ -74,7 +74,7 @@ void replace(const File& file, const Alteration& at, const Values& values) {
         H5Dwrite(made.get(), values.type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.bytes.data());
 }
 
-/// One more, or one less where there is no more; of a text another first letter.
+/// Adds one, or subtracts one at the maximum; changes the first letter of a text.
 void add_one(Values& values, std::size_t row) {
     char* at = values.bytes.data() + row * values.row_size();
     const H5T_class_t kind = H5Tget_class(values.type.get());
@@ -129,7 +129,7 @@ bool change(Values& values, Alteration::Kind kind) {
     }
 }
 
-/// Makes the line before the HDF5 bytes fit.
+/// Sets the CRC in the line before the HDF5 bytes to fit them.
 void fit_crc(const std::filesystem::path& path) {
     const std::string block = user_block(read_file(path), formats::plan_schema);
     write_at(open_file(path, O_WRONLY), 0, std::as_bytes(std::span{block}), path);

@@ -28,13 +28,14 @@ struct Alteration {
 /// All alterations of all fields of `file`.
 std::vector<Alteration> alterations(const std::filesystem::path& file);
 
-/// Copies plan file `from` to `to` with `alteration`, and makes the CRC fit. False when it changes nothing.
+/// Copies plan file `from` to `to` with `alteration` and a fitting CRC. Returns false if the alteration changes
+/// nothing.
 bool alter(const std::filesystem::path& from, const std::filesystem::path& to, const Alteration& alteration);
 
-/// Copies plan file `from` to `to` with random bytes in some rows of one field, and makes the CRC fit.
+/// Copies plan file `from` to `to` with random bytes in some rows of one field and a fitting CRC.
 void scramble(const std::filesystem::path& from, const std::filesystem::path& to, std::mt19937& random);
 
-/// Makes the request digest of plan file `file` fit, and the CRC with it.
+/// Sets the request digest and the CRC of plan file `file` to fit its content.
 void fit_request_digest(const std::filesystem::path& file);
 
 }  // namespace tpx::testing

@@ -19,7 +19,7 @@ TEST_CASE("lists of hosts are expanded as Slurm writes them") {
     CHECK(expand_host_names("r[0-1]n[0-1]-ib") == Names{"r0n0-ib", "r0n1-ib", "r1n0-ib", "r1n1-ib"});
 }
 
-TEST_CASE("lists of hosts that are not whole are refused") {
+TEST_CASE("incomplete lists of hosts are refused") {
     for (const char* list : {"n[1-3", "n1]", "n[3-1]", "n[a-b]", "a,,b", "n[0-9999999]", "n[1-]", "n[-1]"}) {
         CAPTURE(list);
         CHECK_THROWS_AS(expand_host_names(list), Error);

@@ -32,7 +32,7 @@ TEST_CASE("a launch script has a line for each block of a host") {
     CHECK(text.find("\nranks=3\nnodes=3\nmaster=host0\n") != text.npos);
 }
 
-TEST_CASE("a launch script tells each rank the folders of its state and data") {
+TEST_CASE("a launch script passes each rank the folders of its state and data") {
     const std::vector<Host> hosts = uniform_hosts(2, 1);
     const Placement placement{.devices = {1, 0},
                               .blocks = {{.begin = 0, .end = 1, .host = 1}, {.begin = 1, .end = 2, .host = 0}}};

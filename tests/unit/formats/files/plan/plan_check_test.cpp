@@ -33,7 +33,7 @@ bool is_found(const std::filesystem::path& file) {
     }
 }
 
-/// Whether a field says what the plan makes of what was asked.
+/// Whether a field is a decision of the plan, not part of the request.
 bool is_decided(std::string_view field) {
     static constexpr std::string_view fields[] = {
         "/cells/",           "/parcels/",      "/holders/",   "/needers/",    "/blocks/",
@@ -47,7 +47,7 @@ bool is_decided(std::string_view field) {
 
 }  // namespace
 
-TEST_CASE("plans of models and checkpoints hold") {
+TEST_CASE("plans for models and checkpoints pass the check") {
     const test::Scratch scratch;
     const auto file = scratch.path() / "change.plan";
     for (const auto& [name, plan] : plans()) {
@@ -65,14 +65,14 @@ TEST_CASE("plans of models and checkpoints hold") {
     }
 }
 
-TEST_CASE("a plan that an earlier tpx wrote is read and holds") {
+TEST_CASE("a plan that an earlier tpx wrote is read and passes the check") {
     const PlanFile plan = read_plan_file("testdata/plan/model.plan");
     CHECK(plan.model->name == "small");
     CHECK(plan.hosts->hosts.size() == 4);
     CHECK(check_plan_file("testdata/plan/model.plan").fault == "");
 }
 
-TEST_CASE("a plan for a checkpoint without cells, as earlier versions wrote it, is read and holds") {
+TEST_CASE("a checkpoint plan without cells, as earlier versions wrote it, is read and passes the check") {
     CHECK(read_plan_file("testdata/plan/checkpoint.plan").checkpoint->cells.empty());
     const CheckedPlan checked = check_plan_file("testdata/plan/checkpoint.plan");
     CHECK(checked.fault == "");
@@ -90,7 +90,7 @@ bool is_in(std::span<const std::int32_t> ranks, std::int32_t rank) {
     return std::ranges::find(ranks, rank) != ranks.end();
 }
 
-// Whether `bad` only names other ranks than `plan` that may as well send or receive the bytes of a transfer.
+// Whether `bad` differs from `plan` only in ranks that can equally well send or receive the bytes of a transfer.
 bool names_other_ranks(const std::filesystem::path& bad, const Change& plan, const Alteration& alteration) {
     if (alteration.field != "/transfers/from_rank" && alteration.field != "/transfers/to_rank") return false;
     if (alteration.kind == Alteration::drop || alteration.kind == Alteration::remove) return false;
@@ -111,8 +111,8 @@ bool names_other_ranks(const std::filesystem::path& bad, const Change& plan, con
     return true;
 }
 
-// Whether a plan says the same after an alteration. The version says who made the plan, and nothing about it; without
-// groups, the plan claims less, and these blocks are also those of groups of one rank.
+// Whether a plan means the same after an alteration. The version does not affect the plan; without groups, the plan
+// claims less, and its blocks are also valid for groups of one rank.
 bool is_equivalent(const Alteration& alteration) {
     const bool removes = alteration.kind == Alteration::remove;
     return (alteration.field == "/version" && !removes) || (alteration.field == "/group" && removes);
@@ -138,7 +138,7 @@ TEST_CASE("no field of a plan can be altered unnoticed, even with a fitting CRC"
     }
 }
 
-TEST_CASE("plans with any values in them are judged, never believed") {
+TEST_CASE("plans with arbitrary values are checked, never trusted") {
     const test::Scratch scratch;
     const auto good = scratch.path() / "good.plan";
     const auto bad = scratch.path() / "bad.plan";
@@ -158,7 +158,7 @@ TEST_CASE("plans with any values in them are judged, never believed") {
     }
 }
 
-TEST_CASE("what a plan decides cannot be altered unnoticed even where the request digest is made to fit") {
+TEST_CASE("decisions of a plan cannot be altered unnoticed, even with a fitting request digest") {
     const test::Scratch scratch;
     const auto good = scratch.path() / "good.plan";
     const auto bad = scratch.path() / "bad.plan";
@@ -173,7 +173,7 @@ TEST_CASE("what a plan decides cannot be altered unnoticed even where the reques
             try {
                 fit_request_digest(bad);
             } catch (const Error&) {
-                continue;  // no plan at all any more
+                continue;  // no longer a plan
             }
             if (!is_equivalent(alteration)) CHECK((is_found(bad) || names_other_ranks(bad, *plan.hosts, alteration)));
         }

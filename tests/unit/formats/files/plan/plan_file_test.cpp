@@ -20,7 +20,7 @@ using namespace tpx::testing;
 
 namespace {
 
-// A folder that goes when the test does.
+// A folder that is removed at the end of the test.
 struct Scratch {
     std::filesystem::path folder;
 
@@ -62,7 +62,7 @@ bool same(const PlanFile& a, const PlanFile& b) {
 
 }  // namespace
 
-TEST_CASE("a plan file holds what was written, and its plan is proven again") {
+TEST_CASE("a plan file is read back unchanged, and its plan is proven again") {
     const Scratch scratch;
     for (unsigned seed = 0; seed < 50; ++seed) {
         const PlanFile content = checkpoint_plan(seed);
@@ -98,7 +98,7 @@ TEST_CASE("an empty plan, a scalar, large offsets, unknown strides and files") {
     CHECK(check_plan_file(scratch.file()).moves->bytes_read == 8 + (std::uint64_t{1} << 42));
 }
 
-TEST_CASE("what a plan file refers to must be there") {
+TEST_CASE("references in a plan file must be valid") {
     const Scratch scratch;
     const PlanFile good = checkpoint_plan(7);
     const auto refused = [&](std::function<void(FileChange&)> alter) {
@@ -166,7 +166,7 @@ TEST_CASE("no byte of a plan file can change unnoticed") {
     CHECK_NOTHROW(check_plan_file(scratch.file()));
 }
 
-TEST_CASE("a file cut short, and no plan at all") {
+TEST_CASE("truncated files and files that are not plans are refused") {
     const Scratch scratch;
     write_plan_file(scratch.file(), checkpoint_plan(3));
     const auto size = std::filesystem::file_size(scratch.file());

@@ -14,7 +14,7 @@
 
 namespace tpx::testing {
 
-/// Where a plan of the tests takes place.
+/// The hosts of a test plan.
 struct Stage {
     int hosts = 4;
     int gpus = 2;
@@ -71,7 +71,7 @@ inline formats::PlanFile model_plan(const std::string& from, const std::string& 
     return file;
 }
 
-/// Puts pieces one behind the other into two files.
+/// Places pieces one after the other in two files.
 inline void place_in_files(std::vector<Piece>& pieces, const std::vector<Tensor>& tensors,
                            std::vector<FileEntry>& files) {
     files = {{"a/one.bin", 0}, {"two.bin", 0}};
@@ -109,7 +109,7 @@ inline formats::PlanFile checkpoint_plan(unsigned seed, int old_ranks = 3, int n
     return content;
 }
 
-/// The same with hosts: ranks hold what they will write.
+/// The same with hosts: ranks hold the bytes that they will write.
 inline formats::PlanFile checkpoint_plan_with_hosts(unsigned seed, const Stage& stage) {
     formats::PlanFile content = checkpoint_plan(seed, stage.hosts * stage.gpus, stage.gpus * 2);
     formats::FileChange& file = *content.checkpoint;

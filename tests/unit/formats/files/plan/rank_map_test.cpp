@@ -23,7 +23,7 @@ std::string refusal(std::string_view text, int ranks = 4) {
 
 }  // namespace
 
-TEST_CASE("three ways to say where ranks are") {
+TEST_CASE("three ways to specify where ranks are") {
     const std::vector<Host> hosts = uniform_hosts(2, 2);
     const std::vector<Seat> wanted{{1, 2}, {1, 3}, {0, 0}, {0, 1}};
     CHECK(parse_rank_map("0-1 host1  # first\n\n2-3 host0\n", "map", hosts, 4) == wanted);
@@ -45,7 +45,7 @@ TEST_CASE("maps that contradict themselves, the hosts or the layout are refused"
     CHECK(refusal("0-1 host0\n2-3 host1", 3) == "map:2: rank 3 is beyond the 3 ranks of the old layout");
 }
 
-TEST_CASE("ranks of lost hosts have no seat, spare hosts had no ranks") {
+TEST_CASE("ranks of lost hosts have no seat, spare hosts have no old ranks") {
     std::vector<Host> hosts = uniform_hosts(3, 2);
     hosts[0].spare = true;
     hosts[1].lost = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How well the throughput model predicts the measured times of testdata/profile/rubick that were not fitted. The terms
-// of the model and its priors were chosen with these tables in sight, so the errors are those of a known cluster:
-// clusters_test.cpp has the others. All rows of all tables count, those that no plan explains among them (S1).
+// of the model and its priors were chosen with these tables, so the errors are those for a known cluster;
+// clusters_test.cpp has other clusters. All rows of all tables count, even those that no plan explains (S1).
 #include "tests/unit/formats/files/profile/baseline.hpp"
 #include "tests/unit/formats/files/profile/measured_tables.hpp"
 
@@ -54,7 +54,7 @@ struct RowErrors {
     double mean_across() const { return across_count > 0 ? across / across_count : 0; }
 };
 
-// What is allowed for one way to choose the nine runs, in percent: one host, across hosts.
+// The errors allowed for one way to choose the nine runs, in percent: on one host, across hosts.
 struct Limit {
     double inside, across;
 };
@@ -64,9 +64,9 @@ struct Target {
     Limit suggested, drawn, placements;
 };
 
-// 5 % and 7 %, 3 % for LLaMA-7B, whose rows across hosts are all 3D; for RoBERTa and ViT what is reached. On one GPU,
-// RoBERTa without recomputation takes as long as on two: it must have run half of the batch. ViT is so small that its
-// steps on several hosts wait most of the time, wherever GPUs do not fill their NICs, for 0.1 to 0.5 s.
+// 5 % and 7 %, 3 % for LLaMA-7B, whose rows across hosts are all 3D; for RoBERTa and ViT, the errors that are reached.
+// On one GPU, RoBERTa without recomputation takes as long as on two: it must have run half of the batch. ViT is so
+// small that its steps on several hosts wait most of the time, wherever GPUs do not fill their NICs, for 0.1 to 0.5 s.
 constexpr Target targets[] = {{"gpt2", {5, 7}, {5, 7}, {5, 7}},   {"t5", {5, 7}, {5, 7}, {5, 7}},
                               {"bert", {5, 7}, {5, 7}, {5, 7}},   {"roberta", {16, 6}, {21, 5}, {17, 6}},
                               {"vit", {6, 22}, {6, 28}, {9, 22}}, {"llama7", {5, 3}, {5, 3}, {5, 3}},
@@ -124,7 +124,7 @@ TEST_CASE("S1: the nine runs that --suggest names predict all the others, those 
     }
 }
 
-TEST_CASE("so they do on average where the first one is drawn, fifty times, and 90 % intervals cover 85 % and more") {
+TEST_CASE("so they do on average with fifty random first runs; 90 % intervals cover at least 85 %") {
     double covered = 0, rows = 0;
     for (const Target& target : targets) {
         const MeasuredModel table = measured(target.name);
@@ -188,7 +188,7 @@ TEST_CASE("a placement that no fitted run was on is predicted") {
     }
 }
 
-TEST_CASE("S1: the plan that is chosen takes within 2 % of the best one, without ViT within 1 %") {
+TEST_CASE("S1: the chosen plan takes at most 2 % longer than the best one, 1 % without ViT") {
     Regret all, others;
     for (const Target& target : targets) {
         const MeasuredModel table = measured(target.name);
@@ -207,8 +207,9 @@ TEST_CASE("S1: the plan that is chosen takes within 2 % of the best one, without
     CHECK(all.sum / all.choices <= 0.02);
 }
 
-// What was measured of LLaMA-7B with 16 samples a step, in micro-batches of one: the runs that offload, or all others.
-// The former were made in another way: two of them take 16 samples in little more time than the other table says for 8.
+// The measured runs of LLaMA-7B with 16 samples per step, in micro-batches of one: the runs that offload, or all
+// others. The former were made in another way: two of them need little more time for 16 samples than the other table
+// has for 8.
 std::vector<Run> sixteen_samples(bool offloaded = false) {
     Table table = parse_table(read_file("testdata/profile/rubick-16/llama7.csv"), "llama7.csv");
     const std::size_t plan = table.find("exec_plan"), seconds = table.find("iter_time");
@@ -216,7 +217,7 @@ std::vector<Run> sixteen_samples(bool offloaded = false) {
         return row.cells[seconds] == "0" || row.cells[plan].starts_with("zero-offload") != offloaded;
     });
     for (Table::Row& row : table.rows)
-        if (offloaded) row.cells[plan] = "zero-offload";  // "+gc", as columns.toml has it
+        if (offloaded) row.cells[plan] = "zero-offload";  // "+gc", as in columns.toml
     const std::string file = rubick_folder + "columns.toml";
     ColumnMap columns = parse_columns(read_file(file), file);
     columns.sources["cpus"].column = "cpu_threads";

@@ -12,7 +12,7 @@
 
 namespace tpx::test {
 
-/// What any model of step times has to be better than: the logarithm of the time as a linear function of the logarithms
+/// A baseline that any model of step times must beat: the logarithm of the time as a linear function of the logarithms
 /// of batch, degrees and hosts, and of ZeRO, recomputation and offloading; least squares with a small ridge, because
 /// nine runs do not determine all of them.
 class LogLinear {
@@ -98,8 +98,8 @@ private:
     std::vector<Run> runs_;
 };
 
-/// The larger one of the time to compute and the time to exchange gradients at assumed rates, times the factor that
-/// suits the measured runs best.
+/// The longer of the time to compute and the time to exchange gradients at assumed rates, times the factor that fits
+/// the measured runs best.
 class Roofline {
 public:
     Roofline(const ModelSize& model, const Parameters& rates, std::span<const Run> runs)

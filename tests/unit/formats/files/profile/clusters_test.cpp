@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How well the throughput model predicts steps on clusters that no prior was set by: A100 and H100 under FSDP; up to
-// 384 A100 with pipelines of many micro-batches, from which one term was learnt; and T4, from which nothing was learnt.
+// How well the throughput model predicts steps on clusters that did not determine its priors: A100 and H100 under FSDP;
+// up to 384 A100 with pipelines of many micro-batches, which led to one term of the model; and T4, which led to none.
 #include "tests/unit/formats/files/profile/baseline.hpp"
 #include "tests/unit/formats/files/profile/measured_tables.hpp"
 
@@ -41,7 +41,8 @@ TEST_CASE("181 billion parameters on 384 GPUs: fitted to 5 %, nine runs predict 
     CHECK(mean_magnitude(errors) <= 0.08);
 }
 
-// Nothing of the model was chosen by this table: BERT-base on up to 16 T4 of 4 hosts, data parallel, 540 runs (Pollux).
+// No part of the model was chosen with this table: BERT-base on up to 16 T4 of 4 hosts, data parallel, 540 runs
+// (Pollux).
 TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others to 10 %, a regression to 13 %") {
     const test::MeasuredTable table = test::t4_table();
     const formats::ThroughputModel& model = table.model;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a fitted model tells how fast other sizes of its family are: MPT of 125 million to 70 billion parameters.
+// Whether a fitted model predicts the speed of other sizes of its family: MPT of 125 million to 70 billion parameters.
 #include "tests/unit/formats/files/profile/measured_tables.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the memory model calls feasible what ran, and infeasible what is known not to run.
+// Whether the memory model accepts plans that ran, and rejects plans that are known not to run.
 #include "formats/files/profile/runs_file.hpp"
 #include "formats/files/profile/throughput_file.hpp"
 #include "lib/core/file.hpp"
@@ -39,8 +39,8 @@ bool fits(const ModelSize& model, const Run& run, double memory) {
     return false;
 }
 
-// LLaMA-7B with 16 samples, where a time of 0 is a plan that could not run: on one GPU for want of memory, with 32
-// replicas for want of samples, with tp=8 because hosts have 4 GPUs.
+// LLaMA-7B with 16 samples. A time of 0 marks a plan that could not run: on one GPU for lack of memory, with 32
+// replicas for lack of samples, with tp=8 because hosts have 4 GPUs.
 void count_sixteen(Count& count) {
     const std::string folder = "testdata/profile/rubick/";
     const ThroughputModel model = read_throughput_model(folder + "llama7.toml");
@@ -63,7 +63,7 @@ void count_sixteen(Count& count) {
     }
 }
 
-// What the fullest GPU of a run of testdata/profile/bigscience held, and what was estimated.
+// The memory of the fullest GPU in a run of testdata/profile/bigscience, measured and estimated.
 struct MeasuredPlan {
     MeasuredMemory memory;
     bool ran = true;
@@ -77,7 +77,7 @@ MeasuredPlan measured_plan(const Table& table, const Table::Row& row) {
 
 }  // namespace
 
-TEST_CASE("what ran fits, and what is known not to fit does not, for 95 % of the rows") {
+TEST_CASE("plans that ran fit, and plans that are known not to fit do not, for 95 % of the rows") {
     Count count;
     for (const std::string name : {"gpt2", "t5", "bert", "roberta", "llama7", "llama30", "vit"}) {
         const std::string folder = "testdata/profile/rubick/";
@@ -103,10 +103,10 @@ TEST_CASE("what ran fits, and what is known not to fit does not, for 95 % of the
     CHECK(count.right >= 0.95 * count.all);
 }
 
-TEST_CASE("what ran under FSDP fits, for 95 % of the rows") {
+TEST_CASE("plans that ran under FSDP fit, for 95 % of the rows") {
     const std::string folder = "testdata/profile/llm-foundry/";
     Table table = parse_table(read_file(folder + "throughput.csv"), "throughput.csv");
-    // Samples per second are rounded in the table, some of them to 0; how fast they ran is of no matter here.
+    // Samples per second are rounded in the table, some of them to 0; their speed does not matter here.
     std::erase_if(table.rows, [&](const Table::Row& row) { return row.cells[table.find("Throughput (S/s)")] == "0"; });
     const ColumnMap columns = parse_columns(read_file(folder + "columns.toml"), "columns.toml");
     std::set<std::string> sequences;
@@ -147,7 +147,7 @@ TEST_CASE("S5: without calibration, plans that ran out of memory are refused, an
     CHECK(refused <= 0.15 * ran);
 }
 
-TEST_CASE("five measured runs calibrate the memory of others to 15 %, and what fits is known for 95 % of them") {
+TEST_CASE("five measured runs calibrate the memory of others to 15 %; whether they fit is right for 95 % of them") {
     const Table table = parse_table(read_file("testdata/profile/bigscience/memory.csv"), "memory.csv");
     std::vector<MeasuredPlan> plans;
     for (const Table::Row& row : table.rows) plans.push_back(measured_plan(table, row));

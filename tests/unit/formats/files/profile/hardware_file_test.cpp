@@ -61,7 +61,7 @@ std::string fault(const std::string& text) {
     return "accepted";
 }
 
-// A machine that is idle, busy, or stood still: figures of any size, zeros, and what a clock that stops makes of them.
+// A machine that was idle, busy or suspended: figures of any size, zeros, and the effects of a stopped clock.
 class AnyHardware {
 public:
     explicit AnyHardware(unsigned seed) : random_{seed} {}
@@ -96,7 +96,7 @@ private:
     double size() { return std::pow(10, std::uniform_real_distribution{-12.0, 17.0}(random_)); }
     Measured figure() { return chance(15) ? Measured{} : Measured{value(), chance(50) ? 0.01 : size()}; }
 
-    // Any bytes but those that stand for lists of names.
+    // Any bytes except those that denote lists of names.
     std::string text() {
         std::string text;
         for (int i = number(0, 6); i > 0; --i)
@@ -108,9 +108,9 @@ private:
     HostHardware host(std::size_t index) {
         HostHardware host;
         host.name = chance(50) ? fmt::format("n{}", index) : fmt::format("{}{}", text(), index);
-        // No host has such a name, and files of hosts refuse it.
+        // Hosts have no such names, and files of hosts refuse them.
         std::erase_if(host.name, [](unsigned char c) { return c < 0x20 || c == 0x7f || c == '/'; });
-        host.name += fmt::format("-{}", index);  // no two of a name
+        host.name += fmt::format("-{}", index);  // unique names
         host.switch_group = text();
         host.ranks = number(1, 8);
         host.sockets = number(0, 2);
@@ -129,7 +129,7 @@ private:
     std::mt19937 random_;
 };
 
-// Whether `read` is what a file keeps of `written`.
+// Whether `read` is `written` after a round trip through a file.
 bool is_kept(const Measured& read, const Measured& written, const FigureRange& range) {
     if (!range.has(written.median)) return read.spread == 0;  // none, or what plans take in place of it
     return std::abs(read.median - written.median) <= std::max(written.median < 1 ? 0 : 0.5, 1e-3 * written.median) &&
@@ -140,7 +140,7 @@ constexpr const char* two_hosts = "[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"
 
 }  // namespace
 
-TEST_CASE("what is written is read again, with every figure and its spread") {
+TEST_CASE("a file is read back with every figure and its spread") {
     for (const int hosts : {1, 2, 4, 20}) {
         CAPTURE(hosts);
         const Hardware hardware = measured(hosts);
@@ -163,18 +163,18 @@ TEST_CASE("what is written is read again, with every figure and its spread") {
 TEST_CASE("hosts of a class are written together, and plans read them") {
     const std::string text = hardware_text(measured(20));
     CHECK(text.find("name = \"n[000-009]\"") != text.npos);
-    CHECK(text.find("name = \"n[010-019]\"") != text.npos);  // on another switch
-    CHECK(text.find("links = [") == text.npos);              // they are many, and even
+    CHECK(text.find("name = \"n[010-019]\"") != text.npos);  // separate, as it is on another switch
+    CHECK(text.find("links = [") == text.npos);              // there are many, all about equal
     const std::vector<Host> hosts = parse_hosts(text, "cluster.toml");
     REQUIRE(hosts.size() == 20);
     CHECK(hosts[13].name == "n013");
     CHECK(hosts[13].nic == 12e9);
-    CHECK(hosts[13].gpus == 2);          // as many as there are, not as ranks were started
+    CHECK(hosts[13].gpus == 2);          // the number of GPUs, not of the ranks that were started
     CHECK(hosts[13].disk_read == 10e9);  // while all hosts read
     CHECK(hosts[13].switch_group == "leaf2");
 }
 
-TEST_CASE("one link that is uneven brings all of them into the file") {
+TEST_CASE("one uneven link puts all links into the file") {
     Hardware hardware = measured(20);
     hardware.links[3][7].rate.median = 1e9;
     const Hardware read = parse_hardware(hardware_text(hardware), "cluster.toml");
@@ -182,7 +182,7 @@ TEST_CASE("one link that is uneven brings all of them into the file") {
     CHECK(read.links[7][3].rate.median == 4e9);
 }
 
-TEST_CASE("whatever is measured, the file of it is read, by plans too, with every figure that can be") {
+TEST_CASE("a file of any measurement can be read, also by plans, with every valid figure") {
     AnyHardware any{7};
     for (int i = 0; i < 1000; ++i) {
         const Hardware hardware = any.cluster();
@@ -212,7 +212,7 @@ TEST_CASE("whatever is measured, the file of it is read, by plans too, with ever
     }
 }
 
-TEST_CASE("hosts whose links nobody measured are read as such") {
+TEST_CASE("hosts without measured links are read as such") {
     Hardware hardware = measured(2);
     hardware.links.clear();
     CHECK(parse_hardware(hardware_text(hardware), "cluster.toml").links.empty());
@@ -221,20 +221,20 @@ TEST_CASE("hosts whose links nobody measured are read as such") {
     CHECK(parse_hardware(latency, "two.toml").links[1][0].latency.median == 1e-6);
 }
 
-TEST_CASE("samples that lie more than a thousand times apart are read as they were written") {
+TEST_CASE("samples that differ by more than a factor of a thousand are read back unchanged") {
     Hardware hardware = measured(2);
     hardware.hosts[0].disk_write = {1e6, 1240};
     CHECK(parse_hardware(hardware_text(hardware), "cluster.toml").hosts[0].disk_write == hardware.hosts[0].disk_write);
 }
 
-TEST_CASE("a file of hosts that nobody measured has their rates without spread") {
+TEST_CASE("a file of hosts without measurements has their rates without spread") {
     const Hardware read = parse_hardware("[[hosts]]\nname = \"n[0-1]\"\nnic = \"200 Gbit/s\"\n", "hosts.toml");
     REQUIRE(read.hosts.size() == 2);
     CHECK(read.hosts[1].nic == Measured{25e9, 0});
     CHECK(parse_hardware("n0 slots=4\n", "hostfile").hosts[0].ranks == 4);
 }
 
-TEST_CASE("figures that cannot be right are refused, with their line") {
+TEST_CASE("implausible figures are refused with their line") {
     const auto with = [](const std::string& line) { return fault(two_hosts + line + "\n"); };
     CHECK(with("[[measured.hosts]]\nname = \"a\"\nmemory = [-5, 0.1]") ==
           "old.toml:8: -5 bytes per second cannot be right");
@@ -261,7 +261,7 @@ TEST_CASE("figures that cannot be right are refused, with their line") {
     CHECK(fault("[[hosts]]\nname = \"a\"\nnic = \"25 furlongs\"\n").starts_with("old.toml:3: nic: "));
 }
 
-TEST_CASE("what is not known, or of no host, is refused") {
+TEST_CASE("unknown keys, and figures of unknown hosts, are refused") {
     const auto with = [](const std::string& line) { return fault(two_hosts + line + "\n"); };
     CHECK(with("colour = 3") == "old.toml:6: unknown key 'colour'; tpx-hardware(5) has those that are known");
     CHECK(with("[[measured.hosts]]\nname = \"a\"\nmemry = [1e9, 0]").starts_with("old.toml:8: unknown key 'memry'"));
@@ -274,7 +274,7 @@ TEST_CASE("what is not known, or of no host, is refused") {
     CHECK(fault("[[hosts]]\nname = \"a\"\n[measure]\n").starts_with("old.toml:3: 'measure'"));
 }
 
-TEST_CASE("names are folded as Slurm does, and taken apart again") {
+TEST_CASE("names are folded as in Slurm, and expanded again") {
     for (const std::vector<std::string>& names : {std::vector<std::string>{"n0", "n1", "n2"},
                                                   {"n9", "n10"},
                                                   {"n09", "n10"},

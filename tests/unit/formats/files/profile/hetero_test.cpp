@@ -55,7 +55,7 @@ double brute_force(std::span<const GpuProfile> profiles, int batch) {
 
 }  // namespace
 
-TEST_CASE("what VirtualFlow's solver chose is found, to a millionth") {
+TEST_CASE("the choices of VirtualFlow's solver are found, to one millionth") {
     const Table vectors = parse_table(read_file(virtualflow_folder + "vectors.csv"), "vectors.csv");
     REQUIRE(vectors.rows.size() == 10);
     for (const Table::Row& row : vectors.rows) {
@@ -78,7 +78,7 @@ TEST_CASE("what VirtualFlow's solver chose is found, to a millionth") {
     }
 }
 
-TEST_CASE("H1 to H3 of VirtualFlow: within 5.6 % of what was measured, 1.4 % on average") {
+TEST_CASE("H1 to H3 of VirtualFlow: within 5.6 % of the measurements, 1.4 % on average") {
     constexpr double communication = 1.06118506202;
     const std::vector<GpuProfile> two{profile("V100", "resnet", 8), profile("P100", "resnet", 8)};
     struct Case {
@@ -144,7 +144,7 @@ TEST_CASE("one GPU alone does not communicate, and fewer GPUs break ties") {
     REQUIRE(alone);
     CHECK(alone->gpus() == 1);
     CHECK(alone->seconds == doctest::Approx(0.08));
-    // 16 at 200/s is as long as 8 at 100/s: two GPUs with 8 each are not faster than one with 16.
+    // 16 samples at 200/s take as long as 8 at 100/s: two GPUs with 8 each are not faster than one with 16.
     CHECK(assign_virtual_nodes(profiles, 16, 0)->gpus() == 1);
     CHECK(assign_virtual_nodes(profiles, 16, 0)->shares[0].virtual_node_batch == 16);
     CHECK_FALSE(assign_virtual_nodes(profiles, 7, 0));
@@ -161,7 +161,7 @@ TEST_CASE("4 kinds of 64 GPUs and 64 sizes are solved in a tenth of a second") {
             one.points.push_back({1 + size * (size + 1) / 2, 10.0 + size * (type + 1)});
         profiles.push_back(one);
     }
-    const std::clock_t start = std::clock();  // of this process: the machine may be busy with other things
+    const std::clock_t start = std::clock();  // CPU time of this process, as the machine may be busy
     const auto found = assign_virtual_nodes(profiles, 65536, 0.1);
     const double taken = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     REQUIRE(found);
@@ -172,7 +172,7 @@ TEST_CASE("4 kinds of 64 GPUs and 64 sizes are solved in a tenth of a second") {
 #endif
 }
 
-TEST_CASE("what is no profile is refused with its line") {
+TEST_CASE("invalid profiles are refused with their line") {
     const auto refusal = [](const char* text) {
         try {
             parse_gpu_profile(text, "p.txt");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How well steps on a cluster are predicted if the priors are learned from all other clusters and nine of its runs are
 // measured, next to three baselines that are fitted to the same runs. The form of the model was chosen with the tables
-// of A800 in sight, so only the medians of the priors are left out for that cluster.
+// of A800, so for that cluster only the medians of the priors are independent of it.
 #include "tests/unit/formats/files/profile/baseline.hpp"
 #include "tests/unit/formats/files/profile/measured_tables.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 struct MeasuredCluster {
     const char* name;
     std::vector<test::MeasuredTable> tables;
-    Vector offset{};  // of the logarithms of its parameters from the priors, as far as its runs show them
+    Vector offset{};  // offsets of the logarithms of its parameters from the priors, as far as its runs show them
 };
 
 std::vector<MeasuredCluster> measured_clusters() {
@@ -37,7 +37,8 @@ std::vector<MeasuredCluster> measured_clusters() {
     return clusters;
 }
 
-// The prior of `table` with medians that all clusters but `left_out` moved; one more cluster is taken to agree with it.
+// The prior of `table`, with medians moved by all clusters except `left_out`; one more cluster is assumed to agree with
+// it.
 Belief prior_without(const std::vector<MeasuredCluster>& clusters, std::size_t left_out,
                      const test::MeasuredTable& table) {
     Belief prior = table.prior;
@@ -84,7 +85,7 @@ struct ErrorSums {
 };
 
 // Nine suggested runs, or all but two of a smaller table, predict the others: with the prior `learned` elsewhere, and
-// with the usual one from the same runs. The first run is drawn, ten times.
+// with the usual one from the same runs. The first run is drawn at random, ten times.
 ErrorSums errors_of(const test::MeasuredTable& table, const Belief& learned) {
     ErrorSums sums;
     const int count = std::min(9, static_cast<int>(table.runs.size()) - 2);
@@ -100,9 +101,9 @@ ErrorSums errors_of(const test::MeasuredTable& table, const Belief& learned) {
 
 }  // namespace
 
-// The nearest of nine runs on T4 is closer than the model, 11 to 14 %: most of its plans take as long as their
-// neighbors.
-TEST_CASE("a cluster whose runs no prior has seen is predicted better than by a regression and a roofline") {
+// On T4, the nearest of nine runs predicts better than the model (11 against 14 %), because most of its plans take as
+// long as their neighbors.
+TEST_CASE("a cluster that is not in the priors is predicted better than by a regression and a roofline") {
     const std::vector<MeasuredCluster> clusters = measured_clusters();
     for (std::size_t c = 0; c < clusters.size(); ++c) {
         ErrorSums cluster;

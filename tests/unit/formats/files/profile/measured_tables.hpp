@@ -20,7 +20,7 @@ struct MeasuredTable {
     Belief prior;
 };
 
-/// A table of testdata/profile/rubick: 8 A800 a host.
+/// A table of testdata/profile/rubick: 8 A800 per host.
 inline MeasuredTable rubick_table(const std::string& name) {
     const std::string folder = "testdata/profile/rubick/";
     MeasuredTable result{name, formats::read_throughput_model(folder + name + ".toml"), {}, {}};
@@ -61,7 +61,7 @@ inline MeasuredTable bigscience_table() {
 }
 
 /// MPT under FSDP on A100 and H100, of testdata/profile/llm-foundry: models and GPUs with enough runs to hold some out.
-/// Samples per second are whole numbers in the table; where they are few, they are too coarse.
+/// Samples per second are whole numbers in the table; small ones are too coarse.
 inline std::vector<MeasuredTable> mpt_tables(std::size_t least_runs) {
     const std::string folder = "testdata/profile/llm-foundry/";
     formats::Table table = formats::parse_table(read_file(folder + "throughput.csv"), "throughput.csv");

@@ -48,7 +48,8 @@ inline ModelSize bigscience_model(const formats::Table& table, const formats::Ta
     return model;
 }
 
-/// Its run, on hosts of 8 GPUs and 4 NICs: without memory if it did not fit, with 0 seconds if they are not said.
+/// Its run, on hosts of 8 GPUs and 4 NICs: without memory if it did not fit, with 0 seconds if the time was not
+/// published.
 inline Run bigscience_run(const formats::Table& table, const formats::Table::Row& row) {
     const auto number = [&](std::string_view column) { return number_in(table, row, column); };
     const auto whole = [&](std::string_view column) { return static_cast<int>(number(column)); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables in which configurations were measured several times: what repetition says of noise, it does not say of the
+// Tables in which configurations were measured several times. Repetition shows the noise, but not the error of the
 // model. The tables of testdata/profile/rubick and pollux have each configuration once; repeats are drawn from them.
 #include "tests/unit/formats/files/profile/measured_tables.hpp"
 
@@ -25,7 +25,7 @@ struct Coverage {
     double share() const { return static_cast<double>(covered) / static_cast<double>(rows); }
 };
 
-// How many rows of other configurations, with the same noise, are in the 90 % intervals of a fit to `repeats`.
+// The number of rows of other configurations, with the same noise, in the 90 % intervals of a fit to `repeats`.
 Coverage coverage_of(const test::MeasuredTable& table, const Repeats& repeats, unsigned draw) {
     std::mt19937 random{draw};
     std::normal_distribution<double> noise{0, repeats.noise};

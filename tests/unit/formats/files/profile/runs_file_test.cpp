@@ -63,7 +63,7 @@ TEST_CASE("runs are read from tables with tabs and semicolons") {
     }
 }
 
-TEST_CASE("rows without a time did not run, and are told apart") {
+TEST_CASE("rows without a time are runs that failed, and are separated") {
     const Table table = parse_table(
         "plan,seconds,memory\ndp=8,1.5,\ndp=4,OOM,\ndp=2,0,80GB\ntp=2,,\ndp=1,0.0,\npp=2,out of memory,\ntp=4,NaN,\n"
         "tp=8,CUDA OOM,\npp=4,OOM (80GB),\npp=8,/,\nfsdp=8,inf,\n",
@@ -108,7 +108,7 @@ TEST_CASE("runs are read from JSON, as an array and as lines") {
     CHECK(refusal("{\"dp\": ").starts_with("runs.csv:1: not JSON"));
 }
 
-TEST_CASE("other people's columns are mapped") {
+TEST_CASE("columns with other names are mapped") {
     const std::vector<Run> runs =
         mapped("exec,nodes,time_ms,kind\nzero,35,500,a\n248,88888888,250,a\nzero,1,1,b\n",
                "seconds = {column = \"time_ms\", unit = \"ms\"}\n"
@@ -134,7 +134,7 @@ TEST_CASE("rates become seconds, GPUs fill hosts") {
     CHECK(runs[1].plan.recompute == Recompute::none);
 }
 
-TEST_CASE("what cannot be a run is refused with its row and column") {
+TEST_CASE("invalid runs are refused with row and column") {
     CHECK(refusal("plan,seconds\ndp=8,-1\n") == "runs.csv:2: column 'seconds': -1 is not positive");
     CHECK(refusal("plan,seconds\ndp=8,1\ndp=8,1x\n") == "runs.csv:3: column 'seconds': '1x' is not a number");
     CHECK(refusal("plan,seconds\ndp=8,1e6\n") ==
@@ -196,7 +196,7 @@ TEST_CASE("a model's file reads back as written") {
     CHECK(again.interval_scale == 1.5);
 }
 
-TEST_CASE("a fitted model's file makes predictions as sure as the fit, an unfitted one's as sure as the prior") {
+TEST_CASE("predictions from a file of a fitted model are as certain as the fit, from an unfitted one as the prior") {
     const char* const file = "[model]\nparameters = 1e9\n";
     const ThroughputModel unfitted = parse_throughput_model(file, "m.toml");
     CHECK(uncertainty_of(unfitted).belief.covariance == belief_before(unfitted).covariance);
@@ -205,7 +205,7 @@ TEST_CASE("a fitted model's file makes predictions as sure as the fit, an unfitt
     CHECK(uncertainty_of(earlier).belief.covariance[1][1] == 0.25);
 }
 
-TEST_CASE("what is no model file is refused with its line") {
+TEST_CASE("invalid model files are refused with the line") {
     const auto refused = [](const char* text) {
         try {
             parse_throughput_model(text, "m.toml");
@@ -289,7 +289,7 @@ TEST_CASE("tables of spreadsheets are read in whatever form they are saved") {
     }
 }
 
-TEST_CASE("files that are no text are refused with what they are") {
+TEST_CASE("files that are not text are refused with their type") {
     using namespace std::string_literals;
     const auto refused = [](const std::string& bytes) {
         try {

@@ -34,7 +34,7 @@ TEST_CASE("--with replaces the whole plan of a log") {
     CHECK(cells(srun).starts_with("parameters=46700000000 gpus=64 batch=256 sequence_length=4096 plan=dp=64 "));
 }
 
-TEST_CASE("GPUs and layers that degrees do not divide are errors") {
+TEST_CASE("degrees that do not divide GPUs or layers are errors") {
     std::string text = "  tensor_model_parallel_size ....... 4\n";
     for (int i = 1; i <= 4; ++i)
         text += fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): 500.0 |\n", i);

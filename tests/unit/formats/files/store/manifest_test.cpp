@@ -28,7 +28,7 @@ Manifest example() {
 
 }  // namespace
 
-TEST_CASE("a manifest is read as it was written") {
+TEST_CASE("a manifest is read back unchanged") {
     const Manifest manifest = example();
     CHECK(state_name(manifest) == "a-7-3");
     const std::string text = to_text(manifest);
@@ -67,7 +67,7 @@ TEST_CASE("a manifest lists only files inside the state, and hosts and tensors t
     CHECK_THROWS_AS(parse_manifest(to_text(manifest), "manifest.json"), Error);
 }
 
-TEST_CASE("a record of a switch is read as it was written, and damage is found") {
+TEST_CASE("a record of a switch is read back unchanged, and damage is found") {
     const SwitchRecord record{"c", 4, "a-7-4", SwitchRecord::Says::commit, "/shared"};
     const std::string text = to_text(record);
     const SwitchRecord read = parse_record(text, "decision");

@@ -29,7 +29,7 @@ TEST_CASE("a job log is a trace whatever its columns are called") {
     CHECK(helios.unknown_columns.empty());
 }
 
-TEST_CASE("what Slurm's sacct prints: resources, steps, and jobs that are no jobs here") {
+TEST_CASE("the output of Slurm's sacct: resources, steps, and jobs without GPUs") {
     const std::string header = "JobID|Submit|Start|End|Elapsed|ReqTRES|QOS\n";
     const std::string first = "2026-01-10T08:00:00|2026-01-10T08:00:05|2026-01-10T09:00:05";
     const Trace trace = log_of(header +  //
@@ -79,7 +79,7 @@ TEST_CASE("GPUs and cores of each instance, in percent or thousandths, become wh
     CHECK(pods.notes.size() == 1);
 }
 
-TEST_CASE("what is not recorded is no time, and jobs that ran for no time are left out") {
+TEST_CASE("missing times are unknown, and jobs with no run time are omitted") {
     const Trace pai = log_of(
         "job_name,inst_num,start_time,end_time,plan_gpu\na,1,0.0,160.5,100.0\nb,1,5.0,0.0,100.0\nc,,5.0,9.0,100.0\n");
     CHECK(pai.bad.empty());
@@ -109,7 +109,7 @@ TEST_CASE("durations are seconds or as Slurm writes them") {
     CHECK(work("1e-05") == 1e-5);
 }
 
-TEST_CASE("the kind of GPU counts where there are several") {
+TEST_CASE("the kind of GPU matters if there are several") {
     const std::string text = "job_name,submit_time,duration,gpu_request,gpu_model\na,0,9,1,V100\nb,0,9,1,T4|V100\n";
     const auto kinds = [&](const std::string& cluster) {
         const Trace trace = log_of(text, cluster);

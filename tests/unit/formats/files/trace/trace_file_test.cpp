@@ -23,7 +23,7 @@ Trace trace_of(const std::string& text, const std::string& cluster = "2x4", cons
     return parse_trace(text, "t", machines, speeds.empty() ? SpeedBook{} : parse_speeds(speeds, "s", machines));
 }
 
-// What is wrong with the only row that is bad.
+// The error of the only invalid row.
 std::string fault(const std::string& text, const std::string& cluster = "2x4", const std::string& speeds = "") {
     const Trace trace = trace_of(text, cluster, speeds);
     REQUIRE(trace.bad.size() == 1);
@@ -51,7 +51,7 @@ TEST_CASE("a trace of tpx is read with all its columns") {
     CHECK(job.speed->rate({{{0, 4}}}, read_cluster("2x4")) == doctest::Approx(1.41421356));
 }
 
-TEST_CASE("S7: without limits of its own a job has those that its rates allow, or those of --elastic") {
+TEST_CASE("S7: a job without limits has those that its rates allow, or those of --elastic") {
     const auto limits = [](const std::string& text, const std::string& speeds = "",
                            const std::optional<Elasticity>& elasticity = {}) {
         const Cluster cluster = read_cluster("2x4");
@@ -75,7 +75,7 @@ TEST_CASE("S7: without limits of its own a job has those that its rates allow, o
     CHECK(limits(model, rates, Elasticity{}) == std::pair{4, 4});
 }
 
-TEST_CASE("jobs are in order of arrival, and equal ones in order of lines") {
+TEST_CASE("jobs are ordered by arrival, ties by line") {
     const Trace trace = trace_of("name,arrival,gpus,duration\nb,9,1,1\nc,3,1,1\na,3,1,1\n");
     REQUIRE(trace.jobs.size() == 3);
     CHECK(trace.jobs[0].name == "c");
@@ -83,9 +83,9 @@ TEST_CASE("jobs are in order of arrival, and equal ones in order of lines") {
     CHECK(trace.jobs[2].name == "b");
 }
 
-TEST_CASE("rows that cannot be jobs are bad, with their lines") {
+TEST_CASE("invalid rows are reported with their lines") {
     const std::string head = "name,arrival,gpus,duration\n";
-    CHECK(fault(head + "a,0,1") == "t:2: 3 cells, but the header has 4 columns");  // cut in the middle
+    CHECK(fault(head + "a,0,1") == "t:2: 3 cells, but the header has 4 columns");  // truncated in the middle
     CHECK(fault(head + "a,-1,1,5\n") == "t:2: column 'arrival': -1 is not from 0 to 1e+09");
     CHECK(fault(head + "a,0,1,-5\n") == "t:2: column 'duration': -5 is not from 0 to 1e+09");
     CHECK(fault(head + "a,nan,1,5\n") == "t:2: column 'arrival': 'nan' is not a number");
@@ -104,7 +104,7 @@ TEST_CASE("rows that cannot be jobs are bad, with their lines") {
     CHECK(fault("arrival,gpus,duration,memory\n0,1,5,many\n").starts_with("t:2: column 'memory': "));
 }
 
-TEST_CASE("what is bad does not hide what is good") {
+TEST_CASE("invalid rows do not hide valid ones") {
     const Trace trace = trace_of("arrival,gpus,duration\n0,1,5\n-1,1,5\n3,1\n4,1,5\n\n5,99,5\n");
     CHECK(trace.jobs.size() == 2);
     REQUIRE(trace.bad.size() == 3);
@@ -113,7 +113,7 @@ TEST_CASE("what is bad does not hide what is good") {
     CHECK(trace.bad[2].starts_with("t:7: "));
 }
 
-TEST_CASE("cores, memory and quotas that are never there are refused") {
+TEST_CASE("cores, memory and quotas that can never be met are refused") {
     const Cluster cluster = parse_cluster(
         "[[hosts]]\nname = \"a\"\ngpus = 4\ncpus = 8\nmemory = \"64GB\"\n"
         "[[tenants]]\nname = \"t\"\nquota = 2\n",
@@ -129,7 +129,7 @@ TEST_CASE("cores, memory and quotas that are never there are refused") {
     CHECK(bad("0,1,5,1,1GB,u\n") == "t:2: column 'tenant': the cluster has no tenant 'u'");
 }
 
-TEST_CASE("traces of others are known by their columns") {
+TEST_CASE("other trace formats are recognized by their columns") {
     CHECK(trace_of("timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,60,1,60,x\n").format == "philly");
     CHECK(fault("timestamp,duration,num_gpus,cluster\n2017-13-09 07:01:55,60,1,x\n") ==
           "t:2: column 'timestamp': '2017-13-09 07:01:55' is not a time");
@@ -143,7 +143,7 @@ TEST_CASE("traces of others are known by their columns") {
     CHECK_THROWS_AS(trace_of("[{\"arrival\": 1"), Error);
 }
 
-TEST_CASE("a trace that is cut anywhere is refused or read up to there, and nothing breaks") {
+TEST_CASE("a truncated trace is refused or read up to the cut") {
     for (const char* name : {"trace.csv", "gavel.trace", "virtualflow3.json", "philly.csv", "rubick-base.csv"}) {
         const std::string whole = read_file(std::string{"testdata/simulate/"} + name, 1 << 20).substr(0, 3000);
         for (std::size_t length = 0; length < whole.size(); length += 7) {
@@ -155,7 +155,7 @@ TEST_CASE("a trace that is cut anywhere is refused or read up to there, and noth
     }
 }
 
-TEST_CASE("rates that cannot be are refused with their lines") {
+TEST_CASE("invalid rates are refused with their lines") {
     const Cluster cluster = read_cluster("1x4");
     const auto bad = [&](const char* text) {
         try {
@@ -182,7 +182,7 @@ TEST_CASE("kinds of GPUs that are used together have one rate") {
     const SpeedBook book = parse_speeds(
         "model,kind,gpus,rate\nm,V100,4,10\nm,P100,8,12\nm,V100+P100,4+8,20\nm,V100+K80,1+1,9\n", "s", cluster);
     const TableSpeed& speed = *book.find("", "m")->speed;
-    REQUIRE(speed.mixes().size() == 1);  // there are no K80
+    REQUIRE(speed.mixes().size() == 1);  // the cluster has no K80
     CHECK(speed.rate({{{0, 4}, {1, 8}}}, cluster) == 20);
     CHECK(speed.rate({{{0, 4}}}, cluster) == 10);
     CHECK_THROWS_AS(parse_speeds("model,kind,gpus,rate\nm,V100+P100,4,20\n", "s", cluster), Error);
@@ -190,7 +190,7 @@ TEST_CASE("kinds of GPUs that are used together have one rate") {
     CHECK_THROWS_AS(parse_speeds("job,kind,gpus,rate\nm,V100+P100,4+8,20\n", "s", cluster), Error);
 }
 
-TEST_CASE("jobs take the fastest kind of GPUs that has room, and none on which they cannot run") {
+TEST_CASE("jobs take the fastest kind of GPU that has room, and none on which they cannot run") {
     const char* cluster = "1x8:P100,1x4:V100";
     const std::string speeds = "model,kind,gpus,rate\nm,V100,4,10\nm,P100,8,12\nn,P100,2,1\no,P100,2,1\no,V100,2,3\n";
     const std::string jobs = "arrival,gpus,steps,model\n0,4,9,m\n0,8,9,m\n0,2,9,n\n0,2,9,o\n";
@@ -231,7 +231,7 @@ TEST_CASE("a cluster is read, or refused with its line") {
     CHECK_THROWS_AS(read_cluster("2000000x4"), Error);
 }
 
-TEST_CASE("models are found by name and by the GPUs that a job asks for") {
+TEST_CASE("models are found by name and by the number of GPUs that a job requests") {
     const Families families = load_families({});
     const ModelBook book = parse_models(
         "[[models]]\nname = \"big\"\nmodel = \"gpt3-1.3b\"\nlayout = \"tp=4\"\n"
@@ -285,7 +285,7 @@ TEST_CASE("outages name hosts of the cluster and end after they begin") {
     CHECK(bad("machine,begin\nn0,2\n") == "o: no column 'host' in it");
 }
 
-TEST_CASE("events change GPUs of hosts, or limits of jobs that stay possible") {
+TEST_CASE("events change GPUs of hosts, or limits of jobs to valid ones") {
     const Cluster cluster = read_cluster("2x4");
     std::vector<TraceJob> jobs(2);
     jobs[0].name = "rigid", jobs[0].gpus = jobs[0].least = jobs[0].most = 2;
@@ -328,7 +328,7 @@ TEST_CASE("events change GPUs of hosts, or limits of jobs that stay possible") {
         "e:3: column 'gpus': job 'elastic' would request 6 GPUs and may have 1 to 4; give gpus, min_gpus and max_gpus");
 }
 
-// Why a text is no trace.
+// Why a text is not a trace.
 std::string no_trace(const std::string& text) {
     try {
         (void)trace_of(text);
@@ -338,7 +338,7 @@ std::string no_trace(const std::string& text) {
     return "accepted";
 }
 
-TEST_CASE("a table that is no trace is refused with what it lacks") {
+TEST_CASE("a table that is not a trace is refused with the missing columns") {
     CHECK(no_trace("arrival,duration\n0,5\n")
               .starts_with("t: unrecognized trace format: the nearest is that of tpx traces, which lacks column "
                            "'gpus'; found columns "

@@ -34,12 +34,12 @@ TEST_CASE("a log of Megatron-LM is a run") {
     CHECK(to_string(runs[0].plan) == "dp=4,tp=2,pp=2,mb=8,zero=1,recompute=selective");
     CHECK(runs[0].batch == 64);
     CHECK(runs[0].allocation.total() == 16);
-    CHECK(runs[0].seconds == doctest::Approx(1.5345));  // of the last three: the first two warm up
+    CHECK(runs[0].seconds == doctest::Approx(1.5345));  // from the last three steps: the first two warm up
     CHECK(*runs[0].memory == 12232.0 * (1 << 20));
 }
 
-TEST_CASE("Megatron-LM under srun: lines of many ranks, a restart, and a line that is cut off") {
-    // 40 to 80 of the first attempt, 100 and 120 of the second.
+TEST_CASE("Megatron-LM under srun: lines of many ranks, a restart, and a truncated line") {
+    // Steps 40 to 80 of the first attempt, 100 and 120 of the second.
     CHECK(
         run_in("megatron-srun.log") ==
         "parameters=46700000000 gpus=64 dp=8 tp=2 pp=4 ep=8 vpp=2 micro_batch=1 recompute=selective zero=1 sequence=1 "
@@ -109,21 +109,21 @@ TEST_CASE("logs of DeepSpeed have samples per second, or the parts of a step") {
             "CurrSamplesPerSec=10.0, MemAllocated=0.36GB, MaxMemAllocated=15.06GB\n",
             step);
     CHECK(cells(runs_of(old)) == "rate=10 memory=16170551869 steps=4 dropped_steps=0");
-    // Without the samples of a step it is a rate, and the model says how many they are.
+    // Without the samples per step, the row has a rate, and the model provides the number of samples.
     const std::string line = "CurrSamplesPerSec=40.0, MemAllocated=0.1GB\n";
     const RunsTable runs = runs_of(line + line + line);
     CHECK(runs.table.columns == std::vector<std::string>{"label", "rate", "steps", "dropped_steps"});
     CHECK(read_runs(runs.table, default_columns(runs.table), {8, 1, 4})[0].seconds == doctest::Approx(0.2));
 }
 
-TEST_CASE("logs of the Trainer of Hugging Face have batch sizes, and step times in bars or at the end") {
+TEST_CASE("logs of Hugging Face's Trainer have batch sizes, and step times in progress bars or at the end") {
     CHECK(run_in("trainer.log") ==
           "parameters=115008 gpus=1 dp=1 micro_batch=4 batch=8 seconds=0.115473 rate=69.28 steps=9 dropped_steps=2");
     CHECK(run_in("trainer-quiet.log") ==
           "parameters=115008 gpus=1 dp=1 micro_batch=4 batch=8 seconds=0.08575 rate=93.2945 steps=12 dropped_steps=0");
 }
 
-TEST_CASE("bars of evaluation are not steps of the Trainer") {
+TEST_CASE("progress bars of evaluation are not steps of the Trainer") {
     std::string text = "***** Running training *****\n  Total optimization steps = 12\n";
     std::string bars;
     for (int step = 1; step <= 12; ++step) {
@@ -150,7 +150,7 @@ TEST_CASE("runs of different models or GPU types are not combined") {
     CHECK(rows(run("a", "X") + run("", "X")) == 1);
 }
 
-TEST_CASE("PyTorch Lightning: bars of epochs, not of validation, and its profiler") {
+TEST_CASE("PyTorch Lightning: progress bars of epochs, not of validation, and its profiler") {
     CHECK(run_in("lightning.log") == "seconds=0.357147 steps=2 dropped_steps=2");
     CHECK(run_in("lightning-profiler.log") == "seconds=0.0088248 steps=40 dropped_steps=0");
 }
@@ -162,7 +162,7 @@ TEST_CASE("logs of NeMo have seconds and memory") {
           "sequence_length=4096 seconds=5.428 rate=23.5814 steps=18 dropped_steps=2");
     CHECK(run_in("nemo2.log") ==
           "gpus=8 dp=2 tp=2 cp=2 batch=128 seconds=6.212 rate=20.6053 memory=127785762816 steps=18 dropped_steps=2");
-    // Where no line says the batch, the samples that two lines count do.
+    // If no line contains the batch size, it follows from the sample counts of two lines.
     const auto line = [](int step, int samples) {
         return fmt::format(
             "Epoch 0: : 1%|  | {}/9 [00:01<00:09, global_step={}.000, consumed_samples={}.0, "
@@ -173,7 +173,7 @@ TEST_CASE("logs of NeMo have seconds and memory") {
           "batch=16 seconds=2.5 rate=6.4 steps=1 dropped_steps=2");
 }
 
-TEST_CASE("progress bars have seconds a step or steps a second") {
+TEST_CASE("progress bars have seconds per step or steps per second") {
     const auto seconds = [](const char* text) {
         const RunsTable runs = runs_of(text);
         return parse_number(runs.table.rows[0].cells[runs.table.find("seconds")]);
@@ -184,7 +184,7 @@ TEST_CASE("progress bars have seconds a step or steps a second") {
     CHECK(step_of_bar("Epoch 1:  72%|███▏  | 28/39 [00:10<00:04,  2.71it/s]") == 67);
 }
 
-TEST_CASE("a log without steady steps says so") {
+TEST_CASE("a log without steady steps is reported") {
     CHECK_THROWS_WITH_AS(
         runs_of("nothing\n"),
         "log: not a training log: found no step times of Megatron-LM, Megatron Bridge, NeMo, torchtitan, "
@@ -195,7 +195,7 @@ TEST_CASE("a log without steady steps says so") {
                          Error);
 }
 
-TEST_CASE("a number at the end of a line that is cut off is not read") {
+TEST_CASE("a number at the end of a truncated line is not read") {
     std::string text;
     for (int i = 1; i <= 4; ++i)
         text += fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): 500.0 |\n", i);
@@ -205,7 +205,7 @@ TEST_CASE("a number at the end of a line that is cut off is not read") {
           "seconds=0.5 steps=3 dropped_steps=2");
 }
 
-TEST_CASE("a lower step number is a restart, which warms up again, also where no line says so") {
+TEST_CASE("a lower step number is a restart, which warms up again, even if no line says so") {
     std::string text;
     for (const int step : {1, 2, 3, 4, 5, 6, -4, -5, 6, 7, 8})
         text += fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): {} |\n", std::abs(step),
@@ -213,7 +213,7 @@ TEST_CASE("a lower step number is a restart, which warms up again, also where no
     CHECK(cells(runs_of(text)) == "seconds=0.1 steps=7 dropped_steps=4");
 }
 
-TEST_CASE("the batch size of a ramp is the last one, and only its steps count") {
+TEST_CASE("if the batch size ramps up, the last one is used, and only its steps count") {
     std::string text;
     for (int i = 1; i <= 15; ++i)
         text += fmt::format(" iteration {:8}/ 99 | elapsed time per iteration (ms): {}.0 | global batch size: {:5} |\n",
@@ -221,7 +221,7 @@ TEST_CASE("the batch size of a ramp is the last one, and only its steps count") 
     CHECK(cells(runs_of(text)) == "batch=64 seconds=0.4 rate=160 steps=2 dropped_steps=2");
 }
 
-TEST_CASE("what precedes a line is taken off") {
+TEST_CASE("prefixes of lines are removed") {
     const auto text = [](std::string_view line) { return std::string{parse_log_line(line).text}; };
     CHECK(text(" 0: [rank3]:[titan] 2026-02-11 01:22:11,584 step: 1") == "step: 1");
     CHECK(text("[2026-11-22 12:04:14,166] [INFO] [config.py:678:print]   world_size ... 1") == "world_size ... 1");
@@ -242,7 +242,7 @@ TEST_CASE("what precedes a line is taken off") {
     CHECK(number_after("a=5,b=6", "a=") == 5);
 }
 
-TEST_CASE("lines of any length and bytes of any kind are survived") {
+TEST_CASE("lines of any length and any bytes are handled") {
     std::string text(300'000, 'x');
     text += "\n iteration 1/ 9 | elapsed";
     for (int i = 0; i < 100'000; ++i) text += static_cast<char>(i * 37);
@@ -253,7 +253,7 @@ TEST_CASE("lines of any length and bytes of any kind are survived") {
     CHECK(cells(runs_table({&log, 1}, {})) == run_in("megatron.log"));
 }
 
-TEST_CASE("rows of several models, GPU types or sequence lengths are no table for one model") {
+TEST_CASE("rows of several models, GPU types or sequence lengths cannot form a table for one model") {
     const auto read = [](std::string_view text) {
         const Table table = parse_table(text, "t");
         return read_runs(table, default_columns(table), {8, 1, 4, 2048}).size();
@@ -268,7 +268,7 @@ TEST_CASE("rows of several models, GPU types or sequence lengths are no table fo
                          Error);
 }
 
-TEST_CASE("files in every form that is known are read") {
+TEST_CASE("files in every known form are read") {
     for (const char* file : {"testdata/profile/runs.csv", "testdata/profile/runs.json"}) {
         const Table table = parse_table(read_file(file), file);
         CHECK(read_runs(table, default_columns(table), {32, 2, 4}).size() >= 3);
