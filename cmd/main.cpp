@@ -120,9 +120,9 @@ std::string one_line(std::string_view message) {
 // Only rank 0 prints the error: before ranks communicate, all fail with the same error; afterwards, the error names the
 // rank that failed.
 int report(Exit exit, std::string_view message, std::string_view advice) {
-    const bool colour = wants_colour(stderr);
+    const bool color = wants_color(stderr);
     const std::string text =
-        fmt::format("{}tpx:{} {}\n{}", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", one_line(message), advice);
+        fmt::format("{}tpx:{} {}\n{}", color ? "\x1b[31m" : "", color ? "\x1b[0m" : "", one_line(message), advice);
     if (is_first_rank()) {
         std::fputs(text.c_str(), stderr);  // if that fails, there is nowhere left to report it
         print_json_error(exit, message);

@@ -48,7 +48,7 @@ struct Inside {
 };
 
 /// A tensor stored in quantized blocks, whose elements share scales, such as ggml's.
-struct Quantised {
+struct OpaqueTensor {
     std::string name;
     std::string type;  ///< "Q4_K"
     Shape shape;
@@ -112,8 +112,8 @@ struct Checkpoint {
     std::vector<RankValues> rank_values;          ///< of Megatron's legacy format, sorted by rank; empty for others
     std::shared_ptr<const hdf5::Tree> tree;       ///< of HDF5 files: groups and attributes; null for others
 
-    std::vector<Quantised>
-        quantised;  ///< tensors that are not in the catalogue: their blocks can be compared but not moved
+    std::vector<OpaqueTensor>
+        opaque;  ///< tensors that are not in the catalogue: their blocks can be compared but not moved
 };
 
 /// Whether files of tensors may be missing, as in the folder of one host in `tpx migrate`.

@@ -23,7 +23,7 @@ struct ParameterDifference;
 
 namespace tpx::formats {
 
-struct Recognised;
+struct Recognized;
 struct Source;
 struct Target;
 
@@ -107,9 +107,9 @@ struct Driver {
     /// Drivers are asked in ascending order what a path is: the more specific its files, the earlier.
     int precedence = 0;
     /// Recognizes a file; nothing if it is not of this format.
-    std::optional<Recognised> (*recognise_file)(const FileStart& file) = nullptr;
+    std::optional<Recognized> (*recognize_file)(const FileStart& file) = nullptr;
     /// Recognizes a folder, without those below it; nothing if it is not of this format.
-    std::optional<Recognised> (*recognise_folder)(const std::filesystem::path& folder) = nullptr;
+    std::optional<Recognized> (*recognize_folder)(const std::filesystem::path& folder) = nullptr;
     /// The folder of the checkpoint that `root` points to; empty if it is not such a root.
     std::filesystem::path (*checkpoint_of_root)(const std::filesystem::path& root) = nullptr;
     /// A folder that no driver recognizes is of this format, and called `folder_description`, if one of its files has

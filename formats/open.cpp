@@ -4,7 +4,7 @@
 #include "formats/driver.hpp"
 #include "formats/encodings/dcp/archive_forms.hpp"
 #include "formats/encodings/dcp/locate.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
 
@@ -18,21 +18,21 @@ constexpr const char* readable_formats =
 
 /// The error for a path that is not a checkpoint; lists checkpoints nearby, if any.
 Error not_a_checkpoint(const std::filesystem::path& path) {
-    const std::vector<Recognised> near = checkpoints_near(path);
+    const std::vector<Recognized> near = checkpoints_near(path);
     if (near.empty())
         return failure(
             "{}: not a checkpoint: found none of metadata.json, .metadata, latest_checkpointed_iteration.txt, "
             "*.safetensors.index.json or *.safetensors; {}",
             path.string(), readable_formats);
     NameList names;
-    for (const Recognised& one : near) names.add(fmt::format("{} ({})", one.path.string(), one.description));
+    for (const Recognized& one : near) names.add(fmt::format("{} ({})", one.path.string(), one.description));
     return failure("{}: not a checkpoint, but found nearby: {}", path.string(), names.text());
 }
 
 }  // namespace
 
 Checkpoint open(const std::filesystem::path& path, MissingFiles missing) {
-    const Recognised found = recognise(path);
+    const Recognized found = recognize(path);
     if (found.description.empty()) throw not_a_checkpoint(path);
     if (found.format == nullptr)
         throw failure("{}: is {}; {}", found.path.string(), found.description, readable_formats);

@@ -3,7 +3,7 @@
 
 #include "formats/checkpoint.hpp"
 #include "formats/files/digests_file.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
@@ -86,7 +86,7 @@ std::string listed(const std::vector<fs::path>& names) {
 struct Opening {
     explicit Opening(const fs::path& path) {
         const ReadRecord record;
-        const Recognised found = recognise(path);
+        const Recognized found = recognize(path);
         if (found.description.empty()) throw failure("it is not a checkpoint");
         if (!found.format) throw failure("it is {}, which tpx cannot read", found.description);
         try {

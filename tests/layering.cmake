@@ -10,7 +10,7 @@ cmake_minimum_required(VERSION 3.25)
 
 # What the folder of every checkpoint format may include besides itself.
 string(CONCAT of_format "formats/checkpoint.hpp formats/companions.hpp formats/driver.hpp formats/folder_files.hpp "
-  "formats/recognise.hpp formats/source.hpp formats/encodings formats/settings formats/state lib/core lib/state lib/layout")
+  "formats/recognize.hpp formats/source.hpp formats/encodings formats/settings formats/state lib/core lib/state lib/layout")
 
 # What all of cmd may include, and what the folder of every command may include besides itself.
 set(below_cmd "formats lib/core lib/state lib/layout lib/change lib/check lib/exec lib/model lib/cluster")
@@ -41,7 +41,7 @@ set(arrows
   "formats/convert|formats/checkpoint.hpp formats/driver.hpp formats/source.hpp formats/companions.hpp formats/folder_files.hpp formats/adapters formats/encodings formats/files formats/quantized formats/settings formats/state lib/core lib/state lib/layout lib/change lib/model"
   "formats/values|formats/checkpoint.hpp formats/driver.hpp formats/encodings formats/settings formats/state lib/core lib/layout"
   "formats/quantized|formats/checkpoint.hpp formats/driver.hpp formats/source.hpp formats/settings formats/state lib/core lib/layout"
-  "formats/adapters|formats/checkpoint.hpp formats/driver.hpp formats/recognise.hpp formats/source.hpp formats/quantized formats/settings formats/state lib/core lib/layout"
+  "formats/adapters|formats/checkpoint.hpp formats/driver.hpp formats/recognize.hpp formats/source.hpp formats/quantized formats/settings formats/state lib/core lib/layout"
   "formats/rules|formats/open_source.hpp formats/source.hpp formats/convert formats/quantized lib/core lib/layout"
   "formats/dcp|${of_format}"
   "formats/deepspeed|${of_format}"

@@ -89,9 +89,9 @@ Json inspect_json(const formats::Source& source, const Inspection& found, bool t
     for (const FileEntry* file : files_of(catalogue))
         json["files"].push_back({{"path", file->path.string()}, {"bytes", file->size}});
     json["notes"] = checkpoint.notes;
-    if (!checkpoint.quantised.empty()) json["quantised"] = Json::array();
-    for (const formats::Quantised& tensor : checkpoint.quantised)
-        json["quantised"].push_back({{"name", tensor.name}, {"type", tensor.type}, {"shape", to_json(tensor.shape)}});
+    if (!checkpoint.opaque.empty()) json["opaque"] = Json::array();
+    for (const formats::OpaqueTensor& tensor : checkpoint.opaque)
+        json["opaque"].push_back({{"name", tensor.name}, {"type", tensor.type}, {"shape", to_json(tensor.shape)}});
     if (tensors) json["tensor_list"] = tensor_list(source);
     return json;
 }

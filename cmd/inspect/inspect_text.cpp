@@ -15,8 +15,8 @@ void print_tensors(const formats::Source& source, Output& out) {
     std::size_t width = 0;
     for (const Tensor& tensor : catalogue.tensors) width = std::max(width, printable(tensor.name).size());
     out.result("\n");
-    for (const formats::Quantised& tensor : source.checkpoint.quantised)
-        out.result("{:<{}}  {:<5} {:<18} quantised\n", printable(tensor.name), width, tensor.type,
+    for (const formats::OpaqueTensor& tensor : source.checkpoint.opaque)
+        out.result("{:<{}}  {:<5} {:<18} quantized\n", printable(tensor.name), width, tensor.type,
                    to_string(tensor.shape));
     for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
         const Tensor& tensor = catalogue.tensors[t];

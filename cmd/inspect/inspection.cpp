@@ -28,7 +28,7 @@ std::map<std::string, std::size_t> read_quantization(formats::Source& source) {
     if (!has_parts && !formats::is_quantized(checkpoint)) return {};
     try {
         std::map<std::string, std::size_t> schemes = formats::quantization_schemes(checkpoint);
-        if (!checkpoint.quantised.empty()) return schemes;
+        if (!checkpoint.opaque.empty()) return schemes;
         const std::vector<std::uint32_t> of_activations = formats::activation_scales(checkpoint);
         for (std::uint32_t t = 0; t < source.reading.meanings.size(); ++t) {
             Meaning& meaning = source.reading.meanings[t];

@@ -50,20 +50,20 @@ std::string state_digest(const Digested& digested) {
     std::erase_if(order, [&](std::size_t t) { return digested.canonical.roles[t] == Role::extra || is_equal_copy[t]; });
     std::ranges::sort(order, {},
                       [&](std::size_t t) -> const std::string& { return digested.canonical.tensors[t].name; });
-    std::vector<std::string> quantised;
-    for (std::size_t q = 0; q < digested.quantised.size(); ++q) {
-        const formats::Quantised& tensor = digested.quantised[q];
-        quantised.push_back(fmt::format("{} {} {} {}\n", tensor.name, tensor.type, to_string(tensor.shape),
-                                        to_string(digested.blocks[q])));
+    std::vector<std::string> opaque;
+    for (std::size_t q = 0; q < digested.opaque.size(); ++q) {
+        const formats::OpaqueTensor& tensor = digested.opaque[q];
+        opaque.push_back(fmt::format("{} {} {} {}\n", tensor.name, tensor.type, to_string(tensor.shape),
+                                     to_string(digested.blocks[q])));
     }
-    std::ranges::sort(quantised);
+    std::ranges::sort(opaque);
     const auto for_each_line = [&](auto&& visit) {
         for (std::size_t t : order) {
             const Tensor& tensor = digested.canonical.tensors[t];
             visit(fmt::format("{} {} {} {}\n", tensor.name, name(tensor.dtype), to_string(tensor.shape),
                               to_string(digested.digests[t])));
         }
-        for (const std::string& line : quantised) visit(line);
+        for (const std::string& line : opaque) visit(line);
     };
     // For a million tensors, all lines together would take 100 MB.
     Index length = 0, begin = 0;
@@ -132,8 +132,8 @@ std::vector<DigestedTensor> all_tensors(const Digested& digested) {
         all.push_back({tensor.name, canonical.stored_name(t), std::string{name(tensor.dtype)}, tensor.shape,
                        std::string{name(canonical.roles[t])}, digested.digests[t]});
     }
-    for (std::size_t q = 0; q < digested.quantised.size(); ++q) {
-        const formats::Quantised& tensor = digested.quantised[q];
+    for (std::size_t q = 0; q < digested.opaque.size(); ++q) {
+        const formats::OpaqueTensor& tensor = digested.opaque[q];
         all.push_back({tensor.name, tensor.name, tensor.type, tensor.shape, "weight", digested.blocks[q]});
     }
     return all;
@@ -141,7 +141,7 @@ std::vector<DigestedTensor> all_tensors(const Digested& digested) {
 
 Catalogue blocks_as_tensors(const formats::Checkpoint& checkpoint) {
     Catalogue blocks{.directory = checkpoint.catalogue.directory, .files = checkpoint.catalogue.files};
-    for (const formats::Quantised& tensor : checkpoint.quantised) {
+    for (const formats::OpaqueTensor& tensor : checkpoint.opaque) {
         const auto length = static_cast<Index>(tensor.bytes);
         const auto number = static_cast<std::uint32_t>(blocks.tensors.size());
         blocks.tensors.push_back({tensor.name, DType::u8, {length}});
@@ -163,7 +163,7 @@ Digested digest_all(const mpi::Comm& comm, formats::Source& source, const ExecOp
         if (wanted) keep_roles(digested.canonical, wanted);
     });
     digested.digests = digests(comm, digested.canonical.side(), formats::paths(catalogue), options);
-    digested.quantised = source.checkpoint.quantised;
+    digested.opaque = source.checkpoint.opaque;
     const Catalogue blocks = blocks_as_tensors(source.checkpoint);
     digested.blocks = digests(comm, {blocks.tensors, blocks.pieces}, formats::paths(blocks), options);
     digested.state = state_digest(digested);

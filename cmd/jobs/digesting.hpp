@@ -20,7 +20,7 @@ namespace tpx::cli {
 struct Digested {
     formats::Canonical canonical;
     std::vector<Digest> digests;                ///< one per tensor
-    std::vector<formats::Quantised> quantised;  ///< tensors that are not canonical, because only their blocks are known
+    std::vector<formats::OpaqueTensor> opaque;  ///< tensors that are not canonical, because only their blocks are known
     std::vector<Digest> blocks;                 ///< digest of the blocks of each quantized tensor
     /// A digest of all tensors except extras and copies that equal their originals. Equal states have equal digests,
     /// whatever their layouts.

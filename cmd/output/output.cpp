@@ -48,12 +48,12 @@ bool is_first_rank() {
     return true;
 }
 
-bool wants_colour(std::FILE* stream) {
+bool wants_color(std::FILE* stream) {
     return isatty(fileno(stream)) && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
 }
 
 Output::Output(bool json, bool quiet)
-    : json_{json}, quiet_{quiet}, speaks_{is_first_rank()}, colour_{!json && wants_colour(stdout)} {}
+    : json_{json}, quiet_{quiet}, speaks_{is_first_rank()}, color_{!json && wants_color(stdout)} {}
 
 void Output::object(std::string_view schema, const nlohmann::ordered_json& members) {
     nlohmann::ordered_json all{{"schema", schema}};
@@ -63,7 +63,7 @@ void Output::object(std::string_view schema, const nlohmann::ordered_json& membe
 }
 
 std::string Output::paint(Paint paint, std::string_view text) const {
-    return colour_ ? fmt::format("\x1b[{}m{}\x1b[0m", code(paint), text) : std::string{text};
+    return color_ ? fmt::format("\x1b[{}m{}\x1b[0m", code(paint), text) : std::string{text};
 }
 
 namespace {

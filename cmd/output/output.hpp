@@ -17,7 +17,7 @@ namespace tpx::cli {
 bool is_first_rank();
 
 /// True if `stream` is a terminal, NO_COLOR is not set, and TERM is not dumb.
-bool wants_colour(std::FILE* stream);
+bool wants_color(std::FILE* stream);
 
 /// `text` with control characters other than `allowed` and bytes that are not UTF-8 as \xNN, and with control,
 /// bidirectional and invisible characters beyond ASCII as \u{NNNN}. Names come from untrusted files, and terminals
@@ -77,7 +77,7 @@ private:
     void note_text(const std::string& text) const;
     static void say(std::string_view kind, std::string_view text);
 
-    bool json_, quiet_, speaks_, colour_;
+    bool json_, quiet_, speaks_, color_;
 };
 
 }  // namespace tpx::cli

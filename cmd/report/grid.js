@@ -10,7 +10,7 @@ function shade(share) {
     const place = Math.min(0.9999, Math.max(0, share)) * (ramp.length - 1);
     const [low, high] = [ramp[Math.floor(place)], ramp[Math.floor(place) + 1]];
     const channel = (k) => {
-        const [a, b] = [low, high].map((colour) => parseInt(colour.slice(k, k + 2), 16));
+        const [a, b] = [low, high].map((color) => parseInt(color.slice(k, k + 2), 16));
         return Math.round(a + (b - a) * (place % 1)).toString(16).padStart(2, "0");
     };
     return `#${channel(1)}${channel(3)}${channel(5)}`;
@@ -36,7 +36,7 @@ function shadeOf(side, rank, axis) {
 
 // A small picture of the model, with stages from top to bottom and tensor parts from left to right, that shows what
 // `rank` holds.
-function glyph(side, rank, fillColour) {
+function glyph(side, rank, fillColor) {
     const {tp, vpp = 1, fsdp = 1} = side.layout;
     const place = side.places[rank];
     const size = 36;
@@ -46,7 +46,7 @@ function glyph(side, rank, fillColour) {
     const chunk = size / vpp;
     const extent = {width: Math.max(width, 1), height: Math.max((end - begin) * chunk, 1)};
     const parts = Array.from({length: vpp}, (unused, number) =>
-        drawn("rect", {x, y: (number + begin) * chunk, ...extent, fill: fillColour}));
+        drawn("rect", {x, y: (number + begin) * chunk, ...extent, fill: fillColor}));
     const picture = pictureOf(size, size, drawn("rect", {class: "glyph-back", width: size, height: size}), parts);
     picture.classList.add("glyph");
     return picture;
@@ -61,8 +61,8 @@ function card(side, host, slot, axis) {
     if (slot.rank === undefined)
         return element("li", {class: "card empty muted small"}, isLost(host, slot.device) ? "lost" : "idle");
     const index = shadeOf(side, slot.rank, axis);
-    const colour = index < 0 ? unknown : palette[index];
-    const picture = side.places ? glyph(side, slot.rank, colour) : null;
+    const color = index < 0 ? unknown : palette[index];
+    const picture = side.places ? glyph(side, slot.rank, color) : null;
     return element("li", {class: "card"}, picture, element("div", {},
         element("div", {class: "card-rank"}, side.stores ? "store" : `rank ${slot.rank}`),
         element("div", {class: "small"}, bytes(`/${side.key}_bytes/${slot.rank}`)),
@@ -129,13 +129,13 @@ function squarePaths(side, tiles, plan, axis) {
             outline[kind] += square([corner[0] + 0.5, corner[1] + 0.5], plan.cell - 1);
             return;
         }
-        const colour = shadeOf(side, rank, axis);
-        paths.set(colour, (paths.get(colour) ?? "") + square(corner, plan.cell));
+        const color = shadeOf(side, rank, axis);
+        paths.set(color, (paths.get(color) ?? "") + square(corner, plan.cell));
     }));
     return [
         drawn("path", {class: "idle", d: outline.idle}),
         drawn("path", {class: "idle lost", d: outline.lost}),
-        [...paths].map(([colour, d]) => drawn("path", {d, style: `fill: ${colour < 0 ? unknown : palette[colour]}`})),
+        [...paths].map(([color, d]) => drawn("path", {d, style: `fill: ${color < 0 ? unknown : palette[color]}`})),
     ];
 }
 
@@ -148,8 +148,8 @@ function labels(side, tiles, plan, axis) {
         const numbers = tile.slots.map(({rank}, slot) => {
             if (rank === undefined) return null;
             const [left, top] = plan.square(index, slot);
-            const colour = shadeOf(side, rank, axis);
-            const style = colour < 0 ? null : `fill: ${inkOn(colour)}`;
+            const color = shadeOf(side, rank, axis);
+            const style = color < 0 ? null : `fill: ${inkOn(color)}`;
             const middle = {x: left + plan.cell / 2, y: top + plan.cell / 2 + 4};
             return drawn("text", {...middle, class: "on-square", style}, rank);
         });

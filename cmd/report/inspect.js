@@ -26,7 +26,7 @@ function showSummary() {
         ["layout", data.layout ? element("code", {}, data.layout.text) : "unknown"],
         data.iteration !== null && ["iteration", count("/iteration")],
         ["tensors", count("/tensors")],
-        (data.quantised ?? []).length > 0 && ["quantized tensors", [derived(data.quantised.length, "count"), ", not shown below"]],
+        (data.opaque ?? []).length > 0 && ["quantized tensors", [derived(data.opaque.length, "count"), ", not shown below"]],
         ["size", derived(total)],
         ["files", derived(files.length, "count")],
         ["replicas", replicas > 0 ? derived(replicas) : "none"],

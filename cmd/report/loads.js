@@ -3,11 +3,11 @@
 "use strict";
 
 const kinds = [
-    {key: "nic_out", title: "sends", colour: "other_host"},
-    {key: "nic_in", title: "receives", colour: "other_host"},
-    {key: "disk_read", title: "reads", colour: "storage"},
-    {key: "disk_write", title: "writes", colour: "storage"},
-    {key: "copied", title: "copies", colour: "same_host"},
+    {key: "nic_out", title: "sends", color: "other_host"},
+    {key: "nic_in", title: "receives", color: "other_host"},
+    {key: "disk_read", title: "reads", color: "storage"},
+    {key: "disk_write", title: "writes", color: "storage"},
+    {key: "copied", title: "copies", color: "same_host"},
 ].map((kind) => {
     const values = hosts.map((host) => host[kind.key]);
     return {...kind, values, total: sum(values), most: largest(values)};
@@ -20,12 +20,12 @@ const load = (index, {key}) => bytes(`/hosts/${index}/${key}`);
 
 // A row for each host, a bar for each kind of load; all bars of the same color have the same scale.
 function loadRows() {
-    const most = (colour) => largest(usedKinds.filter((kind) => kind.colour === colour).map((kind) => kind.most));
+    const most = (color) => largest(usedKinds.filter((kind) => kind.color === color).map((kind) => kind.most));
     const kindColumn = (kind) => {
-        const scale = most(kind.colour);
+        const scale = most(kind.color);
         return {
             title: kind.title,
-            cell: (index) => barCell(bar(kind.values[index], scale, kind.colour), load(index, kind)),
+            cell: (index) => barCell(bar(kind.values[index], scale, kind.color), load(index, kind)),
             value: (index) => kind.values[index],
         };
     };
@@ -62,7 +62,7 @@ function skyline(kind, width) {
     const mean = y(kind.total / hosts.length);
     const pointer = frameOf(0, height, "pointer");
     const picture = pictureOf(width, height + 1,
-        drawn("path", {class: `area ${kind.colour}`, d: `M0 ${height}${steps.join("")}V${height}z`}),
+        drawn("path", {class: `area ${kind.color}`, d: `M0 ${height}${steps.join("")}V${height}z`}),
         drawn("line", {class: "axis", x1: 0, x2: width, y1: height + 0.5, y2: height + 0.5}),
         drawn("line", {class: "mean", x1: 0, x2: width, y1: mean, y2: mean}), pointer);
     const figure = figureOf(

@@ -3,17 +3,17 @@
 "use strict";
 
 // The axes by which ranks can be colored, the most informative first.
-function colourings() {
+function colorings() {
     const longer = Object.keys(axes).filter((axis) => sides.some((side) => side.places && side.layout[axis] > 1));
     return [...longer, "held"];
 }
 
-const colouringTitle = (axis) => (axis === "held" ? "bytes held" : axes[axis]);
+const coloringTitle = (axis) => (axis === "held" ? "bytes held" : axes[axis]);
 
 function drawScale(axis) {
     const most = Math.max(...sides.map((side) => largest(side.held)));
     const [low, high] = axis === "held" ? ["none", derived(most)] : ["first", "last"];
-    const title = element("span", {class: "unseen"}, `Scale of ${colouringTitle(axis)}: `);
+    const title = element("span", {class: "unseen"}, `Scale of ${coloringTitle(axis)}: `);
     put("scale-ends", title, low, element("span", {class: "gradient", "aria-hidden": "true"}), high);
 }
 
@@ -44,12 +44,12 @@ function ranksWords() {
 }
 
 function showRanks() {
-    const choices = colourings();
-    const options = choices.map((axis) => element("option", {value: axis}, colouringTitle(axis)));
-    const chooser = {id: "colour-by", class: "on-screen", onchange: (event) => drawSides(event.target.value)};
+    const choices = colorings();
+    const options = choices.map((axis) => element("option", {value: axis}, coloringTitle(axis)));
+    const chooser = {id: "color-by", class: "on-screen", onchange: (event) => drawSides(event.target.value)};
     put("ranks-words", ranksWords());
     put("scale",
-        element("label", {for: "colour-by", class: "on-screen"}, "Color by"),
+        element("label", {for: "color-by", class: "on-screen"}, "Color by"),
         element("select", chooser, options),
         element("span", {id: "scale-ends", class: "scale-ends"}));
     put("sides", sides.map(({title, count, noun, layout}) => {

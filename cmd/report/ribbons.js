@@ -17,7 +17,7 @@ function ribbonNodes(list, key, scale) {
 const bottom = (nodes) => nodes.at(-1).y + nodes.at(-1).height;
 
 // Moves `nodes` to the middle of `height`.
-function centre(nodes, height) {
+function center(nodes, height) {
     const shift = (height - bottom(nodes)) / 2;
     for (const node of nodes) {
         node.y += shift;
@@ -87,8 +87,8 @@ function ribbons(width) {
     const scale = Math.max(110, 34 * Math.max(senders.length, receivers.length)) / sum(flows.map((flow) => flow.bytes));
     const [from, to] = [ribbonNodes(senders, "from", scale), ribbonNodes(receivers, "to", scale)];
     const height = Math.max(bottom(from), bottom(to));
-    centre(from, height);
-    centre(to, height);
+    center(from, height);
+    center(to, height);
     const order = flows.map((flow, index) => index).sort((a, b) =>
         (flows[a].from ?? -1) - (flows[b].from ?? -1) || flows[a].to - flows[b].to);
     const paths = ribbonPaths(order, from, to, left + thick, right - thick, scale);

@@ -143,7 +143,7 @@ function lanesOf(policy) {
     return boxes;
 }
 
-const colourOf = (job) => `hsl(${(job * 137.5) % 360} 45% 55%)`;
+const colorOf = (job) => `hsl(${(job * 137.5) % 360} 45% 55%)`;
 
 function drawHosts(policy, width) {
     const boxes = lanesOf(policy);
@@ -159,7 +159,7 @@ function drawHosts(policy, width) {
     const rects = boxes.map(({job, begin, end, training, host, index, lanes}) => drawn("rect", {
         x: x(begin).toFixed(1), width: Math.max(0.5, x(end) - x(begin)).toFixed(1),
         y: tops[host] + index * lane, height: lanes * lane - (lane > 3 ? 1 : 0),
-        style: `fill:${colourOf(job)};opacity:${training ? 1 : 0.4}`,
+        style: `fill:${colorOf(job)};opacity:${training ? 1 : 0.4}`,
     }, drawn("title", {}, shown(data.names[job]))));
     // The name of a job, if it fits.
     const titles = boxes.filter(({begin, end, job, lanes}) =>

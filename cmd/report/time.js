@@ -2,7 +2,7 @@
 // The minimum time that each resource takes.
 "use strict";
 
-const resourceColours = {
+const resourceColors = {
     "disk read": "storage",
     "disk write": "storage",
     "NIC in": "other_host",
@@ -25,7 +25,7 @@ function showTime() {
         resource === data.binding && data.seconds > 0 ? element("span", {class: "badge binding"}, "binding") : null;
     const time = (index) => {
         const {resource, seconds: amount} = resources[index];
-        const made = bar(amount, data.seconds, resourceColours[resource] ?? "");
+        const made = bar(amount, data.seconds, resourceColors[resource] ?? "");
         return barCell(made, seconds(`/resources/${index}/seconds`));
     };
     const host = ({bytes: amount, host: index}) => (amount > 0 && hosts[index] ? hostTitle(index) : "–");

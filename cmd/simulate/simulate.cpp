@@ -141,7 +141,7 @@ Played play(const PolicyInfo& info, const Setup& setup, const std::function<void
             setup.model_error > 0 ? with_model_error(jobs, setup.model_error, setup.seed) : std::vector<TraceJob>{};
         Simulation simulation{setup.cluster, believed.empty() ? jobs : believed, setup.rules};
         Results results = simulation.run(*policy, progress);
-        const Summary summary = summarise(setup.cluster, jobs, results);
+        const Summary summary = summarize(setup.cluster, jobs, results);
         return {std::string{info.name}, std::move(results), summary};
     } catch (Error& error) {
         error.prepend(info.name);

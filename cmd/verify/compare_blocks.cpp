@@ -10,13 +10,12 @@
 namespace tpx::cli {
 namespace {
 
-using formats::Quantised;
+using formats::OpaqueTensor;
 
 /// The quantized tensors of a checkpoint by name.
 std::map<std::string, std::size_t> numbers_of(const Member& member) {
     std::map<std::string, std::size_t> numbers;
-    for (std::size_t q = 0; q < member.digested.quantised.size(); ++q)
-        numbers.emplace(member.digested.quantised[q].name, q);
+    for (std::size_t q = 0; q < member.digested.opaque.size(); ++q) numbers.emplace(member.digested.opaque[q].name, q);
     return numbers;
 }
 
@@ -47,7 +46,7 @@ void differ(const std::string& tensor, std::string cause, char lacking, Comparis
 }
 
 /// Reports a tensor that is quantized only on the side other than `lacking`.
-void one_sided(const Quantised& tensor, const Member& other, char lacking, Comparison& result) {
+void one_sided(const OpaqueTensor& tensor, const Member& other, char lacking, Comparison& result) {
     const std::string plain = plain_dtype(other, tensor.name);
     if (plain.empty()) return differ(tensor.name, fmt::format("{} lacks it", lacking), lacking, result);
     const bool first = lacking == 'B';
@@ -58,20 +57,20 @@ void one_sided(const Quantised& tensor, const Member& other, char lacking, Compa
 }  // namespace
 
 bool has_blocks(const Member& member, const std::string& name) {
-    return std::ranges::find(member.digested.quantised, name, &Quantised::name) != member.digested.quantised.end();
+    return std::ranges::find(member.digested.opaque, name, &OpaqueTensor::name) != member.digested.opaque.end();
 }
 
 void compare_blocks(const mpi::Comm& comm, const Member& a, const Member& b, const ExecOptions& options,
                     Comparison& result) {
     const auto of_b = numbers_of(b);
     for (const auto& [name, number] : numbers_of(a)) {
-        const Quantised& first = a.digested.quantised[number];
+        const OpaqueTensor& first = a.digested.opaque[number];
         const auto other = of_b.find(name);
         if (other == of_b.end()) {
             one_sided(first, b, 'B', result);
             continue;
         }
-        const Quantised& second = b.digested.quantised[other->second];
+        const OpaqueTensor& second = b.digested.opaque[other->second];
         ++result.compared;
         result.bytes += first.bytes;
         if (first.type != second.type) {
@@ -90,7 +89,7 @@ void compare_blocks(const mpi::Comm& comm, const Member& a, const Member& b, con
         }
     }
     for (const auto& [name, number] : of_b)
-        if (!has_blocks(a, name)) one_sided(b.digested.quantised[number], a, 'A', result);
+        if (!has_blocks(a, name)) one_sided(b.digested.opaque[number], a, 'A', result);
 }
 
 }  // namespace tpx::cli

@@ -2,7 +2,7 @@
 #include "formats/adapters/mergeable.hpp"
 
 #include "formats/driver.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 #include "lib/layout/adapter_family.hpp"
@@ -37,7 +37,7 @@ void check_base(const Source& source, const Adapter& adapter) {
 
 void check_is_of_peft(const fs::path& directory) {
     if (path_is_file(directory / adapter_config_name) || !path_is_directory(directory)) return;
-    const Format format = recognise(directory).format;
+    const Format format = recognize(directory).format;
     if (format == nullptr || !format->has_args || format->has_rank_names) return;
     const Checkpoint found = open(directory);
     if (!are_of_adapter(found.catalogue.tensors, {})) return;

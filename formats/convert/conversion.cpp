@@ -118,9 +118,9 @@ private:
                 out_.notes.push_back(std::move(note));
             dequantize(source_, target_.dtype);
         }
-        if (const auto& quantised = source_.checkpoint.quantised; !quantised.empty())
-            throw failure("tensor '{0}': is quantized ({2}): its blocks cannot be moved (others: {1})",
-                          quantised[0].name, quantised.size() - 1, quantised[0].type);
+        if (const auto& opaque = source_.checkpoint.opaque; !opaque.empty())
+            throw failure("tensor '{0}': is quantized ({2}): its blocks cannot be moved (others: {1})", opaque[0].name,
+                          opaque.size() - 1, opaque[0].type);
         if (const auto restore = target_.format->restore) restore(source_.checkpoint);
         settle_folder_files(source_.checkpoint, target_.format);
         settle_adapter(source_, target_);

@@ -90,7 +90,7 @@ std::vector<std::string> missing_by_number(const Source& source) {
         layers.insert(found->second);
     };
     for (const Tensor& tensor : source.checkpoint.catalogue.tensors) add(tensor.name);
-    for (const Quantised& tensor : source.checkpoint.quantised) add(tensor.name);
+    for (const OpaqueTensor& tensor : source.checkpoint.opaque) add(tensor.name);
     const auto largest = std::ranges::max_element(stacks, {}, [](const auto& stack) { return stack.second.first; });
     if (largest == stacks.end() || static_cast<Index>(largest->second.second.size()) >= *count) return lines;
     if (auto line = absent_layers(largest->second.second, *count, true)) lines.push_back(*std::move(line));

@@ -6,7 +6,7 @@
 #include "formats/dcp/held.hpp"
 #include "formats/encodings/held/document.hpp"
 #include "formats/encodings/torch/text.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 
@@ -15,22 +15,22 @@
 namespace tpx::formats {
 namespace {
 
-std::optional<Recognised> recognise_held(const FileStart& file) {
+std::optional<Recognized> recognize_held(const FileStart& file) {
     if (!file.bytes.starts_with(held::manifest_start)) return std::nullopt;
-    return Recognised{file.path, &dcp_driver, "training state that is held in memory"};
+    return Recognized{file.path, &dcp_driver, "training state that is held in memory"};
 }
 
-std::optional<Recognised> recognise_dcp(const std::filesystem::path& folder) {
+std::optional<Recognized> recognize_dcp(const std::filesystem::path& folder) {
     if (path_exists(folder / ".metadata")) {
         // Reading it as DCP would lose the contents of common.pt: args, counters and optimizer settings.
         if (!path_exists(folder / "metadata.json") && path_exists(folder / "common.pt"))
             throw failure("{} is missing, though common.pt shows that this is a torch_dist checkpoint; restore it",
                           (folder / "metadata.json").string());
-        return Recognised{folder, &dcp_driver, "a DCP checkpoint"};
+        return Recognized{folder, &dcp_driver, "a DCP checkpoint"};
     }
     if (path_exists(folder / "__0.metadata"))
-        return Recognised{folder, nullptr, "a DCP checkpoint with a metadata file for each rank"};
-    if (is_held_by_hosts(folder)) return Recognised{folder, &dcp_driver, "training state that hosts hold in memory"};
+        return Recognized{folder, nullptr, "a DCP checkpoint with a metadata file for each rank"};
+    if (is_held_by_hosts(folder)) return Recognized{folder, &dcp_driver, "training state that hosts hold in memory"};
     return std::nullopt;
 }
 
@@ -62,8 +62,8 @@ constinit const Driver dcp_driver{
     .has_module_names = true,
     .may_wrap_names = true,
     .precedence = 20,
-    .recognise_file = recognise_held,
-    .recognise_folder = recognise_dcp,
+    .recognize_file = recognize_held,
+    .recognize_folder = recognize_dcp,
     .open = open_any,
     .count_writers = ranks_of_files,
     .reject_name = torch::reject_name,

@@ -8,7 +8,7 @@
 #include "formats/deepspeed/partition_shares.hpp"
 #include "formats/deepspeed/replicas.hpp"
 #include "formats/encodings/torch/text.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "formats/source.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/utf8.hpp"
@@ -18,11 +18,11 @@
 namespace tpx::formats {
 namespace {
 
-std::optional<Recognised> recognise_deepspeed(const std::filesystem::path& folder) {
+std::optional<Recognized> recognize_deepspeed(const std::filesystem::path& folder) {
     const DeepSpeedStep step = find_deepspeed(folder);
     if (step.step.empty()) return std::nullopt;
-    if (step.universal) return Recognised{folder, &universal_driver, "a DeepSpeed universal checkpoint"};
-    return Recognised{folder, &deepspeed_driver, "a DeepSpeed checkpoint"};
+    if (step.universal) return Recognized{folder, &universal_driver, "a DeepSpeed universal checkpoint"};
+    return Recognized{folder, &deepspeed_driver, "a DeepSpeed checkpoint"};
 }
 
 Checkpoint open_step(const std::filesystem::path& path, MissingFiles) { return open_deepspeed(path); }
@@ -108,7 +108,7 @@ constinit const Driver deepspeed_driver{
     .has_param_groups = true,
     .has_flat_partitions = true,
     .precedence = 40,
-    .recognise_folder = recognise_deepspeed,
+    .recognize_folder = recognize_deepspeed,
     .open = open_step,
     .check_target = check_deepspeed_source,
     .check_model_layout = check_deepspeed_model,

@@ -4,7 +4,7 @@
 #include "formats/encodings/torch/text.hpp"
 #include "formats/gguf/gguf.hpp"
 #include "formats/gguf/header.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "formats/state/value_text.hpp"
 #include "lib/core/file.hpp"
 
@@ -15,9 +15,9 @@
 namespace tpx::formats {
 namespace {
 
-std::optional<Recognised> recognise_gguf(const FileStart& file) {
+std::optional<Recognized> recognize_gguf(const FileStart& file) {
     if (!file.bytes.starts_with("GGUF")) return std::nullopt;
-    return Recognised{file.path, &gguf_driver, "a GGUF file"};
+    return Recognized{file.path, &gguf_driver, "a GGUF file"};
 }
 
 /// Adds a file's metadata; digests instead of lists.
@@ -45,7 +45,7 @@ constinit const Driver gguf_driver{
     .weights_only = true,
     .values = ValuesIn::metadata,
     .precedence = 60,
-    .recognise_file = recognise_gguf,
+    .recognize_file = recognize_gguf,
     .endings = gguf_endings,
     .folder_description = "a GGUF checkpoint",
     .open = [](const std::filesystem::path& path, MissingFiles) { return open_gguf(path); },

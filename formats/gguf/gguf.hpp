@@ -7,7 +7,7 @@ namespace tpx::formats {
 
 /// Opens a GGUF file (version 2 or 3, little-endian), or all parts of a split one: `path` is any part, or the directory
 /// of one model. Unquantized tensors are in the catalogue, with PyTorch's order of axes; quantized tensors are in
-/// `quantised`. Scalar metadata becomes the configuration. Throws Error "FILE: ..." if a part is missing or malformed.
+/// `opaque`. Scalar metadata becomes the configuration. Throws Error "FILE: ..." if a part is missing or malformed.
 Checkpoint open_gguf(const std::filesystem::path& path);
 
 namespace gguf {

@@ -89,7 +89,7 @@ void add(const Header& header, const fs::path& path, Checkpoint& checkpoint, std
         if (!names.insert(info.name).second)
             throw failure("{}: tensor '{}': is also in another part", path.string(), info.name);
         if (!info.type->dtype) {
-            checkpoint.quantised.push_back(
+            checkpoint.opaque.push_back(
                 {info.name, std::string{info.type->name}, info.shape, file, info.offset, info.bytes});
             continue;
         }
@@ -130,7 +130,7 @@ std::optional<GgmlType> value_type(std::string_view name) {
 void note_unreadable(Checkpoint& checkpoint) {
     std::map<std::string, int> counts;
     int all = 0;
-    for (const Quantised& tensor : checkpoint.quantised)
+    for (const OpaqueTensor& tensor : checkpoint.opaque)
         if (!value_type(tensor.type)) ++counts[tensor.type], ++all;
     if (all == 0) return;
     std::string text;
@@ -144,7 +144,7 @@ void note_unreadable(Checkpoint& checkpoint) {
 
 void dequantize(Checkpoint& checkpoint, DType dtype) {
     Catalogue& catalogue = checkpoint.catalogue;
-    for (const Quantised& tensor : checkpoint.quantised) {
+    for (const OpaqueTensor& tensor : checkpoint.opaque) {
         const auto type = value_type(tensor.type);
         if (!type)
             throw failure("tensor '{}': is quantized as {}, which tpx cannot dequantize", tensor.name, tensor.type);
@@ -169,7 +169,7 @@ void dequantize(Checkpoint& checkpoint, DType dtype) {
                                     .rank = 0});
         catalogue.files.push_back(entry);
     }
-    checkpoint.quantised.clear();
+    checkpoint.opaque.clear();
 }
 
 }  // namespace gguf

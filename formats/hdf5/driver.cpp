@@ -4,7 +4,7 @@
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras.hpp"
 #include "formats/hdf5/values.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "lib/core/utf8.hpp"
 
 #include <array>
@@ -12,14 +12,14 @@
 namespace tpx::formats {
 namespace {
 
-std::optional<Recognised> recognise_hdf5(const FileStart& file) {
-    return is_hdf5(file.path) ? std::optional{Recognised{file.path, &hdf5_driver, "an HDF5 file"}} : std::nullopt;
+std::optional<Recognized> recognize_hdf5(const FileStart& file) {
+    return is_hdf5(file.path) ? std::optional{Recognized{file.path, &hdf5_driver, "an HDF5 file"}} : std::nullopt;
 }
 
-std::optional<Recognised> recognise_keras(const FileStart& file) {
+std::optional<Recognized> recognize_keras(const FileStart& file) {
     if (file.bytes.starts_with("PK\x03\x04") && file.name.ends_with(".keras"))
-        return Recognised{file.path, &keras_driver, "a Keras archive"};
-    if (file.name.ends_with(".weights.json")) return Recognised{file.path, &keras_driver, "sharded Keras weights"};
+        return Recognized{file.path, &keras_driver, "a Keras archive"};
+    if (file.name.ends_with(".weights.json")) return Recognized{file.path, &keras_driver, "sharded Keras weights"};
     return std::nullopt;
 }
 
@@ -54,7 +54,7 @@ constinit const Driver hdf5_driver{
     .may_wrap_names = true,
     .keeps_masters = true,
     .precedence = 70,
-    .recognise_file = recognise_hdf5,
+    .recognize_file = recognize_hdf5,
     .endings = hdf5_endings,
     .folder_description = "an HDF5 checkpoint",
     .open = open_any_hdf5,
@@ -72,7 +72,7 @@ constinit const Driver keras_driver{
     .allows_other_files = false,
     .may_omit_config = true,
     .precedence = 80,
-    .recognise_file = recognise_keras,
+    .recognize_file = recognize_keras,
     .open = open_any_hdf5,
     .reject_name = reject_hdf5_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_keras(&keras_driver, content); },

@@ -9,7 +9,7 @@
 #include "formats/megatron/unpack.hpp"
 #include "formats/megatron/zarr.hpp"
 #include "formats/megatron/zarr_names.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
@@ -23,16 +23,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<Recognised> recognise_torch_dist(const fs::path& folder) {
+std::optional<Recognized> recognize_torch_dist(const fs::path& folder) {
     const std::string backend = megatron::sharded_backend(folder);
     if (backend.empty()) return std::nullopt;
-    if (backend == torch_dist_driver.name) return Recognised{folder, &torch_dist_driver, "a torch_dist checkpoint"};
-    return Recognised{folder, nullptr, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
+    if (backend == torch_dist_driver.name) return Recognized{folder, &torch_dist_driver, "a torch_dist checkpoint"};
+    return Recognized{folder, nullptr, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
 }
 
-std::optional<Recognised> recognise_zarr(const fs::path& folder) {
+std::optional<Recognized> recognize_zarr(const fs::path& folder) {
     if (megatron::sharded_backend(folder) != zarr_driver.name) return std::nullopt;
-    return Recognised{folder, &zarr_driver, "a Megatron-core checkpoint of the former zarr backend"};
+    return Recognized{folder, &zarr_driver, "a Megatron-core checkpoint of the former zarr backend"};
 }
 
 /// The folder of the iteration that a Megatron root points to.
@@ -52,7 +52,7 @@ fs::path tracked_iteration(const fs::path& root) {
     return root / name;
 }
 
-std::optional<Recognised> recognise_rank_files(const fs::path& folder) {
+std::optional<Recognized> recognize_rank_files(const fs::path& folder) {
     const std::vector<std::string> names = list_directory(folder);
     const auto is_of_rank = [&](const std::string& name) {
         const fs::path entry = folder / name;
@@ -60,7 +60,7 @@ std::optional<Recognised> recognise_rank_files(const fs::path& folder) {
                (path_exists(entry / "model_optim_rng.pt") || path_exists(entry / "model_rng.pt"));
     };
     if (std::ranges::none_of(names, is_of_rank)) return std::nullopt;
-    return Recognised{folder, &megatron_driver, "a Megatron legacy checkpoint"};
+    return Recognized{folder, &megatron_driver, "a Megatron legacy checkpoint"};
 }
 
 constexpr std::array<std::string_view, 2> torch_dist_aliases{"mcore", "megatron-core"};
@@ -75,7 +75,7 @@ constinit const Driver torch_dist_driver = megatron::with_shared_traits({
     .splits_by_holders = true,
     .values = ValuesIn::common_and_objects,
     .precedence = 10,
-    .recognise_folder = recognise_torch_dist,
+    .recognize_folder = recognize_torch_dist,
     .open = open_torch_dist,
     .complete = unpack_optimizer,
     .reject_name = torch::reject_name,
@@ -87,7 +87,7 @@ constinit const Driver zarr_driver = megatron::with_shared_traits({
     .title = "Megatron-core's former `zarr` backend (0.15 and earlier)",
     .values = ValuesIn::common_and_objects,
     .precedence = 9,  // before torch_dist, which reports all other backends as not readable
-    .recognise_folder = recognise_zarr,
+    .recognize_folder = recognize_zarr,
     .open = [](const fs::path& path, MissingFiles) { return open_zarr(path); },
     .complete = unpack_optimizer,
     .reject_name = zarr::reject_name,
@@ -100,7 +100,7 @@ constinit const Driver megatron_driver = megatron::with_shared_traits({
     .values = ValuesIn::rank_files,
     .has_rank_names = true,
     .precedence = 30,  // before DeepSpeed: a folder with rank files of both is Megatron's
-    .recognise_folder = recognise_rank_files,
+    .recognize_folder = recognize_rank_files,
     .checkpoint_of_root = tracked_iteration,  // before DeepSpeed, as Megatron-DeepSpeed writes the roots of both
     .open = [](const fs::path& path, MissingFiles) { return open_rank_files(path); },
     .complete =

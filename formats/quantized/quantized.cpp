@@ -77,7 +77,7 @@ bool is_split(const Catalogue& catalogue) {
 
 std::map<std::string, std::size_t> quantization_schemes(const Checkpoint& checkpoint) {
     std::map<std::string, std::size_t> schemes;
-    for (const Quantised& tensor : checkpoint.quantised) ++schemes[tensor.type];
+    for (const OpaqueTensor& tensor : checkpoint.opaque) ++schemes[tensor.type];
     const bool has_values = checkpoint.format->is_hugging_face && !is_split(checkpoint.catalogue);
     for (const QuantizedTensor& tensor : has_values ? quantized_tensors(checkpoint, {}) : placed_tensors(checkpoint))
         ++schemes[tensor.scheme];
@@ -126,7 +126,7 @@ bool stores_alike(const Checkpoint& a, const Checkpoint& b) {
     const auto types = [](const Checkpoint& checkpoint) {
         std::set<std::pair<std::string_view, std::string_view>> all;
         for (const Tensor& tensor : checkpoint.catalogue.tensors) all.emplace(tensor.name, name(tensor.dtype));
-        for (const Quantised& tensor : checkpoint.quantised) all.emplace(tensor.name, tensor.type);
+        for (const OpaqueTensor& tensor : checkpoint.opaque) all.emplace(tensor.name, tensor.type);
         return all;
     };
     return (!is_quantized(a) && !is_quantized(b)) || types(a) == types(b);
@@ -134,7 +134,7 @@ bool stores_alike(const Checkpoint& a, const Checkpoint& b) {
 
 bool needs_values(const Source& source, const Target& target) {
     if (!is_quantized(source.checkpoint)) return false;
-    if (target.dtype || !source.checkpoint.quantised.empty()) return true;
+    if (target.dtype || !source.checkpoint.opaque.empty()) return true;
     if (target.dialect == "keep") return false;
     if (!target.dialect.empty() || target.format != source.checkpoint.format) return true;
     if (source.layout && source.layout->tp == target.layout.tp && source.layout->pp == target.layout.pp &&

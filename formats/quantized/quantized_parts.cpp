@@ -260,7 +260,7 @@ private:
 }  // namespace
 
 bool is_quantized(const Checkpoint& checkpoint) {
-    if (!checkpoint.quantised.empty()) return true;
+    if (!checkpoint.opaque.empty()) return true;
     return checkpoint.format->is_hugging_face && Finder{checkpoint, {}}.any();
 }
 
@@ -274,7 +274,7 @@ std::vector<QuantizedTensor> placed_tensors(const Checkpoint& checkpoint) {
             return tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype);
         });
     };
-    if (!checkpoint.quantised.empty() || !std::ranges::any_of(checkpoint.catalogue.tensors, may_be)) return {};
+    if (!checkpoint.opaque.empty() || !std::ranges::any_of(checkpoint.catalogue.tensors, may_be)) return {};
     return Finder{checkpoint, {}, false}.all();
 }
 

@@ -2,7 +2,7 @@
 #include "formats/safetensors/driver.hpp"
 
 #include "formats/encodings/safetensors/header.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/state/value_text.hpp"
 #include "lib/core/utf8.hpp"
@@ -20,16 +20,16 @@ bool starts_as_safetensors(std::string_view start, std::uint64_t size) {
     return length <= safetensors::longest_header && length <= size - 8;
 }
 
-std::optional<Recognised> recognise_safetensors_file(const FileStart& file) {
+std::optional<Recognized> recognize_safetensors_file(const FileStart& file) {
     if (starts_as_safetensors(file.bytes, file.size) || file.name.ends_with(".safetensors") ||
         file.name.ends_with(".safetensors.index.json"))
-        return Recognised{file.path, &safetensors_driver, "a safetensors file"};
+        return Recognized{file.path, &safetensors_driver, "a safetensors file"};
     return std::nullopt;
 }
 
-std::optional<Recognised> recognise_safetensors_folder(const std::filesystem::path& folder) {
+std::optional<Recognized> recognize_safetensors_folder(const std::filesystem::path& folder) {
     if (!holds_safetensors(folder)) return std::nullopt;
-    return Recognised{folder, &safetensors_driver, "a safetensors checkpoint"};
+    return Recognized{folder, &safetensors_driver, "a safetensors checkpoint"};
 }
 
 std::string_view reject_safetensors_name(std::string_view name) {
@@ -68,8 +68,8 @@ constinit const Driver safetensors_driver{
     .dialect = "hf",
     .may_wrap_names = true,
     .precedence = 50,  // before other formats of the same weights in a repository, but after training state
-    .recognise_file = recognise_safetensors_file,
-    .recognise_folder = recognise_safetensors_folder,
+    .recognize_file = recognize_safetensors_file,
+    .recognize_folder = recognize_safetensors_folder,
     .open = [](const std::filesystem::path& path, MissingFiles) { return open_safetensors(path); },
     .reject_name = reject_safetensors_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_safetensors(content); },

@@ -2,7 +2,7 @@
 #include "formats/torch/driver.hpp"
 
 #include "formats/encodings/torch/text.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "formats/source.hpp"
 #include "formats/torch/folder.hpp"
 #include "formats/torch/open.hpp"
@@ -17,22 +17,22 @@ namespace {
 constexpr const char* bin_files = "a Hugging Face checkpoint of torch.save files";
 constexpr const char* saved_file = "a torch.save file";
 
-std::optional<Recognised> recognise_archive(const FileStart& file) {
+std::optional<Recognized> recognize_archive(const FileStart& file) {
     if (file.name == "pytorch_model.bin.index.json")
-        return Recognised{file.path.parent_path(), &torch_driver, bin_files};
-    if (file.bytes.starts_with("PK\x03\x04")) return Recognised{file.path, &torch_driver, saved_file};
+        return Recognized{file.path.parent_path(), &torch_driver, bin_files};
+    if (file.bytes.starts_with("PK\x03\x04")) return Recognized{file.path, &torch_driver, saved_file};
     return std::nullopt;
 }
 
-std::optional<Recognised> recognise_bin_folder(const std::filesystem::path& folder) {
-    return holds_bin_files(folder) ? std::optional{Recognised{folder, &torch_driver, bin_files}} : std::nullopt;
+std::optional<Recognized> recognize_bin_folder(const std::filesystem::path& folder) {
+    return holds_bin_files(folder) ? std::optional{Recognized{folder, &torch_driver, bin_files}} : std::nullopt;
 }
 
 /// Excludes .msgpack files: a msgpack map, as in Flax's files, may start like a pickle.
-std::optional<Recognised> recognise_stream(const FileStart& file) {
+std::optional<Recognized> recognize_stream(const FileStart& file) {
     const std::string& start = file.bytes;
     if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5 && !file.name.ends_with(".msgpack"))
-        return Recognised{file.path, &torch_legacy_driver, saved_file};
+        return Recognized{file.path, &torch_legacy_driver, saved_file};
     return std::nullopt;
 }
 
@@ -68,8 +68,8 @@ constinit const Driver torch_driver{
     .may_wrap_names = true,
     .keeps_masters = true,
     .precedence = 90,
-    .recognise_file = recognise_archive,
-    .recognise_folder = recognise_bin_folder,
+    .recognize_file = recognize_archive,
+    .recognize_folder = recognize_bin_folder,
     .open = open_archive_or_folder,
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_torch(&torch_driver, content); },
@@ -92,7 +92,7 @@ constinit const Driver torch_legacy_driver{
     .may_wrap_names = true,
     .keeps_masters = true,
     .precedence = 100,
-    .recognise_file = recognise_stream,
+    .recognize_file = recognize_stream,
     .open = [](const std::filesystem::path& path, MissingFiles) { return open_torch_file(&torch_legacy_driver, path); },
     .reject_name = torch::reject_name,
     .draft = [](const Content& content,

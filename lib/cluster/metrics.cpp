@@ -49,7 +49,7 @@ double quantile(std::vector<double> values, double q) {
     return values[at];
 }
 
-Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const Results& results) {
+Summary summarize(const Cluster& cluster, std::span<const TraceJob> jobs, const Results& results) {
     Summary summary;
     summary.jobs = jobs.size();
     std::vector<double> times, queueing, slowdowns;

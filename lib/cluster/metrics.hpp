@@ -50,6 +50,6 @@ struct Summary {
 /// The value at position floor(q n) of the n `values` in order; 0 of none.
 double quantile(std::vector<double> values, double q);
 
-Summary summarise(const Cluster& cluster, std::span<const TraceJob> jobs, const Results& results);
+Summary summarize(const Cluster& cluster, std::span<const TraceJob> jobs, const Results& results);
 
 }  // namespace tpx

@@ -7,7 +7,7 @@
 
 namespace tpx {
 
-Measured summarise(std::vector<double> values) {
+Measured summarize(std::vector<double> values) {
     std::erase_if(values, [](double value) { return !std::isfinite(value); });
     if (values.empty()) return {};
     std::ranges::sort(values);
@@ -30,8 +30,8 @@ Measured combine(std::span<const Measured> visits) {
     }
     if (medians.empty()) return {};
     const auto [least, most] = std::ranges::minmax(medians);
-    const double median = summarise(medians).median;
-    return {median, std::max(summarise(spreads).median, (most - least) / median)};
+    const double median = summarize(medians).median;
+    return {median, std::max(summarize(spreads).median, (most - least) / median)};
 }
 
 bool agree(const Measured& a, const Measured& b, double least, double most) {

@@ -15,7 +15,7 @@ struct Measured {
 };
 
 /// The median and the interquartile range of the finite `values`; zeros if there are none.
-Measured summarise(std::vector<double> values);
+Measured summarize(std::vector<double> values);
 
 /// Summarizes several visits, each a group of measurements made at about the same time: the median of their medians.
 /// The spread is the median spread of the visits or, if larger, the range of their medians, because a machine may be

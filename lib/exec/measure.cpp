@@ -98,7 +98,7 @@ Measured measure_both(const Pass& read, const Pass& write, std::uint64_t bytes, 
         const std::uint64_t written = run_pass(write, from, bytes, seconds / 3, unused_writes);
         rates.push_back(static_cast<double>(written + reading.get()) / seconds_since(start));
     }
-    return summarise(rates);
+    return summarize(rates);
 }
 
 // Whether the file system supports direct I/O.
@@ -121,7 +121,7 @@ Measured measure_memory_copy(double seconds) {
         from[rates.size() % size] = to[0];  // so that the compiler does not merge copies
     } while (rates.size() < 5 || seconds_since(start) < seconds);
     rates.erase(rates.begin());
-    return summarise(rates);
+    return summarize(rates);
 }
 
 DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std::uint64_t most) {
@@ -137,16 +137,16 @@ DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std:
     for (int round = 0; round < 3; ++round)  // a pass that ends with a sync has one sample
         written = run_pass({path, O_WRONLY | O_TRUNC, true, true}, buffer, most, slice / 3, writes);
     run_pass({path, O_RDONLY, false, false}, buffer, written, slice, reads);
-    rates.buffered_write = summarise(writes);
-    rates.buffered_read = summarise(reads);
+    rates.buffered_write = summarize(writes);
+    rates.buffered_read = summarize(reads);
     const int direct = takes_direct(path) ? O_DIRECT : 0;
     if (direct != 0) {
         writes.clear();
         reads.clear();
         written = run_pass({path, O_WRONLY | O_TRUNC | O_DIRECT, true, false}, buffer, most, slice, writes);
         run_pass({path, O_RDONLY | O_DIRECT, false, false}, buffer, written, slice, reads);
-        rates.direct_write = summarise(writes);
-        rates.direct_read = summarise(reads);
+        rates.direct_write = summarize(writes);
+        rates.direct_read = summarize(reads);
     }
     rates.both = measure_both({path, O_RDONLY | direct, false, false},
                               {other.path(), O_WRONLY | O_TRUNC | direct, true, direct == 0}, written, slice);

@@ -43,7 +43,7 @@ Measured ping(const mpi::Comm& comm, int peer, bool first, double seconds) {
         values.push_back(seconds_since(start) / 2);
     }
     values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 10));
-    return summarise(values);
+    return summarize(values);
 }
 
 // Sends `count` messages, several at a time, and waits until the other side confirms that all have arrived. Returns the
@@ -88,7 +88,7 @@ Measured send_samples(const mpi::Comm& comm, int peer, double seconds) {
     }
     count = 0;
     send(comm, peer, &count, sizeof count);
-    return {sent / taken, summarise(rates).spread};
+    return {sent / taken, summarize(rates).spread};
 }
 
 void receive_samples(const mpi::Comm& comm, int peer) {

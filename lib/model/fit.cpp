@@ -171,8 +171,8 @@ std::vector<Certainty> certainties(const Belief& prior, const Fit& fit) {
         const ParameterInfo& info = parameter_infos()[i];
         const double before = prior.covariance[i][i], after = std::max(0.0, fit.belief.covariance[i][i]);
         const double reach = 1.645 * std::sqrt(after);
-        const double centre = fit.belief.mean[i];
-        result.push_back({info.least + std::exp(centre - reach), info.least + std::exp(centre + reach),
+        const double center = fit.belief.mean[i];
+        result.push_back({info.least + std::exp(center - reach), info.least + std::exp(center + reach),
                           std::clamp(1 - after / before, 0.0, 1.0)});
     }
     return result;

@@ -67,8 +67,8 @@ Measured typical_of(const std::vector<LinkHardware>& links, Measured LinkHardwar
         medians.push_back((link.*value).median);
         spreads.push_back((link.*value).spread);
     }
-    const Measured typical = summarise(medians);
-    return {typical.median, std::max(typical.spread, summarise(spreads).median)};
+    const Measured typical = summarize(medians);
+    return {typical.median, std::max(typical.spread, summarize(spreads).median)};
 }
 
 // Every rate of the cluster with what it is of, those that are compared or all.
@@ -133,7 +133,7 @@ std::vector<Host> hosts_for_planning(const Hardware& hardware, const std::vector
             if (measured.median > 0) rates[classes[i]].push_back(measured.median);
         }
         for (std::size_t i = 0; i < hosts.size(); ++i)
-            if (!rates[classes[i]].empty()) hosts[i].*rate.planned = summarise(rates[classes[i]]).median;
+            if (!rates[classes[i]].empty()) hosts[i].*rate.planned = summarize(rates[classes[i]]).median;
     }
     for (int number = 0; number < count; ++number) {
         std::vector<double> copies;
@@ -143,8 +143,8 @@ std::vector<Host> hosts_for_planning(const Hardware& hardware, const std::vector
         }
         for (std::size_t i = 0; i < hosts.size(); ++i) {
             if (classes[i] != number) continue;
-            if (!copies.empty()) hosts[i].device_copy = summarise(copies).median;
-            if (!links.empty()) hosts[i].device_link = summarise(links).median;
+            if (!copies.empty()) hosts[i].device_copy = summarize(copies).median;
+            if (!links.empty()) hosts[i].device_link = summarize(links).median;
         }
     }
     return hosts;

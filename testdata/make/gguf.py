@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gguf.py FOLDER: small GGUF files: tensors of numbers and a quantised one, the former split over two files. Standard
+"""gguf.py FOLDER: small GGUF files: tensors of numbers and one of a type that tpx does not decode, the former split over two files. Standard
 library only."""
 
 import os

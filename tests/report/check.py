@@ -70,7 +70,7 @@ def check_numbers(page, plan, name, every):
 
 
 def check_look(page, name):
-    """Whatever the width and the colours that people prefer: all fits, and all can be read."""
+    """Whatever the width and the colors that people prefer: all fits, and all can be read."""
     for width in WIDTHS:
         page.resize(width, 900)
         page.settle()
@@ -88,7 +88,7 @@ def check_look(page, name):
         page.prefer(scheme)
         page.settle()
         for contrast, text in page.evaluate(measures.CONTRASTS):
-            check(False, f"{name}: contrast {contrast:.2f} of '{text}' in {scheme} colours")
+            check(False, f"{name}: contrast {contrast:.2f} of '{text}' in {scheme} colors")
     page.prefer("light")
 
 
@@ -181,11 +181,11 @@ def check_places(page):
 
 
 def check_controls(page, name):
-    """Colours can be chosen, and tables sorted."""
-    for axis in page.evaluate("[...document.querySelectorAll('#colour-by option')].map((option) => option.value)"):
-        drawn = page.evaluate(measures.colour_by(axis))
+    """Colors can be chosen, and tables sorted."""
+    for axis in page.evaluate("[...document.querySelectorAll('#color-by option')].map((option) => option.value)"):
+        drawn = page.evaluate(measures.color_by(axis))
         there = page.evaluate("sides.map((side) => side.count)")
-        check(drawn == there, f"{name}: coloured by {axis}, {drawn} ranks of {there} are drawn")
+        check(drawn == there, f"{name}: colored by {axis}, {drawn} ranks of {there} are drawn")
     for way in ("descending", "ascending"):
         values = page.evaluate(measures.SORTED)
         right = sorted(values, reverse=way == "descending")

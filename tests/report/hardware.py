@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """hardware.py TPX: pages of measured hardware in a real browser: no script fails, nothing is asked of a network, they fit
-every width in both colour schemes, each number that is shown is the one that --json prints, and every link is in the
+every width in both color schemes, each number that is shown is the one that --json prints, and every link is in the
 map."""
 import json
 import subprocess

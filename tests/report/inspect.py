@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """inspect.py TPX: the page of a checkpoint in a real browser: no script fails, nothing is asked of a network, it fits every
-width and paper, texts can be read in light and dark colours, and what is shown is what --json prints."""
+width and paper, texts can be read in light and dark colors, and what is shown is what --json prints."""
 import json
 import shutil
 import subprocess
@@ -47,7 +47,7 @@ def look(page, path, name):
     for scheme in ("light", "dark"):
         page.prefer(scheme)
         page.settle()
-        faults += [f"{name}: contrast {contrast:.2f} of '{text}' in {scheme} colours"
+        faults += [f"{name}: contrast {contrast:.2f} of '{text}' in {scheme} colors"
                    for contrast, text in page.evaluate(measures.CONTRASTS)]
     page.prefer("light")
     faults += [f"{name}: {label} can have the focus, and has no name" for label in page.evaluate(measures.UNNAMED)]

@@ -21,10 +21,10 @@ DRAWN = """(() => {
 })()"""
 
 
-def colour_by(axis):
-    """Chooses what colours mean; gives how many ranks are drawn then."""
+def color_by(axis):
+    """Chooses what colors mean; gives how many ranks are drawn then."""
     return f"""(() => {{
-        const chooser = document.getElementById("colour-by");
+        const chooser = document.getElementById("color-by");
         chooser.value = "{axis}";
         chooser.dispatchEvent(new Event("change"));
         return {DRAWN};
@@ -57,13 +57,13 @@ SPOT = """(() => {
 
 # Contrast as WCAG 2 has it, of text against what is behind it; what is below 4.5.
 CONTRASTS = """(() => {
-    const channels = (colour) => {
-        const hex = /^#(..)(..)(..)$/.exec(colour);
-        return hex ? hex.slice(1).map((part) => parseInt(part, 16)) : colour.match(/[0-9.]+/g).map(Number);
+    const channels = (color) => {
+        const hex = /^#(..)(..)(..)$/.exec(color);
+        return hex ? hex.slice(1).map((part) => parseInt(part, 16)) : color.match(/[0-9.]+/g).map(Number);
     };
     const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
-    const light = (colour) => {
-        const [red, green, blue] = channels(colour).map((value) => linear(value / 255));
+    const light = (color) => {
+        const [red, green, blue] = channels(color).map((value) => linear(value / 255));
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
     };
     const contrast = (a, b) => {
@@ -72,8 +72,8 @@ CONTRASTS = """(() => {
     };
     const behind = (node) => {
         for (; node; node = node.parentElement) {
-            const colour = getComputedStyle(node).backgroundColor;
-            if (channels(colour)[3] !== 0) return colour;
+            const color = getComputedStyle(node).backgroundColor;
+            if (channels(color)[3] !== 0) return color;
         }
         return "rgb(255, 255, 255)";
     };
@@ -88,9 +88,9 @@ CONTRASTS = """(() => {
         if (found < 4.5) faults.set(node.className || node.tagName, [found, walk.currentNode.data.slice(0, 40)]);
     }
     if (typeof palette !== "undefined")  // of plans
-        palette.forEach((colour, index) => {
-            const found = contrast(inkOn(index), colour);
-            if (found < 4.5) faults.set(colour, [found, `a number on ${colour}`]);
+        palette.forEach((color, index) => {
+            const found = contrast(inkOn(index), color);
+            if (found < 4.5) faults.set(color, [found, `a number on ${color}`]);
         });
     return [...faults.values()];
 })()"""

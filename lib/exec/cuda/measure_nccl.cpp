@@ -85,7 +85,7 @@ private:
         const std::size_t size = least_of_all(bounded) / 4096 * 4096;
         std::vector<double> rates;
         for (int i = 0; takes_part && i < samples; ++i) rates.push_back(static_cast<double>(size) / timed(size, work));
-        return summarise(rates);
+        return summarize(rates);
     }
 
     double timed(std::size_t size, const Work& work) {

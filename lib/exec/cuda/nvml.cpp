@@ -29,11 +29,11 @@ std::vector<int> count_nvlinks(const std::vector<std::string>& buses) {
     std::vector<int> counts(buses.size());
     const std::unique_ptr<void, CloseLibrary> library{dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)};
     if (!library) return counts;
-    const auto initialise = find<int()>(library.get(), "nvmlInit_v2");
+    const auto initialize = find<int()>(library.get(), "nvmlInit_v2");
     const auto shut_down = find<int()>(library.get(), "nvmlShutdown");
     const auto by_bus = find<int(const char*, Device*)>(library.get(), "nvmlDeviceGetHandleByPciBusId_v2");
     const auto link_state = find<int(Device, unsigned, unsigned*)>(library.get(), "nvmlDeviceGetNvLinkState");
-    if (!initialise || !shut_down || !by_bus || !link_state || initialise() != success) return counts;
+    if (!initialize || !shut_down || !by_bus || !link_state || initialize() != success) return counts;
     for (std::size_t i = 0; i < buses.size(); ++i) {
         Device device = nullptr;
         if (by_bus(buses[i].c_str(), &device) != success) continue;

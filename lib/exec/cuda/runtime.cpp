@@ -56,7 +56,7 @@ Measured rate_of(const Stream& stream, std::size_t bytes, double seconds, const 
         if (milliseconds > 0) rates.push_back(static_cast<double>(bytes) / (1e-3 * double(milliseconds)));
     } while (rates.size() <= least || std::chrono::duration<double>(Clock::now() - start).count() < seconds);
     rates.erase(rates.begin());
-    return summarise(rates);
+    return summarize(rates);
 }
 
 }  // namespace tpx::cuda

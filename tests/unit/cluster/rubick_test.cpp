@@ -28,7 +28,7 @@ struct RubickReplay {
     Results play(std::string_view policy) const {
         return Simulation{cluster, trace.jobs, rules}.run(*find_policy(policy)->make());
     }
-    double hours(std::string_view policy) const { return summarise(cluster, trace.jobs, play(policy)).mean_jct / 3600; }
+    double hours(std::string_view policy) const { return summarize(cluster, trace.jobs, play(policy)).mean_jct / 3600; }
 };
 
 TEST_CASE("on its own trace Rubick is ahead of what changes less, as its paper reports") {

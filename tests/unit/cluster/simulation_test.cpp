@@ -268,7 +268,7 @@ TEST_CASE("S9: jobs that nothing makes go on are unfinished, under every policy,
         const Results results = play(policy.name, cluster, jobs, rules);
         CHECK(results.jobs[0].finish != never);
         CHECK(results.jobs[1].finish == never);
-        const Summary summary = summarise(cluster, jobs, results);
+        const Summary summary = summarize(cluster, jobs, results);
         CHECK(summary.unfinished == 1);
         CHECK(summary.mean_jct == doctest::Approx(seconds_of(results.jobs[0].finish)));
     }
@@ -317,7 +317,7 @@ TEST_CASE("GPUs that start or are about to be given back are held and do not tra
     rules.delays.release = 5 * second;
     const Cluster cluster = simple_cluster(1, 1);
     const Results results = play("fifo", cluster, jobs, rules);
-    const Summary summary = summarise(cluster, jobs, results);
+    const Summary summary = summarize(cluster, jobs, results);
     CHECK(results.jobs[0].finish == 95 * second);
     CHECK(summary.makespan == 100);
     CHECK(summary.held == 1);

@@ -31,7 +31,7 @@ VirtualFlowReplay play(std::string_view policy, const char* cluster, const std::
     rules.delays = delays;
     rules.segments = true;
     replay.results = Simulation{replay.cluster, replay.trace.jobs, rules}.run(*find_policy(policy)->make());
-    replay.summary = summarise(replay.cluster, replay.trace.jobs, replay.results);
+    replay.summary = summarize(replay.cluster, replay.trace.jobs, replay.results);
     return replay;
 }
 

@@ -8,12 +8,12 @@
 using namespace tpx;
 
 TEST_CASE("medians and quartiles") {
-    CHECK(summarise({}).median == 0);
-    CHECK(summarise({3, 1, 2}).median == 2);
-    CHECK(summarise({1, 2, 3, 4}).median == 2.5);
-    CHECK(summarise({1, 2, 3, 4, 5}).spread == doctest::Approx(2.0 / 3));
-    CHECK(summarise({5, 5, 5}).spread == 0);
-    CHECK(summarise({1, std::nan(""), 2, INFINITY, 3}) == summarise({1, 2, 3}));
+    CHECK(summarize({}).median == 0);
+    CHECK(summarize({3, 1, 2}).median == 2);
+    CHECK(summarize({1, 2, 3, 4}).median == 2.5);
+    CHECK(summarize({1, 2, 3, 4, 5}).spread == doctest::Approx(2.0 / 3));
+    CHECK(summarize({5, 5, 5}).spread == 0);
+    CHECK(summarize({1, std::nan(""), 2, INFINITY, 3}) == summarize({1, 2, 3}));
 }
 
 TEST_CASE("one outlier changes the spread, not the median") {

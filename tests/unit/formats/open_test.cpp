@@ -5,7 +5,7 @@
 #include "formats/gguf/driver.hpp"
 #include "formats/hdf5/driver.hpp"
 #include "formats/megatron/driver.hpp"
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "formats/torch/driver.hpp"
 #include "lib/core/error.hpp"
@@ -44,15 +44,15 @@ TEST_CASE("formats and their names correspond") {
 }
 
 TEST_CASE("formats are detected by content") {
-    CHECK(recognise("testdata/llama-small/hf").format == &safetensors_driver);
-    CHECK(recognise("testdata/llama-small/hf/model.safetensors").format == &safetensors_driver);
-    CHECK(recognise("testdata/safetensors/good/indexed/model.safetensors.index.json").format == &safetensors_driver);
-    CHECK(recognise("testdata/llama-rope/dcp-fsdp2").format == &dcp_driver);
-    const Recognised root = recognise("testdata/llama-small/megatron-tp2pp2");
+    CHECK(recognize("testdata/llama-small/hf").format == &safetensors_driver);
+    CHECK(recognize("testdata/llama-small/hf/model.safetensors").format == &safetensors_driver);
+    CHECK(recognize("testdata/safetensors/good/indexed/model.safetensors.index.json").format == &safetensors_driver);
+    CHECK(recognize("testdata/llama-rope/dcp-fsdp2").format == &dcp_driver);
+    const Recognized root = recognize("testdata/llama-small/megatron-tp2pp2");
     CHECK(root.format == &torch_dist_driver);
     CHECK(root.path == "testdata/llama-small/megatron-tp2pp2/iter_0000010");
-    CHECK(recognise(root.path).format == &torch_dist_driver);
-    const Recognised ranks = recognise("testdata/llama-opt/legacy-tp2-dp2");
+    CHECK(recognize(root.path).format == &torch_dist_driver);
+    const Recognized ranks = recognize("testdata/llama-opt/legacy-tp2-dp2");
     CHECK(ranks.format == &megatron_driver);
     CHECK(ranks.path == "testdata/llama-opt/legacy-tp2-dp2/iter_0000010");
 }
@@ -100,7 +100,7 @@ TEST_CASE("a Megatron root leads to its iteration") {
     for (const auto& [text, name] :
          {std::pair{"7", "iter_0000007"}, {" 7 \r\n", "iter_0000007"}, {"release\n", "release"}}) {
         test::write_text(tracker, text);
-        CHECK(recognise(scratch.path()).path == scratch.path() / name);
+        CHECK(recognize(scratch.path()).path == scratch.path() / name);
     }
     test::write_text(tracker, "8");
     CHECK(refusal(scratch.path()) == tracker.string() + ": names iter_0000008, which is missing");
@@ -135,7 +135,7 @@ TEST_CASE("DeepSpeed's folders are recognized by their files") {
     for (const auto& [files, format] : cases) {
         test::Scratch scratch;
         for (const auto& [name, text] : files) test::write_text(scratch.path() / name, text);
-        CHECK(recognise(scratch.path()).format == format);
+        CHECK(recognize(scratch.path()).format == format);
     }
 }
 
@@ -154,11 +154,11 @@ TEST_CASE("of the drivers that could read a file, the most specific one does") {
         test::Scratch scratch;
         CAPTURE(name);
         test::write_text(scratch.path() / name, text);
-        CHECK(recognise(scratch.path() / name).format == format);
+        CHECK(recognize(scratch.path() / name).format == format);
     }
     test::Scratch scratch;
     test::write_text(scratch.path() / "pytorch_model.bin.index.json", "{}");
-    const Recognised index = recognise(scratch.path() / "pytorch_model.bin.index.json");
+    const Recognized index = recognize(scratch.path() / "pytorch_model.bin.index.json");
     CHECK(index.format == &torch_driver);
     CHECK(index.path == scratch.path());
 }
@@ -179,7 +179,7 @@ TEST_CASE("training state takes precedence over weights, and safetensors over ot
         test::Scratch scratch;
         CAPTURE(files.begin()->first);
         for (const auto& [name, text] : files) test::write_text(scratch.path() / name, text);
-        CHECK(recognise(scratch.path()).format == format);
+        CHECK(recognize(scratch.path()).format == format);
     }
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("checkpoints of the frameworks are recognized") {
             const std::string format = nlohmann::json::parse(read_file(json))["format"];
             CAPTURE(fixture.path().string());
             CAPTURE(format);
-            const Recognised found = recognise(fixture.path() / "ckpt");
+            const Recognized found = recognize(fixture.path() / "ckpt");
             if (format.starts_with("safetensors")) CHECK(found.format == &safetensors_driver);
             if (format == "dcp") CHECK(found.format == &dcp_driver);
             if (format == "megatron-torch_dist") CHECK(found.format == &torch_dist_driver);

@@ -76,7 +76,7 @@ TEST_CASE("each mistake is reported with the nearest valid name") {
         {{"a", "--list=yes"}, "--list: takes no value"},
         {{"a", "--lits"}, "unknown option '--lits'; did you mean '--list'?"},
         {{"a", "--sizes=3"}, "unknown option '--sizes'; did you mean '--size'?"},
-        {{"a", "--colour"}, "unknown option '--colour'"},
+        {{"a", "--color"}, "unknown option '--color'"},
         {{"a", "-x"}, "unknown option '-x'"},
         {{"a", "-lx"}, "unknown option '-x'"},
         {{"a", "raill", "-l"}, "VIA: unknown value 'raill'; use road or rail; did you mean 'rail'?"},

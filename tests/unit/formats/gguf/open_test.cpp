@@ -36,10 +36,10 @@ TEST_CASE("the parts of a split file contain the same as the whole file") {
 TEST_CASE("quantized tensors are reported with their type and omitted") {
     const Checkpoint checkpoint = open_gguf("testdata/gguf/mixed.gguf");
     CHECK(checkpoint.catalogue.tensors.size() == 3);
-    REQUIRE(checkpoint.quantised.size() == 1);
-    CHECK(checkpoint.quantised[0].name == "blk.0.ffn_up.weight");
-    CHECK(checkpoint.quantised[0].type == "Q8_0");
-    CHECK(checkpoint.quantised[0].shape == Shape{2, 32});
+    REQUIRE(checkpoint.opaque.size() == 1);
+    CHECK(checkpoint.opaque[0].name == "blk.0.ffn_up.weight");
+    CHECK(checkpoint.opaque[0].type == "Q8_0");
+    CHECK(checkpoint.opaque[0].shape == Shape{2, 32});
 }
 
 TEST_CASE("truncated files are refused") {

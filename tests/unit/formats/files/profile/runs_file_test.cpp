@@ -146,8 +146,8 @@ TEST_CASE("invalid runs are refused with row and column") {
     CHECK(refusal("plan,placement,seconds\ndp=8,8-8,1\n") ==
           "runs.csv:2: column 'placement': invalid placement '8-8'; use GPUs per host such as 8, 8+8+4 or 4x8");
     CHECK(refusal("plan,seconds\ndp=64,1\n") == "runs.csv:2: column 'plan': 64 replicas cannot share 32 samples");
-    CHECK(refusal("seconds,colour\n1,red\n")
-              .starts_with("runs.csv:1: unknown column 'colour', and no column with a plan; plan, dp"));
+    CHECK(refusal("seconds,color\n1,red\n")
+              .starts_with("runs.csv:1: unknown column 'color', and no column with a plan; plan, dp"));
     CHECK(
         refusal("plan\ndp=8\n") ==
         "runs.csv:1: there is no column 'seconds', 'rate' or 'tokens_per_second'; it has plan; --columns can map one");
@@ -228,10 +228,10 @@ TEST_CASE("invalid model files are refused with the line") {
 }
 
 TEST_CASE("unknown columns are named and not used, unless a plan is missing or they may hold what is needed") {
-    const Table table = parse_table("plan,seconds,colour,seed\ndp=8,1,red,7\n", "runs.csv");
+    const Table table = parse_table("plan,seconds,color,seed\ndp=8,1,red,7\n", "runs.csv");
     const RunRows rows = read_run_rows(table, default_columns(table), {32, 2, 4});
     CHECK(rows.runs.size() == 1);
-    CHECK(rows.unknown_columns == std::vector<std::string>{"colour", "seed"});
+    CHECK(rows.unknown_columns == std::vector<std::string>{"color", "seed"});
     CHECK(refusal("plan,seconds,batch_size\ndp=8,1,4\n") ==
           "runs.csv:1: column 'batch_size' may hold batch or micro_batch; map it in a --columns file, or list it there "
           "under ignore");

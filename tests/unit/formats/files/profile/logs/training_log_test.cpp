@@ -74,7 +74,7 @@ TEST_CASE("logs of torchtitan have tokens per second per GPU, meshes and memory"
           "gpus=8 dp=8 micro_batch=8 recompute=selective zero=3 batch=64 sequence_length=2048 seconds=0.0471195 "
           "rate=1358.25 memory=1438814044 steps=3 dropped_steps=2");
     // 48 samples of 4096 tokens on 32 GPUs.
-    CHECK(run_in("titan-colours.log") ==
+    CHECK(run_in("titan-colors.log") ==
           "gpus=32 dp=8 tp=2 pp=2 micro_batch=1 zero=3 sequence=1 batch=48 sequence_length=4096 seconds=4.29951 "
           "rate=11.1641 memory=16600048599 steps=2 dropped_steps=2");
     // 8 samples of 8192 tokens at 6201 tokens per second on each of 8 GPUs.

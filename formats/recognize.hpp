@@ -10,7 +10,7 @@
 namespace tpx::formats {
 
 /// What a path contains.
-struct Recognised {
+struct Recognized {
     std::filesystem::path path;  ///< where it is: the path asked for, or the iteration that a Megatron root points to
     Format format = nullptr;     ///< null: known, but not read by this version
     std::string description;     ///< "a DeepSpeed checkpoint"; empty if no known format was found
@@ -18,12 +18,12 @@ struct Recognised {
 
 /// Recognizes the directory or file at `path` by names and first bytes. Throws Error if it does not exist, if a file
 /// that identifies it is malformed, or if it is part of an output that tpx did not finish.
-Recognised recognise(const std::filesystem::path& path);
+Recognized recognize(const std::filesystem::path& path);
 
 /// The checkpoints in the subfolders of `path`, or of its snapshots/ (Hugging Face Hub), those with the highest numbers
 /// (step-20, iter_0000010) first. If there are none: its parent or grandparent, if that is a checkpoint. If neither is
 /// one and the name of `path` ends with a number: the checkpoints beside `path`. Skips folders that cannot be read.
-std::vector<Recognised> checkpoints_near(const std::filesystem::path& path);
+std::vector<Recognized> checkpoints_near(const std::filesystem::path& path);
 
 /// The first line of a small text file, such as a pointer to another folder, without white space around it.
 std::string first_line(const std::filesystem::path& path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/recognise.hpp"
+#include "formats/recognize.hpp"
 
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
@@ -57,14 +57,14 @@ bool is_msgpack(const fs::path& path) {
     return (byte >= 0x80 && byte <= 0x8f) || byte == 0xde || byte == 0xdf;
 }
 
-Recognised recognise_file(const fs::path& path) {
+Recognized recognize_file(const fs::path& path) {
     FileStart file{.path = path, .name = path.filename().string(), .bytes = {}, .size = size_of_file(path)};
     file.bytes.resize(std::min<std::uint64_t>(file.size, 16));
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{file.bytes}), path);
     if (file.name.ends_with(".distcp")) return {path, nullptr, {}};  // a part of a DCP or torch_dist checkpoint
     for (const Format format : drivers_by_precedence()) {
-        if (format->recognise_file == nullptr) continue;
-        if (std::optional<Recognised> found = format->recognise_file(file)) return *std::move(found);
+        if (format->recognize_file == nullptr) continue;
+        if (std::optional<Recognized> found = format->recognize_file(file)) return *std::move(found);
     }
     return {path, nullptr, file.name.ends_with(".msgpack") && is_msgpack(path) ? flax : ""};
 }
@@ -90,9 +90,9 @@ bool ends_with_any(const std::string& name, std::span<const std::string_view> en
 }
 
 /// Recognizes, by its files' names, a folder that no driver recognizes.
-Recognised recognise_by_names(const fs::path& folder) {
+Recognized recognize_by_names(const fs::path& folder) {
     static constexpr std::array<std::string_view, 4> saved{".bin.index.json", ".bin", ".pt", ".pth"};
-    Recognised found{folder, nullptr, {}};
+    Recognized found{folder, nullptr, {}};
     for (const std::string& name : list_directory(folder)) {
         const fs::path entry = folder / name;
         if (is_orbax(entry)) return {folder, nullptr, orbax};
@@ -107,18 +107,18 @@ Recognised recognise_by_names(const fs::path& folder) {
 }
 
 /// If `may_descend`, the folder may point to another one, but that one not to a third.
-Recognised recognise_directory(const fs::path& path, bool may_descend) {
+Recognized recognize_directory(const fs::path& path, bool may_descend) {
     for (const Format format : drivers_by_precedence()) {
         if (may_descend && format->checkpoint_of_root != nullptr)
             if (const fs::path inner = format->checkpoint_of_root(path); !inner.empty())
-                return recognise_directory(inner, false);
-        if (format->recognise_folder == nullptr) continue;
-        if (std::optional<Recognised> found = format->recognise_folder(path)) return *std::move(found);
+                return recognize_directory(inner, false);
+        if (format->recognize_folder == nullptr) continue;
+        if (std::optional<Recognized> found = format->recognize_folder(path)) return *std::move(found);
     }
-    Recognised found = recognise_by_names(path);
+    Recognized found = recognize_by_names(path);
     if (found.format != nullptr || !may_descend) return found;
     const fs::path snapshot = snapshot_of(path);
-    return snapshot.empty() ? found : recognise_directory(snapshot, false);
+    return snapshot.empty() ? found : recognize_directory(snapshot, false);
 }
 
 /// The number at the end of a name such as step-20 or iter_0000010.
@@ -131,10 +131,10 @@ std::optional<std::uint64_t> trailing_number(const fs::path& path) {
 }
 
 /// The checkpoint in the folder `path`; none if it cannot be read or is incomplete.
-std::optional<Recognised> checkpoint_at(const fs::path& path) {
+std::optional<Recognized> checkpoint_at(const fs::path& path) {
     try {
         if (!path_is_directory(path) || find_unfinished(path)) return std::nullopt;
-        Recognised found = recognise_directory(path, true);
+        Recognized found = recognize_directory(path, true);
         if (!found.format) return std::nullopt;
         found.path = path.filename() == ".." ? real_path(path) : path;
         return found;
@@ -143,9 +143,9 @@ std::optional<Recognised> checkpoint_at(const fs::path& path) {
     }
 }
 
-std::vector<Recognised> checkpoints_below(const fs::path& folder) {
+std::vector<Recognized> checkpoints_below(const fs::path& folder) {
     constexpr std::size_t most_entries = 200;  // a shared file system may have millions
-    std::vector<Recognised> found;
+    std::vector<Recognized> found;
     std::vector<std::string> names;
     try {
         if (path_is_directory(folder)) names = list_directory(folder);
@@ -159,7 +159,7 @@ std::vector<Recognised> checkpoints_below(const fs::path& folder) {
     std::ranges::stable_sort(highest_first, std::greater{}, &Numbered::first);
     if (highest_first.size() > most_entries) highest_first.resize(most_entries);
     for (const auto& [number, entry] : highest_first)
-        if (std::optional<Recognised> there = checkpoint_at(folder / *entry)) found.push_back(std::move(*there));
+        if (std::optional<Recognized> there = checkpoint_at(folder / *entry)) found.push_back(std::move(*there));
     return found.empty() && is_hub ? checkpoints_below(folder / "snapshots") : found;
 }
 
@@ -175,22 +175,22 @@ std::string first_line(const fs::path& path) {
     return line.substr(0, line.find_last_not_of(blank) + 1);
 }
 
-Recognised recognise(const fs::path& path) {
+Recognized recognize(const fs::path& path) {
     const PathKind kind = path_kind(path);
     if (kind == PathKind::absent) throw system_failure(path, ENOENT);
     if (const auto unfinished = find_unfinished(path))
         throw failure("{}: {}; not a checkpoint", unfinished->folder.string(), unfinished->what);
-    return kind == PathKind::directory ? recognise_directory(path, true) : recognise_file(path);
+    return kind == PathKind::directory ? recognize_directory(path, true) : recognize_file(path);
 }
 
-std::vector<Recognised> checkpoints_near(const fs::path& path) {
-    if (std::vector<Recognised> found = checkpoints_below(path); !found.empty()) return found;
+std::vector<Recognized> checkpoints_near(const fs::path& path) {
+    if (std::vector<Recognized> found = checkpoints_below(path); !found.empty()) return found;
     const fs::path named = path.has_filename() ? path : path.parent_path();  // without a trailing slash
     const fs::path parent = named.has_parent_path() ? named.parent_path() : fs::path{"."};
     const fs::path here = path_is_directory(path) ? path / ".." : parent;
     for (const fs::path& above : {here, here / ".."})
-        if (std::optional<Recognised> found = checkpoint_at(above)) return {std::move(*found)};
-    return trailing_number(named) ? checkpoints_below(parent) : std::vector<Recognised>{};
+        if (std::optional<Recognized> found = checkpoint_at(above)) return {std::move(*found)};
+    return trailing_number(named) ? checkpoints_below(parent) : std::vector<Recognized>{};
 }
 
 }  // namespace tpx::formats
