@@ -8,6 +8,7 @@
 #include "formats/files/trace/rows.hpp"
 #include "formats/rules/rules.hpp"
 #include "lib/cluster/failures.hpp"
+#include "lib/cluster/gpu_pool.hpp"
 #include "lib/cluster/model_error.hpp"
 #include "lib/cluster/planned_changes.hpp"
 #include "lib/cluster/speed.hpp"
@@ -195,8 +196,9 @@ void add_outages(const SimulateOptions& options, const Cluster& cluster, const s
     const Time between = duration_from(options.mtbf, "--mtbf");
     constexpr Time least = 60 * second;
     if (between < least) throw Error{Exit::usage, "--mtbf: a host must be up for a minute on average"};
+    const GpuPool empty{cluster};
     double work = 0;
-    for (const TraceJob& job : jobs) work += job.work / full_rate(job, cluster);
+    for (const TraceJob& job : jobs) work += job.work / full_rate(job, cluster, empty);
     const double enough = std::min(3 * work, 1e15);  // all jobs, one after another, three times
     const Time end = jobs.back().arrival + static_cast<Time>(enough);
     const double count =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/simulate.hpp"
+#include "lib/cluster/gpu_pool.hpp"
 #include "lib/cluster/speed.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
@@ -159,10 +160,11 @@ std::string jobs_csv(const std::vector<Played>& played, const std::vector<TraceJ
 
 std::string trace_csv(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
     std::string text = "name,arrival,gpus,min_gpus,max_gpus,duration,priority,guaranteed,model\n";
+    const GpuPool empty{cluster};
     for (const TraceJob& job : jobs)
         text += fmt::format("{},{:.6f},{},{},{},{:.6f},{:g},{},{}\n", field(job.name), seconds_of(job.arrival),
-                            job.gpus, job.least, job.most, job.work / full_rate(job, cluster) / 1e6, job.priority,
-                            job.guaranteed ? 1 : 0, field(job.model));
+                            job.gpus, job.least, job.most, job.work / full_rate(job, cluster, empty) / 1e6,
+                            job.priority, job.guaranteed ? 1 : 0, field(job.model));
     return text;
 }
 
