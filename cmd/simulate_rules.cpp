@@ -191,7 +191,8 @@ void add_outages(const SimulateOptions& options, const Cluster& cluster, const s
                  Rules& rules) {
     if (!options.checkpoint.empty()) rules.checkpoint = duration_from(options.checkpoint, "--checkpoint");
     const Time repair = duration_from(options.repair.empty() ? "1h" : options.repair, "--repair");
-    if (!options.outages.empty()) rules.outages = formats::read_outages(options.outages, cluster);
+    if (!options.outages.empty())
+        rules.outages = filtered(formats::read_outages(options.outages, cluster), filter_of(options));
     if (options.mtbf.empty()) return;
     const Time between = duration_from(options.mtbf, "--mtbf");
     constexpr Time least = 60 * second;
