@@ -43,7 +43,7 @@ def main():
     for gpus, cluster in ((2490, "311x8,1x2"), (512, "64x8")):
         for policy in every:
             row("Philly, 82,247 jobs", 82247, gpus, policy, [philly, "--cluster", cluster, "--skip-bad", "--quiet"])
-        for policy in ("wfs", "rubick", "sia"):
+        for policy in ("wfs", "rubick"):
             row("Philly, elastic", 82247, gpus, policy, [philly, "--cluster", cluster, *elastic, "--skip-bad", "--quiet"])
     for policy in ("fifo-backfill", "fifo", "priority", "srtf", "las"):
         row("random, 1,000,000 jobs", 1_000_000, 2490, policy, ["--generate", "jobs=1000000,hourly=100", "--cluster", "311x8,1x2"])
