@@ -37,5 +37,6 @@ def percent(before, after):
 
 def table():
     head = ["Figure", "Quantity", "Paper", "Authors' logs, simulator or measurements", "tpx", "Note"]
-    lines = [head, ["---"] * len(head), *ROWS]
+    rows = [(figure, quantity, paper or "–", *others) for figure, quantity, paper, *others in ROWS]
+    lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -240,6 +240,9 @@ def refitting(tpx, folder):
 
 
 NOT_RUN = """
+–: no number of the paper was at hand to compare with, as where it only draws a curve. *not at hand*: the same for the whole paper on
+Tenplex; the next column has the values in its published scripts.
+
 Figures that are not in the table, and why:
 
 | paper | what | reason |
@@ -253,7 +256,6 @@ Figures that are not in the table, and why:
 | Tenplex | convergence (Fig. 2, 16) | results of training |
 | Tenplex | performance by parallelization (Fig. 3) | measured on GPUs; the tables (`bert.csv`, `gpt.csv`) are not published |
 | Tenplex | Horovod (Fig. 13), cluster sizes (Fig. 15) | scripts are published, the logs with the results are not |
-| Tenplex | the column of the paper | the values of the published scripts are in the next column; the paper was not compared with them |
 
 On emulated hosts, `bench/network.py` measures the cases of the Tenplex paper: changes of DP, PP and TP, redeployment and failures,
 compared with a reload from shared storage and a central copy."""

@@ -39,18 +39,14 @@ def main():
 
     for policy in ("fifo", "rubick", "sia"):
         row("Rubick, 406 jobs", 406, 64, policy, [rubick, "--cluster", "8x8", "--speeds", speeds, "--reconfig", 78])
-    for policy in ("fifo-backfill", "srtf", "las", "rubick"):
-        row("Philly, 82,247 jobs", 82247, 2490, policy, [philly, "--cluster", "311x8,1x2"])
-    for policy in ("fifo-backfill", "srtf", "las", "wfs", "rubick", "gavel", "sia"):
-        row("Philly, 82,247 jobs", 82247, 512, policy, [philly, "--cluster", "64x8", "--skip-bad", "--quiet"])
-    row("Philly, elastic", 82247, 2490, "wfs", [philly, "--cluster", "311x8,1x2", *elastic])
-    row("Philly, elastic", 82247, 512, "wfs", [philly, "--cluster", "64x8", *elastic, "--skip-bad", "--quiet"])
-    row("Philly, elastic", 82247, 2490, "rubick", [philly, "--cluster", "311x8,1x2", *elastic])
-    for policy, sizes in (("fifo-backfill", (10_000, 100_000, 1_000_000)), ("wfs", (10_000, 100_000)),
-                          ("las", (10_000, 100_000))):
-        for jobs in sizes:
-            row(f"random, {jobs:,} jobs", jobs, 2490, policy,
-                ["--generate", f"jobs={jobs},hourly=100", "--cluster", "311x8,1x2", *elastic])
+    every = ("fifo-backfill", "fifo", "priority", "srtf", "las", "wfs", "synergy", "antman", "rubick", "gavel", "sia")
+    for gpus, cluster in ((2490, "311x8,1x2"), (512, "64x8")):
+        for policy in every:
+            row("Philly, 82,247 jobs", 82247, gpus, policy, [philly, "--cluster", cluster, "--skip-bad", "--quiet"])
+        for policy in ("wfs", "rubick"):
+            row("Philly, elastic", 82247, gpus, policy, [philly, "--cluster", cluster, *elastic, "--skip-bad", "--quiet"])
+    for policy in ("fifo-backfill", "fifo", "priority", "srtf", "las"):
+        row("random, 1,000,000 jobs", 1_000_000, 2490, policy, ["--generate", "jobs=1000000,hourly=100", "--cluster", "311x8,1x2"])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from figures import SIMULATE, row, run, simulate
 
 NIC = 12.5e9  # 100 Gbit/s, as in the on-premise cluster of 4 hosts with 4 GPUs each
 MODELS = ("1.3B", "2.7B", "6.7B")
+PAPER = "not at hand"  # its published scripts are
 
 
 def hosts_file(folder):
@@ -36,7 +37,7 @@ def parallelizations(tpx, folder):
             bytes_moved, seconds = planned(tpx, folder, model, "tp=4,pp=2", to[kind])
             state = planned(tpx, folder, model, "tp=4,pp=2", "tp=4,pp=2,dp=2")[0]  # all bytes of the state, once
             through_one = central_bytes(state, 0.5, others[kind]) / NIC
-            row(first, f"{model}, 8 → 16 GPUs by {kind.upper()}: s, directly; centrally (ratio)", "",
+            row(first, f"{model}, 8 → 16 GPUs by {kind.upper()}: s, directly; centrally (ratio)", PAPER,
                 f"{direct[i]:g}; {central[i]:g} ({central[i] / direct[i]:.1f})",
                 f"{seconds:.2f}",
                 f"all state through one NIC, computed by hand: {through_one:.2f} ({through_one / seconds:.1f})"
@@ -50,7 +51,7 @@ def redeployment(tpx, folder):
         state = planned(tpx, folder, model, "tp=4,pp=2", "tp=4,pp=2,dp=2")[0]
         seconds = state / 2 / NIC
         through_one = central_bytes(state, 0.5, 1.0) / NIC
-        row(first, f"{model}, 8 GPUs to 8 others: s, directly; centrally (ratio)", "", "", "",
+        row(first, f"{model}, 8 GPUs to 8 others: s, directly; centrally (ratio)", PAPER, "", "",
             f"computed by hand from the bytes that tpx plans: {seconds:.2f}; {through_one:.2f} ({through_one / seconds:.1f})"
             + ("; the times are in logs that are not published" if first else ""))
         first = ""
@@ -77,7 +78,7 @@ def failures(tpx, folder):
                 done.append(said["wfs"])
             slower = {4: 2, 8: 2, 12: 4}[gpus]  # the job continues on 8, 8 or 4 GPUs
             ours[recover] = (done[0]["paused"], max(0, done[0]["makespan"] - done[1]["makespan"]) / slower)
-        row("Tenplex, Fig. 11" if gpus == 4 else "", f"{gpus} of 16 GPUs fail: s, recovery + repeated training; baseline", "",
+        row("Tenplex, Fig. 11" if gpus == 4 else "", f"{gpus} of 16 GPUs fail: s, recovery + repeated training; baseline", PAPER,
             f"{published[gpus][0]:g} + {published[gpus][1]}; {published[gpus][0]:g} + 360",
             "; ".join(f"{pause:.1f} + {again:.0f}" for pause, again in ours.values()),
             "tpx: transfers alone, without restart; repeated training in seconds on 16 GPUs" if gpus == 4 else "")
@@ -98,12 +99,12 @@ def elastic_job(tpx, folder):
     said = "; ".join(f"{times['any', way][0]:.0f}" for way in ("plan", "central", "checkpoint"))
     row("Tenplex, Fig. 9", "min until the job is done on 4 to 16 GPUs, state moved directly; centrally; through storage", "538", "538",
         said, "the schedule is published, step times are not: speed is assumed to be proportional to GPUs, and the work to take 538 min without transfers")
-    row("", "the same, only data parallel (8 or 16 GPUs)", "", "", "; ".join(f"{times['DP', way][0]:.0f}" for way in ("plan", "central", "checkpoint")),
+    row("", "the same, only data parallel (8 or 16 GPUs)", PAPER, "", "; ".join(f"{times['DP', way][0]:.0f}" for way in ("plan", "central", "checkpoint")),
         "the job pauses while only 4 GPUs are left, as in the published plot")
 
 
 def scaling(tpx, folder):
-    row("Tenplex, Fig. 12", "GPT-3 1.3B, 8 → 16; 16 → 8 GPUs: s (Tenplex; Singularity; DeepSpeed)", "",
+    row("Tenplex, Fig. 12", "GPT-3 1.3B, 8 → 16; 16 → 8 GPUs: s (Tenplex; Singularity; DeepSpeed)", PAPER,
         "87.2, 70.2; 97, 122; 115, 195",
         ", ".join(f"{planned(tpx, folder, '1.3B', a, b)[1]:.2f}" for a, b in (("tp=4,pp=2", "tp=4,pp=2,dp=2"), ("tp=4,pp=2,dp=2", "tp=4,pp=2"))),
         "tpx: transfers alone; measured times consist mostly of restarting containers and frameworks")

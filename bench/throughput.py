@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How well the throughput model predicts steps that it has not seen: the measurements of accuracy_test.cpp, clusters_test.cpp,
-left_out_cluster_test.cpp and feasibility_test.cpp in tests/unit/formats/files/profile, as tables. Deterministic.
+left_out_cluster_test.cpp, family_sizes_test.cpp and feasibility_test.cpp in tests/unit/formats/files/profile, as tables. Deterministic.
 
     bench/throughput.py [--tests build/release/tests/unit_formats] [--write]
 """
@@ -37,7 +37,7 @@ def main():
     parser.add_argument("--tests", default=ROOT / "build/release/tests/unit_formats")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    said = subprocess.run([arguments.tests, "--source-file=*accuracy_test.cpp,*feasibility_test.cpp,*clusters_test.cpp,*left_out_cluster_test.cpp"], cwd=ROOT, text=True, stdout=subprocess.PIPE).stdout
+    said = subprocess.run([arguments.tests, "--source-file=*accuracy_test.cpp,*feasibility_test.cpp,*clusters_test.cpp,*left_out_cluster_test.cpp,*family_sizes_test.cpp"], cwd=ROOT, text=True, stdout=subprocess.PIPE).stdout
     row = (r"MESSAGE: (\w+): one host ([\d.e-]+) % of (\d+), across hosts ([\d.]+) % of (\d+), worst ([\d.]+), "
            r"regression ([\d.]+)")
     found = re.findall(row, said)
@@ -83,6 +83,12 @@ def main():
               "(the table rounds these rates to integers), and models with fewer than five remaining rows on a kind of GPU. 26 runs of 181 billion",
               f"parameters on 384 A100 are fitted to {float(large[1]):.1f} %, predicted from one another to {float(large[2]):.1f} %, and 17 of them from nine to {float(large[3]):.1f} % (20 draws);",
               "the growth of the constant with the layers was learned from these 26 runs."]
+    family = re.search(r"MESSAGE: sizes of a family: ([\d.]+) % of (\d+), without the other size ([\d.]+), with its seconds per sample "
+                       r"([\d.]+), covered ([\d.]+)", said)
+    own, _, prior, seconds, covered = (float(value) for value in family.groups())
+    lines += ["", "**Sizes of a family.** `--like` predicts MPT's next larger and smaller sizes (up to four times the parameters) from the fit",
+              f"to one size, without a run of their own: the error is {own:.1f} % on {family[2]} rows, {prior:.1f} % with the priors alone, and {seconds:.0f} % with the",
+              f"other size's seconds per sample. 90 % intervals cover {covered:.1f} % of them; their width was chosen with these rows known."]
     t4 = re.search(r"MESSAGE: T4: suggested ([\d.]+) %, worst ([\d.]+), regression ([\d.]+), random ([\d.]+) %, worst ([\d.]+), "
                    r"regression ([\d.]+), all fitted ([\d.]+)", said)
     error = [f"{float(value):.1f}" for value in t4.groups()]

@@ -124,5 +124,23 @@ const bytes = (pointer) => number(pointer, "bytes");
 const count = (pointer) => number(pointer, "count");
 const seconds = (pointer) => number(pointer, "seconds");
 
+// Shows the times at `pointers`, which are a column of a table, in one unit: that of the largest, or the next smaller one if
+// the smallest would be less than a tenth.
+function timeColumn(pointers) {
+    const times = pointers.map((pointer) => at(pointer) ?? 0).filter((value) => value > 0);
+    const most = largest(times);
+    const least = times.reduce((all, value) => Math.min(all, value), most);
+    const units = [[1, "s"], [60, "min"], [3600, "h"]];
+    const suiting = most < 119.5 ? 0 : most < 7200 ? 1 : 2;
+    const [size, unit] = units[suiting > 0 && least < 0.1 * units[suiting][0] ? suiting - 1 : suiting];
+    const digits = (value) => (value > 0 ? 1 + Math.floor(Math.log10(value / size)) : 1);
+    const decimals = Math.min(3, Math.max(0, 4 - digits(most), 2 - digits(least)));
+    return (pointer) => {
+        const value = at(pointer);
+        const text = value === null ? "-" : `${(value / size).toFixed(decimals)} ${unit}`;
+        return element("span", {class: "number", "data-at": pointer, "data-value": value, "data-unit": "column"}, text);
+    };
+}
+
 // A number that is computed from several numbers in the data.
 const derived = (value, unit = "bytes") => element("span", {class: "number", "data-value": value}, texts[unit](value));

@@ -13,7 +13,8 @@ const shareNumber = (pointer) =>
 function showPolicies() {
     const cell = (key, show) => (index) => show(`/policies/${index}/${key}`);
     const time = (title, key) =>
-        ({title, numeric: true, value: (index) => policies[index][key], cell: cell(key, seconds)});
+        ({title, numeric: true, value: (index) => policies[index][key],
+            cell: cell(key, timeColumn(policies.map((policy, index) => `/policies/${index}/${key}`)))});
     const tally = (title, key) =>
         ({title, numeric: true, value: (index) => policies[index][key], cell: cell(key, count)});
     const part = (title, key) =>

@@ -59,11 +59,12 @@ function showNumbers() {
     const pointer = ({point, index}, key) => `/points/${point}/policies/${index}/${key}`;
     const column = (title, key, show) =>
         ({title, numeric: true, value: (row) => at(pointer(row, key)), cell: (row) => show(pointer(row, key))});
+    const time = (title, key) => column(title, key, timeColumn(rows.map((row) => pointer(row, key))));
     put("numbers", table({caption: "Numbers", rows, columns: [
         {title: data.key, cell: ({point}) => name(points[point].value)},
         {title: "policy", cell: ({index}) => name(names[index])},
-        column("mean", "mean_jct", seconds), column("median", "median_jct", seconds), column("99th percentile", "p99_jct", seconds),
-        column("makespan", "makespan", seconds), column("training", "trained", shareNumber), column("resizes", "changes", count)]}));
+        time("mean", "mean_jct"), time("median", "median_jct"), time("99th percentile", "p99_jct"),
+        time("makespan", "makespan"), column("training", "trained", shareNumber), column("resizes", "changes", count)]}));
 }
 
 put("name", name(data.trace));

@@ -103,8 +103,9 @@ void exclude_techniques(const SimulateOptions& options, formats::SpeedBook& spee
 }
 
 double gpu_hours(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
+    const GpuPool empty{cluster};
     double hours = 0;
-    for (const TraceJob& job : jobs) hours += job.work / full_rate(job, cluster) * job.gpus / 3600e6;
+    for (const TraceJob& job : jobs) hours += job.work / full_rate(job, cluster, empty) * job.gpus / 3600e6;
     return hours;
 }
 

@@ -20,6 +20,8 @@
 
 namespace tpx::cli {
 
+class TimeColumn;
+
 struct SimulateOptions : TechniqueOptions {
     std::string trace, generate, cluster, policies, speeds;
     std::string quantum, reconfig, models, hardware, restart, delays;
@@ -101,8 +103,8 @@ nlohmann::ordered_json given_options(const SimulateOptions& options);
 /// The numbers of one policy.
 nlohmann::ordered_json summary_json(const Played& played);
 
-/// A time that is measured on finished jobs, as text: "1.50 s", or "-" if no job finished.
-std::string time_text(const Summary& summary, double time);
+/// A time that is measured on finished jobs, as a cell of `column`; "-" if no job finished.
+std::string time_text(const Summary& summary, const TimeColumn& column, double time);
 
 /// A row for each policy, for people.
 std::string summary_table(const std::vector<Played>& played, const std::vector<TraceJob>& jobs);

@@ -8,6 +8,7 @@
 #include "formats/files/trace/rows.hpp"
 #include "formats/rules/rules.hpp"
 #include "lib/cluster/failures.hpp"
+#include "lib/cluster/gpu_pool.hpp"
 #include "lib/cluster/model_error.hpp"
 #include "lib/cluster/planned_changes.hpp"
 #include "lib/cluster/speed.hpp"
@@ -190,13 +191,15 @@ void add_outages(const SimulateOptions& options, const Cluster& cluster, const s
                  Rules& rules) {
     if (!options.checkpoint.empty()) rules.checkpoint = duration_from(options.checkpoint, "--checkpoint");
     const Time repair = duration_from(options.repair.empty() ? "1h" : options.repair, "--repair");
-    if (!options.outages.empty()) rules.outages = formats::read_outages(options.outages, cluster);
+    if (!options.outages.empty())
+        rules.outages = filtered(formats::read_outages(options.outages, cluster), filter_of(options));
     if (options.mtbf.empty()) return;
     const Time between = duration_from(options.mtbf, "--mtbf");
     constexpr Time least = 60 * second;
     if (between < least) throw Error{Exit::usage, "--mtbf: a host must be up for a minute on average"};
+    const GpuPool empty{cluster};
     double work = 0;
-    for (const TraceJob& job : jobs) work += job.work / full_rate(job, cluster);
+    for (const TraceJob& job : jobs) work += job.work / full_rate(job, cluster, empty);
     const double enough = std::min(3 * work, 1e15);  // all jobs, one after another, three times
     const Time end = jobs.back().arrival + static_cast<Time>(enough);
     const double count =

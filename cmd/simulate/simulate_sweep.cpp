@@ -5,6 +5,7 @@
 #include "cmd/output/progress.hpp"
 #include "cmd/profile/profile.hpp"
 #include "cmd/simulate/simulate.hpp"
+#include "cmd/simulate/time_column.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
@@ -137,13 +138,21 @@ std::string table(const SimulateOptions& options, const std::vector<Point>& poin
     std::string text = fmt::format("{:<12} {:<14} {:>12} {:>12} {:>12} {:>12} {:>8} {:>8} {:>12}\n",
                                    options.sweep.substr(0, options.sweep.find('=')), "policy", "mean JCT", "median",
                                    "P99", "makespan", "training", "resizes", "lost GPU-h");
+    std::vector<Summary> all;
+    for (const Point& point : points)
+        for (const Played& one : point.played) all.push_back(one.summary);
+    const auto column = [&](double Summary::*time) {
+        return time_column(std::span<const Summary>{all}, [time](const Summary& is) { return is.*time; });
+    };
+    const TimeColumn mean = column(&Summary::mean_jct), median = column(&Summary::median_jct),
+                     p99 = column(&Summary::p99_jct), makespan = column(&Summary::makespan);
     for (const Point& point : points) {
         for (const Played& one : point.played) {
             const Summary& is = one.summary;
             text += fmt::format("{:<12} {:<14} {:>12} {:>12} {:>12} {:>12} {:>6.2f} % {:>8} {:>12.4g}\n", point.value,
-                                one.policy, time_text(is, is.mean_jct), time_text(is, is.median_jct),
-                                time_text(is, is.p99_jct), format_seconds(is.makespan), 100 * is.trained, is.changes,
-                                is.lost);
+                                one.policy, time_text(is, mean, is.mean_jct), time_text(is, median, is.median_jct),
+                                time_text(is, p99, is.p99_jct), makespan.text(is.makespan), 100 * is.trained,
+                                is.changes, is.lost);
         }
     }
     for (const Point& point : points)

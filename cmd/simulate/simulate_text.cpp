@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/simulate/simulate.hpp"
+#include "cmd/simulate/time_column.hpp"
+#include "lib/cluster/gpu_pool.hpp"
 #include "lib/cluster/speed.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
@@ -36,13 +38,22 @@ std::string classes_table(const std::vector<Played>& played) {
     if (played.empty() || played[0].summary.classes.empty()) return {};
     std::string text = fmt::format("\n{:<14} {:<11} {:>6} {:>12} {:>12} {:>12} {:>12}\n", "policy", "class", "jobs",
                                    "mean JCT", "median", "P99", "mean queue");
+    std::vector<Summary::Class> all;
+    for (const Played& one : played) all.insert(all.end(), one.summary.classes.begin(), one.summary.classes.end());
+    const auto column = [&](double Summary::Class::*time) {
+        return time_column(std::span<const Summary::Class>{all}, [time](const Summary::Class& is) { return is.*time; });
+    };
+    const TimeColumn mean = column(&Summary::Class::mean_jct), median = column(&Summary::Class::median_jct),
+                     p99 = column(&Summary::Class::p99_jct), mean_queueing = column(&Summary::Class::mean_queueing);
     for (const Played& one : played) {
         for (const Summary::Class& is : one.summary.classes) {
-            const auto time = [&](double seconds) { return is.finished > 0 ? format_seconds(seconds) : "-"; };
-            const std::string queueing = is.started > 0 ? format_seconds(is.mean_queueing) : "-";
+            const auto time = [&](const TimeColumn& times, double seconds) {
+                return is.finished > 0 ? times.text(seconds) : "-";
+            };
+            const std::string queueing = is.started > 0 ? mean_queueing.text(is.mean_queueing) : "-";
             text += fmt::format("{:<14} {:<11} {:>6} {:>12} {:>12} {:>12} {:>12}\n", one.policy,
-                                is.guaranteed ? "guaranteed" : "best-effort", is.jobs, time(is.mean_jct),
-                                time(is.median_jct), time(is.p99_jct), queueing);
+                                is.guaranteed ? "guaranteed" : "best-effort", is.jobs, time(mean, is.mean_jct),
+                                time(median, is.median_jct), time(p99, is.p99_jct), queueing);
         }
     }
     return text;
@@ -95,19 +106,26 @@ nlohmann::ordered_json summary_json(const Played& played) {
     return json;
 }
 
-std::string time_text(const Summary& summary, double time) {
-    return summary.unfinished < summary.jobs ? format_seconds(time) : "-";
+std::string time_text(const Summary& summary, const TimeColumn& column, double time) {
+    return summary.unfinished < summary.jobs ? column.text(time) : "-";
 }
 
 std::string summary_table(const std::vector<Played>& played, const std::vector<TraceJob>& jobs) {
     std::string text = fmt::format("{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "policy", "mean JCT", "median",
                                    "P99", "mean queue", "median", "makespan");
+    const auto column = [&](double Summary::*time) {
+        return time_column(std::span{played}, [time](const Played& one) { return one.summary.*time; });
+    };
+    const TimeColumn mean = column(&Summary::mean_jct), median = column(&Summary::median_jct),
+                     p99 = column(&Summary::p99_jct), mean_queueing = column(&Summary::mean_queueing),
+                     median_queueing = column(&Summary::median_queueing), makespan = column(&Summary::makespan);
     for (const Played& one : played) {
         const Summary& is = one.summary;
-        const auto queueing = [&is](double time) { return is.started > 0 ? format_seconds(time) : "-"; };
+        const bool started = is.started > 0;
         text += fmt::format("{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", one.policy,
-                            time_text(is, is.mean_jct), time_text(is, is.median_jct), time_text(is, is.p99_jct),
-                            queueing(is.mean_queueing), queueing(is.median_queueing), format_seconds(is.makespan));
+                            time_text(is, mean, is.mean_jct), time_text(is, median, is.median_jct),
+                            time_text(is, p99, is.p99_jct), started ? mean_queueing.text(is.mean_queueing) : "-",
+                            started ? median_queueing.text(is.median_queueing) : "-", makespan.text(is.makespan));
     }
     text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>8} {:>11} {:>12} {:>9}\n", "policy", "allocated", "running",
                         "training", "resizes", "preemptions", "lost GPU-h", "fairness");
@@ -159,10 +177,11 @@ std::string jobs_csv(const std::vector<Played>& played, const std::vector<TraceJ
 
 std::string trace_csv(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
     std::string text = "name,arrival,gpus,min_gpus,max_gpus,duration,priority,guaranteed,model\n";
+    const GpuPool empty{cluster};
     for (const TraceJob& job : jobs)
         text += fmt::format("{},{:.6f},{},{},{},{:.6f},{:g},{},{}\n", field(job.name), seconds_of(job.arrival),
-                            job.gpus, job.least, job.most, job.work / full_rate(job, cluster) / 1e6, job.priority,
-                            job.guaranteed ? 1 : 0, field(job.model));
+                            job.gpus, job.least, job.most, job.work / full_rate(job, cluster, empty) / 1e6,
+                            job.priority, job.guaranteed ? 1 : 0, field(job.model));
     return text;
 }
 

@@ -9,6 +9,16 @@
 
 namespace tpx {
 
+namespace {
+
+// A time of the trace as it is once the window's begin is time 0 and jobs come faster.
+Time moved(Time time, const TraceFilter& filter) {
+    if (filter.window) time = std::max<Time>(0, time - filter.window->first);
+    return filter.load == 1 ? time : time_of(seconds_of(time) / filter.load);
+}
+
+}  // namespace
+
 std::vector<TraceJob> filtered(std::vector<TraceJob> jobs, const TraceFilter& filter) {
     if (filter.window) {
         const auto [begin, end] = *filter.window;
@@ -35,10 +45,18 @@ std::vector<ScriptedEvent> filtered(std::vector<ScriptedEvent> script, std::span
     std::erase_if(script, [&](const ScriptedEvent& event) { return event.job != any && number(event) == any; });
     for (ScriptedEvent& event : script) {
         if (event.job != any) event.job = number(event);
-        if (filter.window) event.time = std::max<Time>(0, event.time - filter.window->first);
-        if (filter.load != 1) event.time = time_of(seconds_of(event.time) / filter.load);
+        event.time = moved(event.time, filter);
     }
     return script;
+}
+
+std::vector<Outage> filtered(std::vector<Outage> outages, const TraceFilter& filter) {
+    for (Outage& outage : outages) {
+        outage.begin = moved(outage.begin, filter);
+        if (outage.end != never) outage.end = moved(outage.end, filter);
+    }
+    std::erase_if(outages, [](const Outage& outage) { return outage.end <= outage.begin; });
+    return outages;
 }
 
 }  // namespace tpx

@@ -28,4 +28,7 @@ std::vector<TraceJob> filtered(std::vector<TraceJob> jobs, const TraceFilter& fi
 std::vector<ScriptedEvent> filtered(std::vector<ScriptedEvent> script, std::span<const TraceJob> all,
                                     std::span<const TraceJob> kept, const TraceFilter& filter);
 
+/// The same for outages: those that are over when the window begins are left out.
+std::vector<Outage> filtered(std::vector<Outage> outages, const TraceFilter& filter);
+
 }  // namespace tpx

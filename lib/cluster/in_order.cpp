@@ -2,6 +2,7 @@
 #include "lib/cluster/in_order.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -31,9 +32,9 @@ std::optional<std::vector<int>> victims_for(const Simulation& simulation, int id
 }  // namespace
 
 std::vector<int> all_jobs(const Simulation& simulation) {
-    std::vector<int> jobs = simulation.waiting();
-    jobs.insert(jobs.end(), simulation.running().begin(), simulation.running().end());
-    std::ranges::sort(jobs);
+    std::vector<int> jobs;
+    jobs.reserve(simulation.waiting().size() + simulation.running().size());
+    std::ranges::merge(simulation.waiting(), simulation.running(), std::back_inserter(jobs));
     return jobs;
 }
 
@@ -96,6 +97,37 @@ void PriorityOrder::remove(const Simulation& simulation, int id) {
     const auto first = [&](int a, int b) { return before(simulation, a, b); };
     const auto found = std::ranges::lower_bound(order_, id, first);
     if (found != order_.end() && *found == id) order_.erase(found);
+}
+
+const std::vector<int>& KeyedOrder::update(const Simulation& simulation, const std::function<double(int)>& key) {
+    std::erase_if(keyed_, [&](const Keyed& is) { return simulation.result(is.id).finish != never; });
+    for (Keyed& is : keyed_) is.key = key(is.id);
+    for (const std::vector<int>* ids : {&simulation.waiting(), &simulation.running()})
+        for (auto id = std::ranges::lower_bound(*ids, next_); id != ids->end(); ++id) keyed_.push_back({key(*id), *id});
+    std::vector<Keyed> kept, moved;  // few are not where they were
+    for (const Keyed& is : keyed_) {
+        if (kept.empty() || kept.back() < is) {
+            kept.push_back(is);
+            continue;
+        }
+        moved.push_back(kept.back());
+        moved.push_back(is);
+        kept.pop_back();
+    }
+    std::ranges::sort(moved);
+    keyed_.clear();
+    std::ranges::merge(kept, moved, std::back_inserter(keyed_));
+    order_.clear();
+    for (const Keyed& is : keyed_) {
+        order_.push_back(is.id);
+        next_ = std::max(next_, is.id + 1);
+    }
+    return order_;
+}
+
+bool start_only_waiting(Simulation& simulation) {
+    const std::vector<int> waiting = simulation.waiting();
+    return waiting.empty() || (waiting.size() == 1 && start_in_order(simulation, waiting) == 1);
 }
 
 std::size_t start_in_order(Simulation& simulation, const std::vector<int>& order) {

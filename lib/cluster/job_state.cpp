@@ -18,9 +18,16 @@ ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
     return {grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start, 0};
 }
 
-Time Simulation::change_delay(int id, const Grant& to) const {
-    return rules_.costs ? rules_.costs->change(jobs_[id], states_[id].target, to).delay : rules_.delays.change;
+// A job that is still starting or changing starts or changes anew: its state is where it was before.
+ChangeCost Simulation::change_cost(int id, const Grant& to) const {
+    const State& state = states_[id];
+    if (!rules_.costs) return {rules_.delays.change, 0};
+    if (!state.trains.empty()) return rules_.costs->change(jobs_[id], state.target, to);
+    if (state.in_memory && state.lost.empty()) return rules_.costs->change(jobs_[id], state.left, to);
+    return start_cost(id, to);
 }
+
+Time Simulation::change_delay(int id, const Grant& to) const { return change_cost(id, to).delay; }
 
 // Adds what was done since the job was accounted for last. Checkpoints come after equal times of training.
 void Simulation::count_unsaved(int id) {

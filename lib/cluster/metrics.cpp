@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/metrics.hpp"
 
+#include "lib/cluster/gpu_pool.hpp"
 #include "lib/cluster/speed.hpp"
 
 #include <algorithm>
@@ -50,6 +51,7 @@ double quantile(std::vector<double> values, double q) {
 }
 
 Summary summarize(const Cluster& cluster, std::span<const TraceJob> jobs, const Results& results) {
+    const GpuPool empty{cluster};
     Summary summary;
     summary.jobs = jobs.size();
     std::vector<double> times, queueing, slowdowns;
@@ -75,7 +77,7 @@ Summary summarize(const Cluster& cluster, std::span<const TraceJob> jobs, const 
         last = std::max(last, result.finish);
         const Time time = result.finish - result.arrival;
         times.push_back(seconds_of(time));
-        const double alone = jobs[id].work / full_rate(jobs[id], cluster);
+        const double alone = jobs[id].work / full_rate(jobs[id], cluster, empty);
         if (alone > 0) slowdowns.push_back(static_cast<double>(time) / alone);
         summary.kept += jobs[id].deadline && time <= *jobs[id].deadline;
     }

@@ -199,6 +199,7 @@ void Simulation::change(int id, Grant grant) {
     account(id);
     const std::vector<GpuShare> more = difference_of(grant.parts, state.target.parts);
     const std::vector<GpuShare> fewer = difference_of(state.target.parts, grant.parts);
+    const ChangeCost cost = change_cost(id, grant);
     const Grant before = std::exchange(state.target, std::move(grant));
     charge(id, count(more));
     pool_.take(needs(id), more);
@@ -216,8 +217,6 @@ void Simulation::change(int id, Grant grant) {
     keep_state(id, before.plan);
     idle(id);
     if (!fewer.empty()) give_back(id, fewer);
-    const ChangeCost cost =
-        rules_.costs ? rules_.costs->change(jobs_[id], before, state.target) : ChangeCost{rules_.delays.change, 0};
     results_.jobs[id].paused += cost.delay;
     results_.jobs[id].moved += cost.bytes;
     make_ready(id, cost.delay);

@@ -135,6 +135,7 @@ private:
     void make_ready(int id, Time delay);
     void change_behind(int id, std::vector<GpuShare> fewer);
     ChangeCost start_cost(int id, const Grant& grant) const;
+    ChangeCost change_cost(int id, const Grant& to) const;
     void host_down(int host);
     void lose_host(int id, int host);
     void lose_source(int id, int host);

@@ -70,8 +70,9 @@ void find_kinds(TraceJob& job, const Cluster& cluster) {
     std::ranges::stable_sort(job.kinds, std::greater{}, [&](int kind) { return rates[kind]; });
 }
 
-double full_rate(const TraceJob& job, const Cluster& cluster) {
-    const GpuPool empty{cluster};
+double full_rate(const TraceJob& job, const Cluster& cluster) { return full_rate(job, cluster, GpuPool{cluster}); }
+
+double full_rate(const TraceJob& job, const Cluster& cluster, const GpuPool& empty) {
     double best = 0;
     for (int kind = 0; kind < static_cast<int>(cluster.kinds.size()); ++kind) {
         if (job.kind != any && job.kind != kind) continue;

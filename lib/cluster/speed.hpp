@@ -8,6 +8,8 @@
 
 namespace tpx {
 
+class GpuPool;
+
 /// With `g` GPUs, (g / asked)^exponent: exactly 1 with as many as the job asks for.
 class PowerSpeed final : public Speed {
 public:
@@ -49,5 +51,7 @@ void find_kinds(TraceJob& job, const Cluster& cluster);
 /// The fastest that `job` can be with as many GPUs as it asks for, packed on hosts of one kind that it may have; 0
 /// where it cannot run so. What is free does not matter.
 double full_rate(const TraceJob& job, const Cluster& cluster);
+/// The same, where `empty` is the pool of the whole cluster, which takes long to make for many jobs.
+double full_rate(const TraceJob& job, const Cluster& cluster, const GpuPool& empty);
 
 }  // namespace tpx

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import measures
 from browser import Page, find_browser
-from texts import TEXTS
+from texts import TEXTS, column_text
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "testdata/simulate"
@@ -37,14 +37,15 @@ def open_page(page, path, name):
     return faults
 
 
-def compare(page, policies, at, keys, name):
-    """Each of `keys` of the policies below the pointer `at` is shown as it was printed."""
+def compare(page, policies, at, keys, name, rows=None):
+    """Each of `keys` of the policies below the pointer `at` is shown as it was printed; `rows` are all of the table."""
     shown = {pointer: (value, unit, text) for pointer, value, unit, text in page.evaluate(measures.NUMBERS)}
     faults = []
     for index, policy in enumerate(policies):
         for key in keys:
             value, unit, text = shown.get(f"{at}/{index}/{key}", (None, None, None))
-            if value is None or float(value) != policy[key] or text != text_of(policy[key], unit):
+            wanted = column_text(policy[key], [row[key] for row in rows or policies]) if unit == "column" else unit and text_of(policy[key], unit)
+            if value is None or float(value) != policy[key] or text != wanted:
                 faults.append(f"{name}: {policy['policy']}: {key} is {policy[key]}, the page shows {text}")
     return faults
 
@@ -63,8 +64,9 @@ def check(page, path, printed, name):
 def check_sweep(page, path, printed):
     faults = open_page(page, path, "sweep")
     keys = ("mean_jct", "median_jct", "p99_jct", "makespan", "trained", "changes")
+    rows = [policy for point in printed["points"] for policy in point["policies"]]
     for index, point in enumerate(printed["points"]):
-        faults += compare(page, point["policies"], f"/points/{index}/policies", keys, "sweep")
+        faults += compare(page, point["policies"], f"/points/{index}/policies", keys, "sweep", rows)
     return faults + count_curves(page, "#curves", 4 * len(printed["points"][0]["policies"]), "sweep")
 
 

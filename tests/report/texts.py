@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tpx prints numbers, written down once more."""
-from math import floor
+from math import floor, log10
 
 
 def rounded(value):
@@ -31,6 +31,17 @@ def time_text(seconds):
         return f"{whole // 60} min {whole % 60:02} s"
     minutes = floor(seconds / 60 + 0.5)
     return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def column_text(seconds, column):
+    """Where all times of a column have one unit."""
+    most, least = max(column), min((value for value in column if value > 0), default=0)
+    units = ((1, "s"), (60, "min"), (3600, "h"))
+    suiting = 0 if most < 119.5 else 1 if most < 7200 else 2
+    size, unit = units[suiting - 1 if suiting > 0 and least < 0.1 * units[suiting][0] else suiting]
+    before = [1 + floor(log10(value / size)) if value > 0 else 1 for value in (most, least)]
+    decimals = min(3, max(0, 4 - before[0], 2 - before[1]))
+    return f"{seconds / size:.{decimals}f} {unit}"
 
 
 TEXTS = {"bytes": size_text, "rate": rate_text, "seconds": time_text, "count": lambda count: f"{count:,}"}

@@ -214,8 +214,9 @@ Uncertainty uncertainty_of(const ThroughputModel& model) {
 }
 
 ThroughputModel like(ThroughputModel model, const ThroughputModel& other) {
-    // How far the logarithms of the parameters of two sizes are apart beyond the scaling, as between the sizes of MPT.
-    constexpr double forward_deviation = 0.12, other_deviation = 0.05;
+    // How far the logarithms of the parameters of two sizes are apart beyond the scaling: so far that 90 % intervals
+    // cover about as many runs of MPT's neighboring sizes.
+    constexpr double forward_deviation = 0.07, other_deviation = 0.05;
     const ModelSize &size = model.size, &known = other.size;
     Parameters parameters = other.parameters.value_or(prior_parameters(known));
     parameters.forward *= size.active() * size.sequence / (known.active() * known.sequence);

@@ -117,7 +117,7 @@ TraceJob rubick_job(const Row& row, const TraceContext& context) {
     job.work = steps * 1e6;
     const double own_rate = duration > 0 ? steps / seconds_of(duration) : 0;
     job.speed = std::make_shared<PlanSpeed>(table->second, table->second->find(job.plan), job.gpus, own_rate);
-    if (!(full_rate(job, context.cluster) > 0)) throw row.bad("exec_plan", "'{}' has no rate", job.plan);
+    if (!(full_rate(job, context.cluster, context.empty) > 0)) throw row.bad("exec_plan", "'{}' has no rate", job.plan);
     set_usual_limits(job, context);
     return job;
 }
@@ -148,7 +148,8 @@ TraceJob gavel_job(const Row& row, const TraceContext& context) {
     const double slo = row.number("slo", -1, 1e9);
     set_steps(job, context, row.number("total_steps", 0, 1e15));
     if (slo > 0)
-        job.deadline = time_of(slo * seconds_of(static_cast<Time>(job.work / full_rate(job, context.cluster))));
+        job.deadline =
+            time_of(slo * seconds_of(static_cast<Time>(job.work / full_rate(job, context.cluster, context.empty))));
     return job;
 }
 

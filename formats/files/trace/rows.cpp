@@ -86,7 +86,7 @@ bool set_predicted(TraceJob& job, const TraceContext& context, const std::string
 
 // Sets work that takes `duration` with what the job asks for.
 void set_work(TraceJob& job, const TraceContext& context, Time duration) {
-    const double rate = full_rate(job, context.cluster);
+    const double rate = full_rate(job, context.cluster, context.empty);
     if (!(rate > 0)) throw failure("there is no rate with {}", counted(std::uint64_t(job.gpus), "GPU"));
     job.work = static_cast<double>(duration) * rate;
 }
@@ -117,7 +117,7 @@ void set_steps(TraceJob& job, const TraceContext& context, double steps) {
     job.speed = entry->speed;
     find_kinds(job, context.cluster);
     job.work = entry->whole_jobs ? 1e6 : steps * 1e6;
-    if (!(full_rate(job, context.cluster) > 0))
+    if (!(full_rate(job, context.cluster, context.empty) > 0))
         throw failure("there is no rate with {}", counted(std::uint64_t(job.gpus), "GPU"));
 }
 

@@ -3,6 +3,7 @@
 
 #include "formats/files/profile/table.hpp"
 #include "formats/files/trace/speeds_file.hpp"
+#include "lib/cluster/gpu_pool.hpp"
 #include "lib/cluster/job.hpp"
 
 #include <optional>
@@ -43,6 +44,7 @@ private:
 struct TraceContext {
     const Cluster& cluster;
     const SpeedBook& speeds;
+    const GpuPool& empty;  ///< the whole cluster
 };
 
 /// The number of `name` among the kinds or tenants of a cluster; any for none.

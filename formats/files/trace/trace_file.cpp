@@ -177,9 +177,9 @@ void count_from_first(std::vector<TraceJob>& jobs) {
 }
 
 // Adds the jobs that `job_of` returns; rows for which it throws are added to trace.bad.
-void add_jobs(Trace& trace, const Table& table, const Cluster& cluster, const std::optional<Elasticity>& elasticity,
+void add_jobs(Trace& trace, const Table& table, const TraceContext& context,
+              const std::optional<Elasticity>& elasticity,
               const std::function<std::optional<TraceJob>(const Table::Row&)>& job_of) {
-    const GpuPool empty{cluster};
     std::set<std::string> names;
     for (const Table::Row& row : table.rows) {
         try {
@@ -187,7 +187,7 @@ void add_jobs(Trace& trace, const Table& table, const Cluster& cluster, const st
             if (!job) continue;
             job->line = row.line;
             if (elasticity) set_limits(*job, *elasticity);
-            check_fit(*job, cluster, empty);
+            check_fit(*job, context.cluster, context.empty);
             if (!names.insert(job->name).second) throw failure("job '{}' is there twice", job->name);
             trace.jobs.push_back(std::move(*job));
         } catch (Error& error) {
@@ -210,17 +210,18 @@ Trace parse_trace(std::string_view text, std::string_view file, const Cluster& c
     if (table.columns.empty()) throw failure("{}: it has no jobs", file);
     if (!format_of(table))
         if (Table lower = with_lower_case(table); format_of(lower)) table = std::move(lower);
-    const TraceContext context{cluster, speeds};
+    const GpuPool empty{cluster};
+    const TraceContext context{cluster, speeds, empty};
     if (const Format* format = format_of(table)) {
         check_work(table, *format);
         trace.format = format->name;
         find_unknown_columns(table, *format, trace);
-        add_jobs(trace, table, cluster, elasticity, [&](const Table::Row& row) {
+        add_jobs(trace, table, context, elasticity, [&](const Table::Row& row) {
             return format->job(Row{table, row}, context);
         });
     } else if (auto log = ClusterLog::find(table)) {
         trace.format = "log";
-        add_jobs(trace, table, cluster, elasticity, [&](const Table::Row& row) { return log->job(row, context); });
+        add_jobs(trace, table, context, elasticity, [&](const Table::Row& row) { return log->job(row, context); });
         trace.notes = log->notes();
     } else {
         throw failure(

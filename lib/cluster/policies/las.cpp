@@ -13,9 +13,10 @@ namespace {
 class Las final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
-        std::vector<int> order = all_jobs(simulation);
-        std::ranges::stable_sort(order, {}, [&](int id) { return level(simulation.attained(id)); });
-        run_in_order(simulation, order);
+        if (!start_only_waiting(simulation)) {
+            const auto key = [&](int id) { return static_cast<double>(level(simulation.attained(id))); };
+            run_in_order(simulation, order_.update(simulation, key));
+        }
         wake_at_next_level(simulation);
     }
 
@@ -28,6 +29,7 @@ private:
     }
 
     static void wake_at_next_level(Simulation& simulation) {
+        if (simulation.waiting().empty()) return;
         Time next = never;
         for (const int id : simulation.running()) {
             const double attained = simulation.attained(id);
@@ -36,8 +38,10 @@ private:
             const double time = std::ceil((thresholds[now] - attained) / simulation.grant(id).gpus());
             next = std::min(next, simulation.now() + std::max(Time{1}, static_cast<Time>(time)));
         }
-        if (next != never && !simulation.waiting().empty()) simulation.wake(next);
+        if (next != never) simulation.wake(next);
     }
+
+    KeyedOrder order_;
 };
 
 }  // namespace

@@ -37,7 +37,8 @@ RubickRates::Facts RubickRates::facts(const Simulation& simulation, int id) {
     Facts& is = facts_[static_cast<std::size_t>(id)];
     if (is.start > 0) return is;
     const TraceJob& job = simulation.job(id);
-    is.asked = full_rate(job, simulation.cluster());
+    if (!empty_) empty_.emplace(simulation.cluster());
+    is.asked = full_rate(job, simulation.cluster(), *empty_);
     if (!(is.asked > 0)) is.asked = curve(simulation, id).rate(std::min(job.gpus, curve(simulation, id).most()));
     if (!(is.asked > 0)) is.asked = 1;  // gains are divided by it
     // With less than half of its speed a best-effort job would be slow for long, as changes are rare.

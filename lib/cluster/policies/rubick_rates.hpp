@@ -7,6 +7,7 @@
 #include "lib/cluster/simulation.hpp"
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,7 @@ private:
 
     Freedom freedom_;
     bool resources_;
+    std::optional<GpuPool> empty_;
     std::map<const void*, Sensitivity> curves_;
     std::vector<Facts> facts_;
     std::map<std::pair<const void*, HostShape>, double> rates_;

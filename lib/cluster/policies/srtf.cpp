@@ -3,7 +3,8 @@
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/speed.hpp"
 
-#include <algorithm>
+#include <optional>
+#include <vector>
 
 namespace tpx {
 namespace {
@@ -12,11 +13,9 @@ namespace {
 class Srtf final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
-        std::vector<int> order = all_jobs(simulation);
-        std::vector<double> left(order.back() + 1);
-        for (const int id : order) left[id] = simulation.remaining(id) / asked_rate(simulation, id);
-        std::ranges::stable_sort(order, {}, [&](int id) { return left[id]; });
-        run_in_order(simulation, order);
+        if (start_only_waiting(simulation)) return;
+        const auto left = [&](int id) { return simulation.remaining(id) / asked_rate(simulation, id); };
+        run_in_order(simulation, order_.update(simulation, left));
     }
 
     void forget() override { rates_.clear(); }
@@ -25,11 +24,14 @@ private:
     // The rate with all GPUs on hosts of the job's own kind, or the first.
     double asked_rate(const Simulation& simulation, int id) {
         if (rates_.size() <= static_cast<std::size_t>(id)) rates_.resize(id + 1);
-        if (rates_[id] == 0) rates_[id] = full_rate(simulation.job(id), simulation.cluster());
+        if (!empty_) empty_.emplace(simulation.cluster());
+        if (rates_[id] == 0) rates_[id] = full_rate(simulation.job(id), simulation.cluster(), *empty_);
         return rates_[id];
     }
 
+    KeyedOrder order_;
     std::vector<double> rates_;
+    std::optional<GpuPool> empty_;
 };
 
 }  // namespace

@@ -46,6 +46,19 @@ TEST_CASE("a script follows the jobs that filters leave") {
     CHECK(left[2].time == 125 * second);
 }
 
+TEST_CASE("outages follow the jobs that filters leave") {
+    const TraceFilter filter{.window = {{100 * second, 300 * second}}, .load = 2};
+    const std::vector<Outage> outages{{0, 10 * second, 100 * second},
+                                      {1, 50 * second, 140 * second},
+                                      {2, 200 * second, 260 * second},
+                                      {3, 120 * second, never}};
+    const std::vector<Outage> left = filtered(outages, filter);
+    REQUIRE(left.size() == 3);
+    CHECK((left[0].host == 1 && left[0].begin == 0 && left[0].end == 20 * second));
+    CHECK((left[1].host == 2 && left[1].begin == 50 * second && left[1].end == 80 * second));
+    CHECK((left[2].host == 3 && left[2].begin == 10 * second && left[2].end == never));
+}
+
 TEST_CASE("random outages are apart by their mean, and the same for a seed") {
     const Cluster cluster = test::simple_cluster(50, 8);
     const Time hour = 3600 * second;

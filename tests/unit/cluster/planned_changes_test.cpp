@@ -131,6 +131,49 @@ TEST_CASE("never more is moved than when ranks stay in order, and never more tha
     }
 }
 
+// Has the only job on all GPUs of a host from a time on.
+class Moves final : public Policy {
+public:
+    explicit Moves(std::vector<std::pair<Time, int>> moves) : moves_{std::move(moves)} {}
+
+    void schedule(Simulation& simulation) override {
+        if (next_ == moves_.size() || simulation.now() < moves_[next_].first) return;
+        const Grant there{{{moves_[next_++].second, 4}}};
+        simulation.running().empty() ? simulation.start(0, there) : simulation.change(0, there);
+        if (next_ < moves_.size()) simulation.wake(moves_[next_].first);
+    }
+
+private:
+    std::vector<std::pair<Time, int>> moves_;
+    std::size_t next_ = 0;
+};
+
+TEST_CASE("a change during a start or a change is priced from where the state is") {
+    std::vector<TraceJob> jobs{job_of("tp=4")};
+    jobs[0].gpus = jobs[0].most = 4;
+    jobs[0].work = 1000e6;
+    const double state = state_bytes(jobs[0]), move = state / nic;
+    const Cluster cluster = test::simple_cluster(3, 4);
+    Rules rules;
+    rules.delays.start = rules.delays.single = rules.delays.change = restart;
+    rules.costs = std::make_shared<PlannedChanges>(cluster, hosts(3), StateGoes::directly, restart);
+    const auto play = [&](std::vector<std::pair<Time, int>> moves) {
+        Moves policy{std::move(moves)};
+        return Simulation{cluster, jobs, rules}.run(policy).jobs[0];
+    };
+    // It has trained for 70 s on host 0 when it is told to move. Ten seconds later its state is still there.
+    const JobResult back = play({{0, 0}, {100 * second, 1}, {110 * second, 0}});
+    CHECK(back.moved == state);
+    CHECK(seconds_of(back.finish) == doctest::Approx(110 + 30 + 930).epsilon(1e-9));
+    const JobResult onwards = play({{0, 0}, {100 * second, 1}, {110 * second, 2}});
+    CHECK(onwards.moved == 2 * state);
+    CHECK(seconds_of(onwards.finish) == doctest::Approx(110 + 30 + move + 930).epsilon(1e-6));
+    // Before its first step it has no state.
+    const JobResult starting = play({{0, 0}, {10 * second, 1}});
+    CHECK(starting.moved == 0);
+    CHECK(seconds_of(starting.finish) == doctest::Approx(10 + 30 + 1000).epsilon(1e-9));
+}
+
 TEST_CASE("a simulation pays for changes and later starts, and a failure writes nothing") {
     std::vector<TraceJob> jobs{job_of("dp=1")};
     jobs[0].gpus = jobs[0].most = 4;

@@ -64,4 +64,5 @@ TEST_CASE("a fitted model predicts the next larger and smaller sizes of its fami
     CHECK(all.own / rows <= 0.12);
     CHECK(all.own < all.prior / 2);
     CHECK(static_cast<double>(all.covered) >= 0.85 * rows);
+    CHECK(static_cast<double>(all.covered) <= 0.95 * rows);
 }

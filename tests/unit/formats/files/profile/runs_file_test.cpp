@@ -253,6 +253,10 @@ TEST_CASE("columns are recognized by the names that frameworks give them") {
     CHECK(rows.aliases.size() == 8);
     CHECK(rows.unknown_columns.empty());
     CHECK(runs_of("dp,seconds,step_time\n8,1,2\n")[0].seconds == 1);
+    CHECK(runs_of("dp,time_per_iter\n8,2\n")[0].seconds == 2);
+    CHECK(runs_of("dp,elapsed time per iteration (ms)\n8,500\n")[0].seconds == 0.5);
+    CHECK(runs_of("dp,s/it\n8,2\n")[0].seconds == 2);
+    CHECK(runs_of("dp,batch,sequences/s\n8,64,16\n")[0].seconds == 4);
 }
 
 TEST_CASE("rows with memory and no time are kept for the memory estimate") {
