@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""sweep.py TPX SHIM RANKS TESTDATA [--job NAME]... [--error NAME] [--thin] [--one-in N [--offset K]] [--workers N] [--list]
 
-Runs small jobs of tpx (jobs.py) again and again; each time one file system call below the job's folder fails
-(fault.c). Without options, every call of every job fails with every error, and also together with all later ones of
-its kind; of jobs with two ranks, on the first, on the second, and on both. Of jobs with one rank, every call is also
-the last before the process is killed. What must hold in each case:
+Runs small jobs of tpx (jobs.py) repeatedly; each time, one file system call below the job's folder fails (fault.c).
+Without options, every call of every job fails with every error, alone and together with all later calls of its kind;
+for jobs with two ranks, on the first, on the second, and on both. For jobs with one rank, every call is also the last
+before the process is killed. In each case:
 
   - tpx ends by itself, without a signal and without an internal error;
   - exit 0 means that output and files are, byte for byte, those of a run without faults;
