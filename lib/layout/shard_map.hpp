@@ -35,12 +35,11 @@ struct Shard {
 };
 
 /// Which boxes of a tensor the ranks of a layout hold. This is the only code that decides it for planning, resharding
-/// and the detection of layouts: experts are split into ep blocks, layers into stages as tpx-layout(5) says; tp_axis is
-/// split over tp (experts: etp);
-///   fsdp splits the result along axis 0 (fsdp_dim) as torch.chunk does, over the ranks that hold the same part; ZeRO
-///   splits optimizer state (stage 3: weights too) over all of these, along the first axis that counts neither layers
-///   nor experts; state of virtual nodes, axis 0 of which counts them, is split over dp; state of one virtual node is
-///   on the ranks that run it. All else is replicated.
+/// and the detection of layouts. Experts are split into ep blocks, layers into stages as described in tpx-layout(5);
+/// tp_axis is split over tp (experts: etp). fsdp splits the result along axis 0 (fsdp_dim) like torch.chunk, over the
+/// ranks that hold the same part. ZeRO splits optimizer state (stage 3: weights too) over all of these ranks, along the
+/// first axis that counts neither layers nor experts. State of virtual nodes, whose axis 0 counts them, is split over
+/// dp; state of one virtual node is on the ranks that run it. Everything else is replicated.
 class ShardMap {
 public:
     /// `stages`: the stage of each layer, see stages_of_layers(); layers beyond are on the last stage.
