@@ -91,7 +91,7 @@ std::string misfit(const Expressed& expressed, const Config& config, const Confi
     if (std::string setting = refused_setting(expressed, config, written); !setting.empty()) return setting;
     if (std::string size = other_size(expressed, written); !size.empty()) return size;
     const Family& family = *expressed.reading.family;
-    // The sizes of such a model are not known without its tensors, so it cannot be built from its configuration.
+    // The sizes of such a model are unknown without its tensors, so it cannot be built from its configuration.
     if (has_sizes_of_shapes(family, framework)) return "";
     const ModelState written_model = model_of(*expressed.reading.family, framework, written, {});
     // transformers ignores layers for multi-token prediction.
