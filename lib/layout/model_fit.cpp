@@ -44,7 +44,7 @@ std::string first_beyond(const Reading& written, const Places& model, const Plac
 /// A size that differs between the written configuration and the tensors.
 std::string other_size(const Expressed& expressed, const Config& written) {
     const Family& family = *expressed.reading.family;
-    const Dims told{family, framework, written};
+    const Dims written_sizes{family, framework, written};
     std::set<char> used;
     for (const auto& [name, occurrence] : occurrences_of(expressed.reading, expressed.tensors, Role::weight))
         for (const Axis& axis : family.tensor(name).axes)
@@ -53,7 +53,7 @@ std::string other_size(const Expressed& expressed, const Config& written) {
     std::string found;
     for (const auto& [letter, formulas] : family.dims) {
         const auto has = expressed.reading.dims[letter];
-        const auto says = told[letter];
+        const auto says = written_sizes[letter];
         if (!used.contains(letter) || !has || !says || *has == *says) continue;
         const auto formula = formulas.find(framework);
         const bool derived = formula == formulas.end();
