@@ -80,7 +80,7 @@ std::string fitting_dp(const Layout& layout, int etp) {
     return fmt::format("dp={}{}", dp, etp > 1 && whole ? ", or etp=1" : "");
 }
 
-/// Infers omitted degrees (dp from ranks, fsdp or experts; fsdp from hsdp) and checks that all degrees fit together.
+/// Infers omitted degrees (dp from ranks, fsdp or efsdp; fsdp from hsdp) and checks that all degrees fit together.
 Layout complete(Layout layout, const Pairs& given) {
     const auto has = [&](std::string_view key) { return given.contains(key); };
     const int hsdp = has("hsdp") ? parse_degree("hsdp", given.find("hsdp")->second, 1) : 0;
