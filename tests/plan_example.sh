@@ -1,12 +1,12 @@
 #!/bin/sh
-# plan_example.sh TPX: the Python examples of tpx-plan(5) run, the first on a plan from a model, the second on one for a
-# checkpoint, and print what they should. Exit 77: no h5py here.
+# plan_example.sh TPX: runs the Python examples of tpx-plan(5), the first on a plan from a model, the second on a plan
+# for a checkpoint, and checks their output. Exits with 77 (skipped) without h5py.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tests/plan/with_python.sh
 . tests/plan/with_python.sh
 
-# Example $1 of the page.
+# Prints example $1 of the page.
 example() {
     awk -v wanted="$1" '/^\.Sh/ { is_here = $2 == "EXAMPLES" } !is_here { next }
         /^\.Bd -literal/ { inside = 1; count++; next } /^\.Ed/ { inside = 0 } inside && count == wanted' \

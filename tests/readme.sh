@@ -1,6 +1,5 @@
 #!/bin/sh
-# readme.sh TPX: what README.md shows of the demonstration is what the demonstration shows, but for the times.
-# UPDATE=1 puts it there.
+# readme.sh TPX: README.md must show the output of the demonstration, except the times. UPDATE=1 writes it there.
 set -eu
 folder=$(dirname "$1")
 cd "$(dirname "$0")/.."

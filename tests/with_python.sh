@@ -1,8 +1,8 @@
 # shellcheck shell=sh
-# Sourced by run.sh of a test folder, in that folder: what its programs in Python need. Exits with 77 (skipped) if
+# Sourced by run.sh of a test folder, in that folder: prepares what its Python programs need. Exits with 77 (skipped) if
 # Python 3.9 or later is missing.
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || {
-    echo "skipped: no Python 3.9 here"
+    echo "skipped: Python 3.9 or later is missing"
     exit 77
 }
 # shellcheck source=scripts/mpi-env.sh

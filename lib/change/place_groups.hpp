@@ -22,7 +22,7 @@ struct GroupPlacement {
 /// This is not an assignment problem, because groups on a host share the bytes that several of them need. The bound is
 /// the larger of those of two relaxations:
 /// - each group pays for the bytes that it needs, divided by the most groups that could share them on one host; the
-/// least sum is a transportation problem, which is solved exactly;
+///   least sum is a transportation problem, which is solved exactly;
 /// - bytes that more groups need than fit on their holders cross into at least as many hosts as the other groups fill.
 /// The placement is the better of `start` and the solution of the transportation problem, improved by exchanging groups
 /// while that helps. For few groups, all placements are searched, as far as `effort` (steps) allows, and the bound

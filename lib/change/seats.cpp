@@ -25,8 +25,8 @@ std::vector<std::int32_t> seat_hosts(std::span<const Host> hosts, std::span<cons
             throw Error{Exit::usage, "old rank {} is on host {} of {}", on.size(), seat.host, hosts.size()};
         if (seat.host >= 0 && seat.device >= 0 &&
             (seat.device < firsts[seat.host] || seat.device >= firsts[seat.host + 1]))
-            throw Error{Exit::usage, "old rank {} is on device {}, which is not of host '{}'", on.size(), seat.device,
-                        hosts[seat.host].name};
+            throw Error{Exit::usage, "old rank {} is on device {}, which does not belong to host '{}'", on.size(),
+                        seat.device, hosts[seat.host].name};
         on.push_back(holds_state(hosts, firsts, seat) ? seat.host : -1);
     }
     return on;

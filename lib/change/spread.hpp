@@ -25,11 +25,11 @@ struct Cell {
 };
 
 /// The change of `model` from one layout to another. Layouts are products of cuts of single axes, so the work grows
-/// with the number of cuts, not with the cuts times layers, experts or ranks. A rank holds:
-///   dense tensors are cut along tp_axis over tp, experts over ep and their tp_axis over etp; layers are dealt to
-///   stages as tpx-layout(5) says; fsdp (and zero=3) cut all that, and zero=1 or 2 the optimizer's roles, again along
-///   axis 0 (fsdp_dim) of what the rank would hold, as torch.chunk does, over dp x cp ranks (experts: over the ranks
-///   that hold the same expert part). All else is replicated.
+/// with the number of cuts, not with the cuts times layers, experts or ranks. What a rank holds:
+///   Dense tensors are split along tp_axis over tp, experts over ep and their tp_axis over etp; layers are split across
+///   stages as described in tpx-layout(5). fsdp (and zero=3) splits the result again, zero=1 and 2 only optimizer
+///   state: along axis 0 (fsdp_dim) of what the rank would hold, like torch.chunk, over dp x cp ranks (experts: over
+///   the ranks that hold the same expert part). Everything else is replicated.
 /// Throws Error (usage) if a layout is impossible; the message has the tensor, the numbers and degrees that fit.
 Parcels spread(const ModelState& model, const Layout& from, const Layout& to);
 

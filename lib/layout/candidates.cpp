@@ -14,7 +14,7 @@ std::vector<int> divisors(int number, int most) {
 
 // Splits `layers` across the stages of `layout`; if they do not divide evenly, sets vpp=1 and puts fewer on the last
 // stage. Returns false if a stage would have none.
-bool deal(Layout& layout, int layers) {
+bool split_layers(Layout& layout, int layers) {
     const int chunks = layout.pp * layout.vpp;
     if (layers % chunks == 0) return true;
     layout.vpp = 1;
@@ -79,7 +79,7 @@ std::vector<Layout> candidates(const CandidateLimits& limits) {
                           .vn = limits.like.vn};
             layout.order = limits.like.order;
             if (limits.like.fsdp > 1) layout.fsdp = layout.dp;
-            if (deal(layout, limits.layers)) add_expert_ways(found, layout, limits.experts);
+            if (split_layers(layout, limits.layers)) add_expert_ways(found, layout, limits.experts);
         }
     }
     return found;

@@ -171,8 +171,8 @@ Index experts_of(const Reading& reading) {
     return any ? reading.dims['e'].value_or(0) : 0;
 }
 
-/// `layout` with the most stages, and then the most blocks of experts, under which each of `ranks` wrote only what it
-/// holds; nothing if that is a single stage and block.
+/// `layout` with the most stages, and then the most blocks of experts, under which each of `ranks` ranks wrote only
+/// boxes that it holds; nothing if that is a single stage and block.
 std::optional<Layout> finest(const Layout& layout, int ranks, const Catalogue& catalogue, const Reading& reading,
                              const Cutting& cutting) {
     const int most_blocks = layout.fsdp == 1 ? static_cast<int>(experts_of(reading)) : 0;

@@ -25,8 +25,7 @@ struct Expressed {
     /// Parts of the source that are not written because they must equal other parts: attention values that are tied to
     /// the keys.
     std::map<std::string, std::string> dropped_ties;
-    std::vector<std::string>
-        left_out;  ///< stored names of the source that have no place here, and why it is no loss, or that it is
+    std::vector<std::string> left_out;  ///< names of tensors and parts of the source that are not written
 };
 
 /// The weights of `source` as whole tensors with the names and axes of `dialect`, and its optimizer state if the

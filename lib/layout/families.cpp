@@ -69,7 +69,7 @@ private:
                               WrittenFamily sum{.source = file.whole->source, .own = {.name = file.whole->own.name}};
                               for (const std::string& name : file.whole->extends) {
                                   const auto base = find(name, number);
-                                  if (!base) throw failure("it extends '{}', which is not known", name);
+                                  if (!base) throw failure("it extends the unknown family '{}'", name);
                                   add_family(sum, complete(*base, open));
                               }
                               add_family(sum, *file.whole);

@@ -102,7 +102,7 @@ void check_rule(const Family& family, const Rule& rule) {
 std::vector<Rule> expand(const WrittenRule& written, const std::vector<std::string>& layers) {
     std::vector<Rule> rules;
     if (!written.name.starts_with('.')) return {{NameTemplate{written.name}, written.expression, written.tags}};
-    if (layers.empty()) throw failure("rule '{}': the dialect has no 'layer' to stand before it", written.name);
+    if (layers.empty()) throw failure("rule '{}' begins with '.', but the dialect has no 'layer'", written.name);
     for (const std::string& layer : layers)
         rules.push_back({NameTemplate{layer + written.name}, written.expression, written.tags});
     return rules;

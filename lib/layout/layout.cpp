@@ -80,7 +80,7 @@ std::string fitting_dp(const Layout& layout, int etp) {
     return fmt::format("dp={}{}", dp, etp > 1 && whole ? ", or etp=1" : "");
 }
 
-/// Infers omitted degrees (dp from ranks, fsdp or experts; fsdp from hsdp) and checks that all degrees fit together.
+/// Infers omitted degrees (dp from ranks, fsdp or efsdp; fsdp from hsdp) and checks that all degrees fit together.
 Layout complete(Layout layout, const Pairs& given) {
     const auto has = [&](std::string_view key) { return given.contains(key); };
     const int hsdp = has("hsdp") ? parse_degree("hsdp", given.find("hsdp")->second, 1) : 0;
@@ -247,27 +247,27 @@ Layout parse_layout_toml(std::string_view text, std::string_view source) {
 
 std::string to_string(const Layout& layout) {
     std::vector<std::string> words;
-    const auto say = [&](std::string_view key, int value, int silent) {
-        if (value != silent) words.push_back(fmt::format("{}={}", key, value));
+    const auto add = [&](std::string_view key, int value, int omitted) {
+        if (value != omitted) words.push_back(fmt::format("{}={}", key, value));
     };
-    say("tp", layout.tp, 1);
-    say("pp", layout.pp, 1);
-    if (layout.fsdp == 1) say("dp", layout.dp, 1);
-    say("cp", layout.cp, 1);
-    say("ep", layout.ep, 1);
-    if (layout.etp != layout.tp) say("etp", layout.etp, 0);
-    say("vpp", layout.vpp, 1);
-    say("zero", layout.zero, 0);
-    say("fsdp", layout.fsdp, 1);
-    if (layout.fsdp > 1) say("hsdp", layout.hsdp(), 1);
-    say("efsdp", layout.efsdp, 0);
-    say("fsdp_dim", layout.fsdp_dim, 0);
+    add("tp", layout.tp, 1);
+    add("pp", layout.pp, 1);
+    if (layout.fsdp == 1) add("dp", layout.dp, 1);
+    add("cp", layout.cp, 1);
+    add("ep", layout.ep, 1);
+    if (layout.etp != layout.tp) add("etp", layout.etp, 0);
+    add("vpp", layout.vpp, 1);
+    add("zero", layout.zero, 0);
+    add("fsdp", layout.fsdp, 1);
+    if (layout.fsdp > 1) add("hsdp", layout.hsdp(), 1);
+    add("efsdp", layout.efsdp, 0);
+    add("fsdp_dim", layout.fsdp_dim, 0);
     if (layout.vn_parts.empty())
-        say("vn", layout.vn, 0);
+        add("vn", layout.vn, 0);
     else
         words.push_back(fmt::format("vn=[{}]", fmt::join(layout.vn_parts, ",")));
-    if (layout.first) say("first", *layout.first, -1);
-    if (layout.last) say("last", *layout.last, -1);
+    if (layout.first) add("first", *layout.first, -1);
+    if (layout.last) add("last", *layout.last, -1);
     if (!layout.stages.empty()) words.push_back(fmt::format("stages=[{}]", fmt::join(layout.stages, ",")));
     if (layout.order != Layout{}.order) words.push_back("order=" + layout.order);
     return words.empty() ? "tp=1" : fmt::format("{}", fmt::join(words, ","));

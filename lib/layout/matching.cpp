@@ -15,7 +15,7 @@ namespace tpx {
 namespace {
 
 /// Whether a tag of `rule` names a tensor of the family that is not among those `present`.
-bool speaks_of_absent(const Family& family, const Rule& rule, const std::set<std::string_view>& present) {
+bool names_absent_tensor(const Family& family, const Rule& rule, const std::set<std::string_view>& present) {
     return std::ranges::any_of(rule.tags, [&](std::string_view tag) {
         for (const std::string_view word :
              {tag.substr(0, tag.find('+')), tag.substr(std::min(tag.find('+') + 1, tag.size()))}) {
@@ -30,9 +30,9 @@ void settle(const Family& family, const Dialect& dialect, std::vector<Meaning>& 
             std::set<std::string_view>& present) {
     const std::set<std::string_view> before = present;
     for (Meaning& meaning : meanings) {
-        if (meaning.kind != Meaning::Kind::parameter || !speaks_of_absent(family, *meaning.rule, before)) continue;
+        if (meaning.kind != Meaning::Kind::parameter || !names_absent_tensor(family, *meaning.rule, before)) continue;
         const auto other = std::ranges::find_if(dialect.rules, [&](const Rule& rule) {
-            return rule.name.text() == meaning.rule->name.text() && !speaks_of_absent(family, rule, before);
+            return rule.name.text() == meaning.rule->name.text() && !names_absent_tensor(family, rule, before);
         });
         if (other == dialect.rules.end()) continue;
         meaning.rule = &*other;
@@ -136,7 +136,7 @@ std::string lacks(const FamilyMatch& closest, std::span<const Tensor> tensors, c
 }
 
 /// Why no family was even tried.
-std::string unheard_of(const Config& config, const std::optional<std::string>& known) {
+std::string why_none_tried(const Config& config, const std::optional<std::string>& known) {
     if (known)
         return fmt::format(
             "no tensor has a name that the family for model_type '{}' knows; --rules FILE adds names, see tpx-rules(5)",
@@ -186,7 +186,7 @@ FamilyMatch best_match(std::span<const Tensor> tensors, const Families& families
     if (beyond != tensors.end())
         why_not = fmt::format("tensor '{}' {}", beyond->name, why_beyond_rules(beyond->name));
     else
-        why_not = best.family ? lacks(best, tensors, config) : unheard_of(config, type);
+        why_not = best.family ? lacks(best, tensors, config) : why_none_tried(config, type);
     return {};
 }
 

@@ -127,8 +127,8 @@ int expert_fsdp(const Layout& layout) {
     if (layout.efsdp > 0) return layout.efsdp;
     const int ranks = expert_dp(layout);
     if (ranks % layout.hsdp() != 0)
-        throw Error{Exit::usage, "layout: {} ranks hold the same experts; they are no multiple of hsdp={}", ranks,
-                    layout.hsdp()};
+        throw Error{Exit::usage, "layout: the number of ranks with the same experts, {}, is not a multiple of hsdp={}",
+                    ranks, layout.hsdp()};
     return ranks / layout.hsdp();
 }
 

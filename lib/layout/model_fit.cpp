@@ -44,7 +44,7 @@ std::string first_beyond(const Reading& written, const Places& model, const Plac
 /// A size that differs between the written configuration and the tensors.
 std::string other_size(const Expressed& expressed, const Config& written) {
     const Family& family = *expressed.reading.family;
-    const Dims told{family, framework, written};
+    const Dims written_sizes{family, framework, written};
     std::set<char> used;
     for (const auto& [name, occurrence] : occurrences_of(expressed.reading, expressed.tensors, Role::weight))
         for (const Axis& axis : family.tensor(name).axes)
@@ -53,7 +53,7 @@ std::string other_size(const Expressed& expressed, const Config& written) {
     std::string found;
     for (const auto& [letter, formulas] : family.dims) {
         const auto has = expressed.reading.dims[letter];
-        const auto says = told[letter];
+        const auto says = written_sizes[letter];
         if (!used.contains(letter) || !has || !says || *has == *says) continue;
         const auto formula = formulas.find(framework);
         const bool derived = formula == formulas.end();
@@ -91,7 +91,7 @@ std::string misfit(const Expressed& expressed, const Config& config, const Confi
     if (std::string setting = refused_setting(expressed, config, written); !setting.empty()) return setting;
     if (std::string size = other_size(expressed, written); !size.empty()) return size;
     const Family& family = *expressed.reading.family;
-    // The sizes of such a model are not known without its tensors, so it cannot be built from its configuration.
+    // The sizes of such a model are unknown without its tensors, so it cannot be built from its configuration.
     if (has_sizes_of_shapes(family, framework)) return "";
     const ModelState written_model = model_of(*expressed.reading.family, framework, written, {});
     // transformers ignores layers for multi-token prediction.

@@ -13,7 +13,7 @@ using Factor = FactoredAxis::Factor;
 
 Index size_of(const Dims& dims, char letter) {
     const auto size = dims[letter];
-    if (!size) throw failure("the size of factor '{}' is not known", letter);
+    if (!size) throw failure("the size of factor '{}' is unknown", letter);
     return *size;
 }
 

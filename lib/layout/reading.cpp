@@ -56,7 +56,7 @@ void solve(Reading& reading, std::span<const Tensor> tensors) {
 }
 
 /// Whether the shape of a stored tensor gives the size of `letter`: all other factors of its axis are known.
-bool is_told_by_shape(const Reading& reading, const Meaning& meaning, char letter, const Dims& sizes) {
+bool follows_from_shape(const Reading& reading, const Meaning& meaning, char letter, const Dims& sizes) {
     return std::ranges::any_of(shape_axes(*reading.family, meaning), [&](const Axis& axis) {
         return std::ranges::count(axis, letter, &Token::letter) > 0 &&
                std::ranges::all_of(axis, [&](Token t) { return t.letter == letter || sizes[t.letter]; });
@@ -71,7 +71,7 @@ bool all_sizes_known(const Reading& reading) {
         const int layer = meaning.indices.layer.value_or(0);
         const auto [sizes, is_new] = by_layer.try_emplace(layer);
         if (is_new) sizes->second = sizes_in_layer(reading, layer);
-        return sizes->second[letter] || is_told_by_shape(reading, meaning, letter, sizes->second);
+        return sizes->second[letter] || follows_from_shape(reading, meaning, letter, sizes->second);
     };
     for (const Meaning& meaning : reading.meanings) {
         if (meaning.kind != Meaning::Kind::parameter) continue;

@@ -23,7 +23,7 @@ struct TensorForm {
     Index expert = 0;                 ///< the expert of the whole tensor, if it has no expert_axis
     int tp_axis = -1;                 ///< the axis that tensor parallelism splits; -1: none
     std::vector<Interval> tp_blocks;  ///< of tp_axis, ascending; each is split, and a rank holds its part of each
-    Index tp_unit = 1;                ///< so many elements of tp_blocks are stored as `tp_stored` elements of tp_axis
+    Index tp_unit = 1;                ///< this many elements of tp_blocks are stored as `tp_stored` elements of tp_axis
     Index tp_stored = 1;
     Index pad = 0;            ///< if positive, tp_axis is padded to a multiple of pad * tp before the split
     bool replicated = false;  ///< FSDP and ZeRO do not split it

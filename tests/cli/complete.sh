@@ -1,6 +1,6 @@
 #!/bin/sh
-# complete.sh SHELL TPX COMPLETIONS: presses TAB in a real SHELL (bash, zsh or fish) and looks at what it makes of the line.
-# "LINE => ANSWER": what LINE becomes in zsh, what is offered for its last word in bash and fish.
+# complete.sh SHELL TPX COMPLETIONS: presses TAB in a real SHELL (bash, zsh or fish) and checks the completed line.
+# "LINE => ANSWER": the completed LINE in zsh; the offers for its last word in bash and fish.
 # shellcheck disable=SC2317 # offers_* are called by name
 set -u
 shell=$1 tpx=$2 completions=$3
@@ -10,7 +10,7 @@ scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT && cd "$scratch" && mkdir 
 export PATH completions HOME="$scratch" LC_ALL=C
 
 offers_bash() {
-    # bash gives the function the word before the cursor as readline cuts it: at blanks, '=' and ':'.
+    # bash passes the function the word before the cursor as split by readline: at blanks, '=' and ':'.
     bash --norc --noprofile -c '
         compopt() { :; }  # needs a real TAB
         . "$completions/tpx.bash"
@@ -24,7 +24,7 @@ offers_fish() {
     fish --no-config -c "source $completions/tpx.fish; complete -C '$1'" | cut -f1
 }
 
-# zsh alone can play the terminal, too: what TAB makes of the line is read back from its editor by a second key.
+# zsh can also emulate the terminal: a second key reads the line after TAB back from its editor.
 offers_zsh() {
     cat >.zshrc <<'RC'
 fpath=($completions $fpath)
@@ -58,7 +58,7 @@ expect() {
     echo "$shell: '$line' became or offered '$answer'" && failed=1
 }
 
-# bash must be given only what follows the last '='.
+# bash needs only the text after the last '='.
 pick() { if [ "$shell" = bash ]; then echo "$1"; else echo "$2"; fi; }
 
 expect 'tpx pl' plan plan

@@ -96,7 +96,7 @@ for layouts in 'fsdp=4' 'fsdp=2 fsdp=3 tp=2,fsdp=2 fsdp=4'; do
     iteration=2
     if [ -e expected ]; then cmp -s batches expected || fail "other batches: $layouts"; else mv batches expected; fi
 done
-# Positions 40 to 280: the second epoch, from 107 to 214, is whole.
+# Positions 40 to 280 contain the whole second epoch, from 107 to 214.
 python3 -B - <<'PYTHON' >out 2>err || fail "samples were dropped or repeated"
 import json
 samples = [sample for line in open("expected") for node in json.loads("[" + line.split(" ", 1)[1].replace("] [", "], [") + "]") for sample in node]
@@ -113,7 +113,7 @@ grep -q '"data":{"schema":"tpx.data/1","samples":107,"seed":7,"global_batch":20,
     fail "no data position in the JSON"
 grep -q '"share":{"dp_rank":1,.*"local_batch":10,"gradient_weight":0.5}' out || fail "no share in the JSON"
 
-# refused TEXT ARGS...: exits with status 2 and one line that contains TEXT.
+# refused TEXT ARGS...: tpx migrate exits with status 2 and one line that contains TEXT.
 refused() {
     migrate "${@:2}"
     { [ "$status" -eq 2 ] && grep -q -- "$1" err && [ "$(grep '^tpx:' err | grep -vc 'tpx: note:')" -eq 1 ]; } || fail "not refused with '$1': $status ${*:2}"

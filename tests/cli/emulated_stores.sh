@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by tests of tpx migrate --store: makes an empty folder the working directory ($scratch, unless the test has set it),
-# which is removed at the end, and runs tpx ($tpx) on emulated hosts, whose stores are s/HOST.
+# Sourced by tests of tpx migrate --store: changes to a new folder ($scratch, unless the test has set it), which is
+# removed at the end, and runs tpx ($tpx) on emulated hosts, whose stores are s/HOST.
 # shellcheck source=scripts/mpi-env.sh
 . "$(dirname "$0")/../../scripts/mpi-env.sh"
 scratch=${scratch:-$(mktemp -d)}

@@ -1,7 +1,8 @@
 #!/bin/sh
-# examples.sh TPX TESTDATA MAN: runs every example of the manual pages ("$ command" lines of MAN/*.1.in), of the help of every
-# command and of README's recipes as it stands, in a folder where ckpt, iter_0001000, legacy, dcp, zero, hf, llama, base and lora are real
-# checkpoints, model one of an unknown family, runs.csv, gpt2.toml and columns.toml real runs, and *.log training logs. All must succeed.
+# examples.sh TPX TESTDATA MAN: runs every example of the manual pages ("$ command" lines of MAN/*.1.in), of the help of
+# every command and of README's recipes unchanged, in a folder where ckpt, iter_0001000, legacy, dcp, zero, hf, llama,
+# base and lora are real checkpoints, model is one of an unknown family, runs.csv, gpt2.toml and columns.toml are real
+# runs, and *.log are training logs. All must succeed.
 set -u
 tpx=$1 testdata=$2 man=$3
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -38,7 +39,7 @@ release_all() {
 }
 trap 'release_all; rm -rf "$scratch"' EXIT
 
-# fill_folder: makes a fresh scratch folder with all that the examples use, and enters it.
+# fill_folder: makes a new scratch folder with everything that the examples use, and enters it.
 fill_folder() {
     release_all
     rm -rf "$scratch/work" && mkdir "$scratch/work" && cd "$scratch/work" || exit
@@ -54,7 +55,7 @@ fill_folder() {
     for gpu in v100 p100 k80; do cp "$testdata/profile/virtualflow/$gpu-resnet.txt" "$gpu.txt" || exit; done
 }
 
-# run_commands PLACE: runs the lines of $scratch/commands, which PLACE shows.
+# run_commands PLACE: runs the lines of $scratch/commands, the examples of PLACE.
 run_commands() {
     while IFS= read -r command; do
         case $command in *'| jq '*) command -v jq >/dev/null || continue ;; esac
@@ -62,7 +63,7 @@ run_commands() {
         case $command in *'tpx reshard '*) rm -rf "$(echo "$command" | sed 's/.*tpx reshard [^ ]* \([^ ]*\).*/\1/')" ;; esac
         sh -c "$command" >"$scratch/said" 2>&1 </dev/null
         status=$?
-        # A machine that is busy with other tests may well be slower than it was a moment ago: that is the answer no.
+        # A machine that is busy with other tests may be slower than a moment ago: then the answer is no.
         case $command in *--compare*) [ "$status" -eq 3 ] && status=0 ;; esac
         if [ "$status" -ne 0 ]; then
             echo "$1: $command"
@@ -88,11 +89,11 @@ fill_folder
 for command in inspect plan reshard migrate hold verify simulate profile 'profile hardware' 'profile read' 'profile fit' 'profile predict' 'profile hetero' 'rules suggest' 'rules check'; do
     # shellcheck disable=SC2086 # two words for a command of profile
     tpx $command --help | awk '/^Examples?:/ { on = 1; next } /^$/ { on = 0 } on && /^  [^ ]/ { sub(/^  /, ""); print }' >"$scratch/commands"
-    # What other examples made is there: a fitted model, a hardware file.
+    # The results of other examples exist: a fitted model, a hardware file.
     run_commands "tpx $command --help"
 done
 
-# verify_output COMMAND: what a recipe that converts all state has written is what it has read.
+# verify_output COMMAND: a recipe that converts all state must write the state that it has read.
 verify_output() {
     case $1 in *--drop* | *--merge-adapter* | *--plan* | *' && '* | *--hold*) return 0 ;; *'tpx reshard '*) ;; *) return 0 ;; esac
     pair=$(echo "$1" | sed 's/.*tpx reshard \([^ ]* [^ ]*\).*/\1/') config=$(echo "$1" | sed -n 's/.*\(--config [^ ]*\).*/\1/p')

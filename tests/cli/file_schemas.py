@@ -34,7 +34,7 @@ def errors(name, document):
 
 def check(name, document, where):
     faults.extend(f"{where}: {name}: {error}" for error in errors(name, document))
-    # A key that does not exist is found, so that the schema is seen to apply.
+    # An unknown key must be found, which shows that the schema applies.
     damaged = copy.deepcopy(document)
     part = next(iter(damaged.values())) if isinstance(damaged, dict) and name.endswith("-file") else damaged
     (part[0] if isinstance(part, list) else part)["tpyo"] = 1

@@ -1,6 +1,6 @@
 #!/bin/sh
 # file_schemas.sh TPX TESTDATA: the lines of --log, and files that tpx reads and writes, match the schemas in man/schemas/.
-# Exit 77: no Python with jsonschema and tomllib.
+# Exits with 77 (skipped) without a Python with jsonschema and tomllib.
 set -u
 tpx=$1 testdata=$2
 here=$(cd "$(dirname "$0")" && pwd) || exit 1

@@ -1,13 +1,13 @@
 #!/bin/bash
-# hold.sh TPX TESTDATA: what tpx hold keeps in memory has the bits of the checkpoint, goes to one process each, and is freed
-# however the keeper ends; whoever asks for what is not there is told why.
+# hold.sh TPX TESTDATA: state that tpx hold keeps in memory has the bits of the checkpoint, each rank goes to one
+# process, and the memory is freed however the keeper ends. Requests that cannot be met get a reason.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/holding.sh
 . "$(dirname "$0")/holding.sh"
 cp -R "$testdata/training/dcp" training || exit 1
 
-# The processes of this test that have state in memory.
+# Prints the processes of this test that have state in memory.
 holders() {
     local process
     for process in /proc/[0-9]*; do
@@ -15,9 +15,9 @@ holders() {
         [ -z "$(find "$process/fd" -lname '/memfd:tpx-*' 2>/dev/null)" ] || echo "${process#/proc/}"
     done
 }
-# contains EXPRESSION: it is true of the JSON document `found` in out, which is the only one there.
+# contains EXPRESSION: EXPRESSION is true for the only JSON document in out, `found`.
 contains() { python3 -c "import json; found = json.load(open('out')); assert $1, found" 2>err || fail "not $1"; }
-# ends PID: the process ends within 5 s, and its memory with it.
+# ends PID: the process ends within 5 s, and its memory is freed.
 ends() {
     [ -n "$1" ] || fail "no process to wait for"
     for _ in $(seq 100); do
@@ -26,7 +26,7 @@ ends() {
     done
     fail "process $1 still runs"
 }
-# refuses EXIT TEXT COMMAND...: it fails with that status and TEXT in its one line.
+# refuses EXIT TEXT COMMAND...: COMMAND fails with status EXIT and one line that contains TEXT.
 refuses() {
     local want=$1 text=$2
     shift 2
@@ -61,7 +61,7 @@ for rank in 0 1; do
     runs client take same $rank
     diff next.$rank out || fail "rank $rank: other bits by way of the disk"
 done
-# What all have taken is no longer held.
+# A state of which all ranks were taken is no longer held.
 refuses 1 "hold:next: no keeper has this name on this host; keepers: job" "$tpx" verify hold:next
 runs "$tpx" hold training --name training --to fsdp=3
 runs "$tpx" verify training hold:training
@@ -97,14 +97,14 @@ for k in 1 2 3 4; do client take job 0 >"take.$k" 2>&1 & done
 wait
 [ "$(grep -l '^rank 0: ' take.? | wc -l)" -eq 1 ] || { cat take.?; fail "rank 0 was taken more than once"; }
 [ "$(grep -lE '^refused: rank 0 (was|is being) taken by process' take.? | wc -l)" -eq 3 ] || { cat take.?; fail "no refusal"; }
-# Nobody takes what is being read.
+# A rank that is being read cannot be taken.
 client read job 3 >read.out &
 for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
 busy=$(client take job 1 2>&1) && fail "rank 1 was taken while another process read it"
 [[ $busy == "refused: rank 1 is being read by process "*"(busy)" ]] || fail "$busy"
 wait $!
 runs client take job 1
-# Clients that break the rules, and many of them, do no harm.
+# Misbehaving clients, even many of them, do no harm.
 runs client many job
 runs "$tpx" hold --list
 grep -q 'rank 1: taken by process' out || fail "rank 1 is not taken"
@@ -112,7 +112,7 @@ for rank in 2 3; do runs client take job $rank; done
 ends "$pid"
 [ -z "$(ls "$XDG_RUNTIME_DIR/tpx")" ] || fail "the socket still exists"
 
-# Exports are whole or not there.
+# Exports are complete or absent.
 runs "$tpx" hold --name live --empty --timeout none
 pid=$(pids)
 refuses 1 "hold:live: no rank is held" "$tpx" inspect hold:live
@@ -136,14 +136,14 @@ runs client put live none
 runs "$tpx" verify hold:live
 runs "$tpx" inspect hold:live
 grep -q 'iteration *7' out || fail "no iteration"
-# The state changes while it is read: what was found is read to the end.
+# The state changes while it is read: readers finish reading the old state.
 client read live 2 >read.out &
 for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
 runs client put live crc
 manifest=$(cat read.out)
 runs "$tpx" verify "$manifest"
 wait $!
-# A job that continues with fewer ranks replaces all ranks of the former one.
+# A job that continues with fewer ranks replaces all ranks of the previous one.
 for rank in 0 1 2 3; do runs client put live none $rank 4 8; done
 runs "$tpx" verify hold:live
 for rank in 0 1; do runs client put live none $rank 2 9; done
@@ -153,7 +153,7 @@ contains "[(one['rank'], one['state'], one['iteration']) for one in found['keepe
 runs "$tpx" hold --release live
 ends "$pid"
 
-# A killed keeper leaves nothing but its socket, and its name can be used again.
+# A killed keeper leaves only its socket, and its name can be used again.
 runs "$tpx" hold ckpt --name killed
 pid=$(pids)
 kill -9 "$pid"
@@ -194,7 +194,7 @@ contains "found['schema'] == 'tpx.reshard/1' and found['written']"
 runs "$tpx" hold --list --json
 contains "[(one['name'], one['seconds_left']) for one in found['keepers']] == [('kept5', None)]"
 runs "$tpx" hold --release kept5
-# A keeper that cannot start: the output is in place all the same, and the exit status says so.
+# A keeper that cannot start: the output is in place nevertheless, as the exit status shows.
 mkdir "$XDG_RUNTIME_DIR/tpx/kept6.sock"
 refuses 4 "kept6.sock: Is a directory; kept6 is complete and in place" "$tpx" reshard ckpt kept6 --to tp=2 --hold 60
 rmdir "$XDG_RUNTIME_DIR/tpx/kept6.sock"
@@ -234,7 +234,7 @@ for runtime in "$scratch/absent" run ""; do
     XDG_RUNTIME_DIR=$runtime refuses 1 "hold:$name: no keeper has this name on this host" "$tpx" inspect hold:$name
 done
 
-# What cannot be.
+# Invalid requests.
 refuses 1 "hold:none: no keeper has this name on this host" "$tpx" inspect hold:none
 refuses 2 "'../x' cannot name held state" "$tpx" hold ckpt --name ../x
 refuses 2 "is not a list of ranks, such as 0-3,8, of tp=2 (2 ranks)" "$tpx" hold ckpt --name job --to tp=2 --ranks 1-2

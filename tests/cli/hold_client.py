@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""hold_client.py WHAT NAME [WORD...]: a client of keepers that shares nothing with tpx and with examples/tpx_handover.py.
+"""hold_client.py WHAT NAME [WORD...]: a client of keepers that shares no code with tpx and examples/tpx_handover.py.
 
 take NAME RANK     takes a rank, and prints the digest of the bytes of its tensors
 die NAME RANK      is killed while it takes a rank
@@ -72,7 +72,8 @@ def take(name, rank, end=True):
 
 
 def on_gpu(gpu, size):
-    """Opens memory of a GPU with CUDA's runtime, or with the fake runtime $CUDART. Returns its bytes and a function that closes it."""
+    """Opens GPU memory with CUDA's runtime, or with the fake runtime $CUDART. Returns its bytes and a function that
+    closes it."""
 
     class Handle(ctypes.Structure):
         _fields_ = [("reserved", ctypes.c_char * 64)]

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced by tests of state that tpx ($tpx) holds in memory: makes an empty folder the working directory, which is removed at the end
-# with all keepers, with a checkpoint of $testdata in ckpt.
+# Sourced by tests of state that tpx ($tpx) holds in memory: changes to a new folder, which is removed at the end with
+# all keepers, and puts a checkpoint of $testdata in ckpt.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-python3 -c 'import os, socket; os.memfd_create; socket.send_fds' 2>/dev/null || { echo "skipped: no Python 3.9 here"; exit 77; }
+python3 -c 'import os, socket; os.memfd_create; socket.send_fds' 2>/dev/null || { echo "skipped: Python 3.9 or later is missing"; exit 77; }
 # shellcheck source=scripts/mpi-env.sh
 . "$here/../../scripts/mpi-env.sh"
 unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_JOB_ID
@@ -12,7 +12,7 @@ mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
 cd "$scratch" || exit 1
 cp -R "$testdata/dcp/fsdp2-tp2" ckpt || exit 1
 
-# The keepers, by what they listen on.
+# Finds the keepers by the sockets on which they listen.
 pids() { "$tpx" hold --list --json 2>/dev/null | grep -o '"process":[0-9]*' | cut -d : -f 2; }
 end() {
     for pid in $(pids); do kill "$pid" 2>/dev/null; done
@@ -25,9 +25,9 @@ fail() {
     exit 1
 }
 client() { python3 "$here/hold_client.py" "$@"; }
-# runs COMMAND...: it succeeds.
+# runs COMMAND...: the command must succeed.
 runs() { "$@" >out 2>err || fail "$*: exit $?"; }
-# goes PATH: it is removed within 5 s.
+# goes PATH: PATH must be removed within 5 s.
 goes() {
     for _ in $(seq 100); do [ -e "$1" ] || return 0; sleep 0.05; done
     fail "$1 still exists"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# kill.sh TPX TESTDATA [COUNT]: kills reshard COUNT times (20), each time a little later, while it replaces an output. After each
-# kill the output is the old one or the new one, whole, and nothing beside it is taken for a checkpoint that is not whole.
+# kill.sh TPX TESTDATA [COUNT]: kills reshard COUNT times (20), each time a little later, while it replaces an output.
+# After each kill, the output is the complete old or new one, and no incomplete folder next to it looks like a
+# checkpoint.
 set -u
 tpx=$1 testdata=$2 count=${3:-20}
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -11,7 +12,7 @@ digest() { "$tpx" verify "$1" 2>/dev/null | cut -d ' ' -f 1; }
 old=$(digest old) new=$(digest new)
 [ -n "$old" ] && [ -n "$new" ] && [ "$old" != "$new" ] || exit
 
-# How long a whole run takes, in milliseconds.
+# The time of a complete run, in milliseconds.
 begin=$(date +%s%N)
 cp -R old out && "$tpx" reshard new out --to tp=2 --force --quiet >stdout || exit
 took=$((($(date +%s%N) - begin) / 1000000))
@@ -39,7 +40,7 @@ for k in $(seq 1 "$count"); do
         [ -n "$found" ] || [ ! -e "$left/tpx.unfinished" ] || "$tpx" inspect "$left" 2>&1 | grep -q 'not a checkpoint$' || {
             echo "kill $k: inspect does not say what $left is" && "$tpx" inspect "$left"; ls -R . && exit 1
         }
-        # Nor does a framework find metadata to read before all of the files are complete.
+        # Frameworks find no metadata before all files are complete.
         case $left in *.partial-*)
             if [ -n "$(find "$left" -name '*.partial')" ]; then
                 [ -z "$(find "$left" -name '*.json')" ] || {
@@ -55,5 +56,5 @@ for k in $(seq 1 "$count"); do
     done
 done
 echo "$count runs of $took ms: $killed killed, $fresh had replaced the output, $unfinished folders left"
-# A later run succeeds, whatever is left, and names it.
+# A later run succeeds whatever is left, and names the leftovers.
 "$tpx" reshard new out --to tp=2 --force --quiet >stdout && [ "$(digest out)" = "$new" ]

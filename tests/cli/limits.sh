@@ -1,7 +1,7 @@
 #!/bin/bash
-# limits.sh TPX: few file descriptors, a full disk, and a small /dev/shm end in the right output or in one line and no
-# output. The disk and /dev/shm need root and loop devices; without them only descriptors are limited. Disks that fill while
-# they are written are injected by tests/faults.
+# limits.sh TPX: with few file descriptors, a full disk or a small /dev/shm, tpx writes the right output, or prints one
+# line and writes none. The disk and /dev/shm need root and loop devices; without them, only descriptors are limited.
+# tests/faults injects disks that fill during writes.
 set -u
 tpx=$1
 # shellcheck source=scripts/mpi-env.sh
@@ -27,7 +27,7 @@ mkdir "$scratch/hf"
     seq 10000000 | head -c 20000000
 } >"$scratch/hf/model.safetensors"
 
-# same OUT: OUT holds the state of the source.
+# same OUT: OUT contains the state of the source.
 same() { "$tpx" verify "$scratch/hf" "$1" >"$scratch/said" 2>"$scratch/err" || fail "$1 differs from its source"; }
 
 # One rank writes 64 files with 40 descriptors; three ranks read them again.
@@ -44,7 +44,7 @@ grep -q "^tpx: .*: Too many open files" "$scratch/err" || fail "no message about
 
 [ "$(id -u)" -eq 0 ] && command -v mkfs.ext4 unshare >/dev/null || exit 0
 
-# What Open MPI needs in /dev/shm may lie elsewhere.
+# Open MPI can store its files elsewhere than in /dev/shm.
 if unshare -m mount -t tmpfs -o size=64k tmpfs /dev/shm 2>/dev/null; then
     # shellcheck disable=SC2016 # the inner shell expands it
     OMPI_MCA_btl_vader_backing_directory=$scratch unshare -m sh -c '

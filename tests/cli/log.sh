@@ -1,6 +1,6 @@
 #!/bin/sh
-# log.sh TPX TESTDATA: the events that --log appends, with one process and two, of runs that succeed, fail and move
-# nothing; and files that are no log are refused unchanged.
+# log.sh TPX TESTDATA: tests the events that --log appends, with one process and with two, for runs that succeed, fail
+# and move nothing; files that are not logs are refused and stay unchanged.
 set -u
 tpx=$1
 testdata=$2
@@ -21,7 +21,7 @@ events() {
     ! grep -qv '^{"time":"20[0-9-]*T[0-9:]*\.[0-9]*Z","host":"[^"]*","pid":[0-9]*,"event":"[a-z]*",.*}$' "$1" || return 1
     sed 's/.*"event":"\([a-z]*\)".*/\1/' "$1" | uniq | tr '\n' ' '
 }
-# expect EVENTS EXIT: what the log contains since it was last empty, and the exit status in its last line.
+# expect EVENTS EXIT: checks the events in the log since it was last empty, and the exit status in its last line.
 expect() {
     [ "$(events log)" = "$1 " ] || fail "events $(events log), not $1"
     tail -n 1 log | grep -q "\"event\":\"end\",\"exit\":$2}" || fail "no end with exit $2"

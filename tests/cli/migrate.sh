@@ -1,7 +1,8 @@
 #!/bin/bash
-# migrate.sh TPX TESTDATA [SEED]: tpx migrate between stores of hosts that this machine acts for. Whatever files lie in
-# which store, the new stores together are the old state, and each has what its ranks read; what crosses is what the plan
-# says. Wrong stores, hosts and outputs are refused in one line, and nothing is left; a run that was killed is continued.
+# migrate.sh TPX TESTDATA [SEED]: tpx migrate between stores of emulated hosts. However the files are distributed over
+# the stores, the new stores together equal the old state, each has the files that its ranks read, and the bytes between
+# hosts are those of the plan. Wrong stores, hosts and outputs are refused in one line, and nothing is left behind; a
+# killed run is continued.
 set -u
 tpx=$1 testdata=$2
 RANDOM=${3:-1}
@@ -35,13 +36,13 @@ distribute() {
     done <files
 }
 
-# migrate HOSTS DEVICES RANKS ARGS...: runs it; leaves its status in $status.
+# migrate HOSTS DEVICES RANKS ARGS...: runs tpx migrate; leaves its exit status in $status.
 migrate() {
     mpirun -n "$3" "$tpx" migrate 'stores/{host}' 'new/{host}' --emulate --hosts "$1x$2" "${@:4}" >out 2>err
     status=$?
 }
 
-# whole: the new stores together have the state of the old ones.
+# whole: the new stores together equal the state of the old ones.
 whole() {
     rm -rf merged && mkdir merged || exit
     for store in new/*; do cp -R "$store/." merged/ || exit; done
@@ -78,25 +79,25 @@ changes "$testdata/deepspeed/mpu-tp2-dp2" dp=2 tp=2,dp=2
 changes "$testdata/llama-small/hf" tp=2 tp=1
 [ "$cases" -ge 19 ] || fail "only $cases cases"
 
-# From one host to five, four of which have no store yet and get the same, which some forward.
+# From one host to five. Four of them have no store yet and get the same bytes, which some forward.
 distribute "$testdata/llama-opt/legacy-tp2-dp2" 1
 migrate 5 1 6 --to dp=5
 [ "$status" -eq 0 ] || fail "from one host to five: status $status"
 for host in 1 2 3 4; do diff -r new/host0 "new/host$host" || fail "host$host has something else"; done
 whole "from one host to five"
 
-# The second host has all of it, the first one half.
+# The second host has the whole state, the first one half.
 distribute "$testdata/llama-rope/dcp-fsdp2" 2
 cp all/*.distcp stores/host1/ && rm -f stores/host0/__1_0.distcp && cp all/__0_0.distcp stores/host0/ || exit
 migrate 2 2 2 --to fsdp=2,dp=2
 [ "$status" -eq 0 ] || fail "fsdp=2,dp=2: status $status"
 whole "fsdp=2,dp=2"
 
-# Only what was asked for is written.
+# A dry run writes nothing.
 migrate 2 2 2 --to tp=2 --dry-run
 { [ "$status" -eq 0 ] && grep -q 'nothing was written' out; } || fail "dry run: status $status"
 
-# refused STATUS TEXT ARGS...: tpx migrate ends so, and leaves what is there as it is.
+# refused STATUS TEXT ARGS...: tpx migrate exits with STATUS and one line with TEXT, and changes nothing.
 refused() {
     find stores new 2>/dev/null | sort >before
     migrate 2 "${devices:-2}" "${ranks:-2}" "${@:3}"
@@ -135,7 +136,7 @@ mpirun -n 1 "$tpx" migrate stores 'new/{host}' --hosts 1x2 --emulate --to tp=2 >
 mpirun -n 2 "$tpx" migrate 'stores/{host}' 'new/{host}' --hosts 2x2 --to tp=2 >out 2>err
 { [ $? -eq 2 ] && grep -q 'which is not one of' err; } || fail "hosts that are not these were taken"
 
-# A run that was killed leaves no output, and is continued.
+# A killed run leaves no output, and is continued.
 distribute "$testdata/llama-opt/legacy-tp2-dp2" 2
 for delay in 0.02 0.1 0.2 0.3 0.4; do
     rm -rf new

@@ -1,14 +1,14 @@
 #!/bin/bash
 # migrate_assignment.sh TPX TESTDATA: tests tpx migrate --assignment on emulated hosts with devices of two types: each rank runs the
-# virtual nodes that tpx profile hetero assigns to its device, the gradient weights add up to 1, and no virtual node gets other
-# samples than with even parts.
+# virtual nodes that tpx profile hetero assigns to its device, the gradient weights add up to 1, and every virtual node
+# gets the same samples as with even parts.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
 . "$(dirname "$0")/emulated_stores.sh"
 
 dcp=$testdata/llama-rope/dcp-fsdp2 profile=$testdata/profile/virtualflow
-# assign FILE BATCH V100S P100S: an assignment of BATCH samples to as many devices.
+# assign FILE BATCH V100S P100S: an assignment of BATCH samples to these numbers of devices.
 assign() {
     "$tpx" profile hetero --profile "V100=$profile/v100-bert-glue-SST-2.txt" --count "V100=$3" \
         --profile "P100=$profile/p100-bert-glue-SST-2.txt" --count "P100=$4" --batch "$2" -o "$1" >out 2>err || fail "no assignment"
@@ -67,7 +67,7 @@ nodes_of | cmp -s - even || fail "listed parts give virtual nodes other samples"
 done_with '"written":true' 4 hosts.toml --assignment a.toml --json
 shares | sort | cmp -s - expected || fail "the current layout does not take the assignment"
 
-# With tensor parallelism, and with a data position, which names the virtual nodes of each rank.
+# With tensor parallelism, and with a data position that lists the virtual nodes of each rank.
 printf 'samples = 5000\nseed = 3\nglobal_batch = 128\nconsumed = 256\n' >data.toml
 sed 's/gpus = 1/gpus = 4/' hosts.toml >larger.toml
 assign b.toml 128 2 1

@@ -1,6 +1,7 @@
 #!/bin/bash
-# migrate_bad_input.sh TPX TESTDATA: tests that tpx migrate --store rejects stores without room, unknown and duplicate hosts, and
-# outdated stores with one line each, before anything is written, and that it does not depend on the clocks of hosts.
+# migrate_bad_input.sh TPX TESTDATA: tests that tpx migrate --store rejects full stores, unknown and duplicate hosts,
+# and outdated stores with one line each, before anything is written, and that it does not depend on the clocks of
+# hosts.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
@@ -13,7 +14,7 @@ unchanged() {
     [ -z "$(find s -path '*/staging/*')" ] || fail "something was written: ${*:3}"
 }
 
-# A store without room.
+# A store without enough space.
 mkdir -p s/host1
 if mount -t tmpfs -o size=128k tmpfs s/host1 2>/dev/null; then
     mkdir -p s/host0/states s/host0/staging s/host1/states s/host1/staging
@@ -22,9 +23,9 @@ if mount -t tmpfs -o size=128k tmpfs s/host1 2>/dev/null; then
     mount -o remount,size=400k s/host1 || exit
     done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=4
     whole "$dcp" host0 host1
-    # The next state does not fit beside this one.
+    # There is no space for the next state in addition to this one.
     unchanged 1 's/host1: not enough disk space ' 2 2x2 --to fsdp=3 --replicas 2
-    # --prune removes what is neither current nor needed before room is checked.
+    # --prune removes states that are neither current nor needed before free space is checked.
     mkdir s/host1/states/j-1-0 && head -c 220000 /dev/urandom >s/host1/states/j-1-0/data || exit
     unchanged 1 's/host1: not enough disk space .*--prune' 2 2x2 --to fsdp=3
     done_with 'epoch 2' 2 2x2 --to fsdp=3 --prune
@@ -46,7 +47,7 @@ else
 fi
 rm -rf s
 
-# An archive that is damaged: its host finds that, and the error names the file of this host and the tensor.
+# A damaged archive: its host finds the damage, and the error names the file of this host and the tensor.
 mkdir -p damaged/host0 damaged/host1
 cp "$dcp/.metadata" "$dcp/__0_0.distcp" damaged/host0 && cp "$dcp/.metadata" "$dcp/__1_0.distcp" damaged/host1 || exit
 printf X | dd of=damaged/host1/__1_0.distcp bs=1 seek=$(($(stat -c %s damaged/host1/__1_0.distcp) - 22)) conv=notrunc status=none
@@ -84,7 +85,7 @@ find s/host0 -exec touch -h -d '2040-01-01' {} +
 find s/host2 -exec touch -h -d '1990-01-01' {} +
 done_with 'nothing to do' 3 3x2 --to fsdp=4 --replicas 2
 
-# A host that comes back with an old epoch, although its files are the newest.
+# A host returns with an old epoch, although its files are the newest.
 cp -a s/host1 away
 done_with 'epoch 3' 2 3x2 --lost host1 --to fsdp=3 --replicas 2
 rm -rf s/host1 && mv away s/host1 && find s/host1 -exec touch -h -d '2040-01-01' {} +
@@ -92,7 +93,7 @@ unchanged 1 "host 'host1' is outdated: its store has epoch 2 (iteration 7), host
 unchanged 1 "host 'host1' is outdated" 3 3x2
 unchanged 1 "host 'host1' is outdated" 3 3x2 --export exported
 [ -e exported ] && fail "an export of outdated stores exists"
-# All hosts but one come back with an old epoch.
+# All hosts except one return with an old epoch.
 cp -a s/host0 newest && rm -rf s/host0 && cp -a s/host1 s/host0
 rm -rf s/host2 && mv newest s/host2
 unchanged 1 "hosts 'host0', 'host1' are outdated: their stores have epoch 2 (iteration 7), host 'host2' has epoch 3 .*; pass --rejoin host\[0-1\]" 3 3x2 --to fsdp=2

@@ -1,6 +1,7 @@
 #!/bin/bash
-# migrate_damage.sh TPX TESTDATA: tests tpx migrate --store and tpx inspect --store on stores of emulated hosts whose link,
-# records or manifest are damaged: nothing older than what a host was switched to becomes current, and --rejoin helps.
+# migrate_damage.sh TPX TESTDATA: tests tpx migrate --store and tpx inspect --store on stores of emulated hosts with a
+# damaged link, record or manifest: no state older than the one to which a host was switched becomes current, and
+# --rejoin helps.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
@@ -49,11 +50,11 @@ for damage in 'printf x | dd of=s/host0/current/manifest.json bs=1 seek=100 conv
     refused 3 "host 'host0': its store was switched to k-7-2 (epoch 2), but .*k-7-1 (epoch 1) on host 'host.'; .*--rejoin host0" 2 2x2 \
         --to fsdp=2 --prune
 done
-# The link leads to an older state than one that lies beside it.
+# The link leads to an older state than another one in the store.
 rm -rf s && cp -a k s && ln -sfn states/k-7-1 s/host0/current && rm s/host0/decision || exit
 refused 3 "host 'host0': its store contains the newer state k-7-2 (epoch 2), but its current state is k-7-1; .*--rejoin host0" 2 2x2 --to fsdp=2
 ready 3 2x2 2
-# All hosts that something is wrong with are named, and --rejoin names them together with those that it names already.
+# All hosts with faults are named, and the suggested --rejoin lists them together with those already given.
 rm -rf s
 done_with 'epoch 1' 4 4x2 --import "$dcp" --iteration 7 --job j --replicas 2
 cp -a s old
@@ -80,7 +81,8 @@ grep -q "^host1      j-7-1; .*has 100 bytes, but its manifest records" out || fa
 rm "$shard" && ready 3 2x2 1
 "$tpx" inspect --store s/host1 >out 2>err && fail "inspect is silent about a missing file"
 "$tpx" inspect --store s/host0 >out 2>err || fail "a complete store"
-# host1 has only a file that host0 has, too: the path says whose store it is and, if it does not, all files of a host do.
+# host1 has only a file that host0 also has: the host of a store follows from its path or, if that does not help, from
+# all files of a host.
 rm -rf s
 done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --job j --to fsdp=2
 for file in s/host0/current/*.distcp; do
@@ -106,7 +108,7 @@ rm -rf s && cp -a k s && rm s/host0/current
 done_with 'epoch 3' 2 2x2 --to fsdp=2 --rejoin host0
 whole "$dcp" host0 host1
 
-# A switch that failed while it was prepared: the same command takes over what is written, compared with its checksums.
+# A switch that failed while it was prepared: the same command reuses the written files after comparing their checksums.
 start --to fsdp=2
 fails_to_prepare() {
     mkdir s/host1/prepared || exit
@@ -141,7 +143,7 @@ refused 3 'no host has an intact copy of' 2 2x2 --prune
 [ -e s/host0/states/j-7-1 ] || fail "the last intact state was pruned"
 echo ok
 
-# A run without a change is for launchers: it fails if a host lacks files that its ranks read, and says what helps.
+# A run without a change is for launchers: it fails with advice if a host lacks files that its ranks read.
 rm -rf s
 done_with 'epoch 1' 2 2x2 --import "$testdata/dcp/virtual-nodes" --iteration 4 --to fsdp=4,vn=4 --replicas 2
 rm "$(find s/host1/current/ -name '*.distcp' | head -n 1)"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# migrate_data_files.sh TPX TESTDATA: tests tpx migrate --data-store: hosts get the data files that they lack, from the folder of --data
-# or from each other, also when the host that had them is lost; no host gets a byte twice; contents that differ are refused.
+# migrate_data_files.sh TPX TESTDATA: tests tpx migrate --data-store: hosts get the data files that they lack, from the
+# folder of --data or from each other, also if a host that had them is lost; no host gets a byte twice; different
+# contents are refused.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
@@ -30,7 +31,7 @@ path = "empty.tar"
 samples = 1
 TOML
 data='--data-store=d/{host}'
-# complete HOST...: these hosts have all data files, and nothing else but the record.
+# complete HOST...: these hosts have only all data files and the record.
 complete() {
     local host file
     for host in "$@"; do
@@ -57,7 +58,7 @@ mv corpus gone && mkdir corpus && cp -r gone/. corpus && mv gone/data.toml . && 
 done_with 'copied to hosts 6.14 MB, of which 6.14 MB from other hosts' 4 4x1 --to fsdp=4 --replicas 2 "$data"
 complete host0 host1 host2 host3
 
-# A host that is lost, and a host that lost its data, also without a change of the state.
+# A lost host, and a host that lost its data, also without a change of the state.
 rm -r d/host3 d/host2/part-1.tar
 done_with 'copied to hosts 70.0 kB' 3 4x1 --lost host3 --to fsdp=3 "$data"
 complete host0 host1 host2
@@ -67,7 +68,7 @@ grep -q 'copied to hosts 3.00 MB' out || fail "a current state does not get its 
 complete host0 host1 host2
 done_with 'copied to hosts 0 B' 3 4x1 --lost host3 "$data"
 
-# The launch script names the data store of each host, also of one whose ranks are in several blocks.
+# The launch script names the data store of each host, also of a host whose ranks are in several blocks.
 mkdir bin || exit
 # shellcheck disable=SC2016 # of the script
 printf '#!/bin/sh\necho "$TPX_STATE ${TPX_DATA-none}"\n' >bin/torchrun && chmod +x bin/torchrun || exit
@@ -83,7 +84,7 @@ host=$(grep -o '^host[0-9]* 0 1 0' launch.sh | cut -d' ' -f1)
 [ "$(started "$host")" = "$PWD/s/$host/current $PWD/d/$host" ] || fail "launch.sh of a change: $(started "$host")"
 done_with '' 3 4x1 --lost host3 --to fsdp=3 "$data"
 
-# The record is only what spares reading: damaged, or of a file that has changed, it is made anew. Modes are kept.
+# The record only saves reading: if it is damaged, or a file has changed, it is created again. Modes are kept.
 : >d/host0/tpx.data-store.json
 chmod 640 d/host0/part-1.tar
 rm d/host1/part-1.tar
@@ -91,12 +92,12 @@ done_with 'copied to hosts 70.0 kB' 3 4x1 --lost host3 "$data"
 [ "$(stat -c %a d/host1/part-1.tar)" = 640 ] || fail "the copy has mode $(stat -c %a d/host1/part-1.tar)"
 complete host0 host1 host2
 
-# What a killed run left is removed.
+# Files that a killed run left are removed.
 mkdir d/host1/tpx.incoming && echo x >d/host1/tpx.incoming/part-1.tar && rm d/host1/part-1.tar
 done_with 'copied to hosts 70.0 kB' 3 4x1 --lost host3 "$data"
 complete host0 host1 host2
 
-# Contents that differ are found, although the sizes are equal, and a record whose file has changed is not trusted.
+# Different contents of equal size are found, and a record whose file has changed is not trusted.
 printf x | dd of=d/host1/part-1.tar bs=1 seek=100 conv=notrunc 2>/dev/null
 [ "$(cmp -l corpus/part-1.tar d/host1/part-1.tar | wc -l)" -eq 1 ] || printf y | dd of=d/host1/part-1.tar bs=1 seek=100 conv=notrunc 2>/dev/null
 refused 1 "data file 'part-1.tar': its content on host 'host1' differs from that on host 'host0' (CRC-64 " 3 4x1 --lost host3 --to fsdp=2 "$data"
@@ -108,7 +109,7 @@ refused 3 "data file 'part-1.tar': not found in any data store (d/{host}) or in 
 cp corpus/part-1.tar d/host2/
 done_with 'fsdp=2' 3 4x1 --lost host3 --to fsdp=2 "$data"
 
-# What would fail only when a file gets its name is found before any file moves.
+# Errors that would occur only when a file gets its final name are found before any file moves.
 rm d/host0/part-1.tar d/host1/part-1.tar
 mkdir d/host1/part-1.tar
 refused 1 "d/host1/part-1.tar: is a folder, but a data file belongs there; move or remove it" 3 4x1 --lost host3 --to fsdp=3 "$data"
@@ -151,7 +152,7 @@ sed -i 's|"../part-0.tar"|"tpx.incoming/part-0.tar"|' data.toml
 migrate 4 4x1 --import "$dcp" --iteration 9 --to fsdp=2 --data data.toml --data-store 'e/{host}'
 { [ "$status" -eq 2 ] && grep -q "names that begin with 'tpx.' are reserved" err; } || fail "a reserved name is not refused"
 
-# Megatron's index belongs to its data; any other .bin is a file of its own.
+# Megatron's index belongs to its data; any other .bin is a separate file.
 rm -r e 2>/dev/null
 printf 'global_batch = 16\nvirtual_nodes = 4\nseed = 7\nconsumed = 0\n[[files]]\npath = "train.bin"\nsamples = 30\n' >bin.toml
 echo data >train.bin

@@ -3,7 +3,7 @@
 # at the given rate within 10 %, and the exported checkpoint equals the state.
 set -u
 tpx=$1
-# In memory, where it exists: the speed of a disk must not limit the rates.
+# In memory, if possible, so that the speed of a disk does not limit the rates.
 scratch=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 # shellcheck source=tests/cli/emulated_stores.sh
 . "$(dirname "$0")/emulated_stores.sh"
@@ -22,7 +22,7 @@ checkpoint() {
     { le64 $((${#header} + 2)) && printf '{%s}' "$header" && head -c 120000000 /dev/urandom; } >"$1"
 }
 # drains HOSTS PROCESSES MEGABYTES RATE: the export of a state takes the time in which each host can read MEGABYTES twice, once
-# for the check and once for the export, at RATE MB/s. It is never faster; others may be using the machine, so that one of three
+# for the check and once for the export, at RATE MB/s. It is never faster; as the machine may be busy, only one of three
 # runs must be as fast.
 drains() {
     for _ in 1 2 3; do
@@ -48,7 +48,7 @@ rm -rf exported
 done_with '"seconds"' 2 2x1 --export exported --json
 awk -v seconds="$(sed 's/.*"seconds":\([0-9.]*\).*/\1/' out)" 'BEGIN { exit !(seconds < 8) }' || fail "slow without a limit"
 
-# A request to stop ends the export soon.
+# A request to stop ends the export quickly.
 rm -rf exported
 mpirun -n 2 "$tpx" migrate --store 's/{host}' --emulate --hosts 2x1 --export exported --background-rate 1MB/s >out 2>err &
 job=$!

@@ -6,9 +6,9 @@ tpx=$1 testdata=$2 sparse_stores=$3
 # shellcheck source=tests/cli/emulated_stores.sh
 . "$(dirname "$0")/emulated_stores.sh"
 
-# number NAME: the number that is called NAME in the JSON of the last run.
+# number NAME: the number with key NAME in the JSON of the last run.
 number() { grep -o "\"$1\":[0-9]*" out | head -n 1 | grep -o '[0-9]*$'; }
-# foreseen PROCESSES HOSTS ARGS...: a dry run writes nothing, and foresees what the run without --dry-run does.
+# foreseen PROCESSES HOSTS ARGS...: a dry run writes nothing, and predicts what the run without --dry-run does.
 foreseen() {
     find s -printf '%p %s %T@\n' | sort >before
     done_with '"written":false' "$@" --dry-run --json
@@ -56,7 +56,7 @@ refused 2 'is a single file' 4 4x2 --to tp=1,vn=4 --format torch --dry-run
 refused 2 'which cannot change' 4 4x2 --to fsdp=2,vn=2 --dry-run
 refused 2 'do not fit' 4 4x2 --to fsdp=16,vn=16 --dry-run
 
-# Stores with holes are those of an import in every other respect, and a change of them is foreseen in the same way.
+# Apart from their holes, sparse stores equal those of an import, and a change of them is predicted in the same way.
 mv s imported
 "$sparse_stores" "$dcp" 's/{host}' 8x8 tp=2,fsdp=32 2 7 >out 2>err || fail "no sparse stores"
 mv s sparse

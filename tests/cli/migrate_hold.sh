@@ -5,7 +5,7 @@ set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
 . "$(dirname "$0")/emulated_stores.sh"
-# Keepers are found there, by this test alone.
+# Only this test uses this folder for the sockets of keepers.
 export XDG_RUNTIME_DIR=$scratch/run
 mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
 release() {
@@ -16,7 +16,7 @@ trap 'release; rm -rf "$scratch"' EXIT
 
 dcp=$testdata/llama-rope/dcp-fsdp2 megatron=$testdata/llama-small/megatron-tp2pp2
 named=(--hold 100 --hold-name 'state-{host}')
-# held HOST RANK...: the keeper of HOST has these ranks, and no others.
+# held HOST RANK...: the keeper of HOST has exactly these ranks.
 held() {
     "$tpx" hold --list >listed 2>err || fail "cannot list keepers"
     awk -v name="hold:state-$1" '$1 ~ /^hold:/ { own = $1 == name } own && $1 == "rank" { printf "%d ", $2 }' listed >ranks
@@ -34,7 +34,7 @@ for host in host0 host1; do "$tpx" verify "hold:state-$host" "$dcp" >out 2>err |
 refused 1 'hold:state-host0: state is held under this name already' 2 2x2 --to tp=4 "${named[@]}"
 release
 
-# Each host has half of each tensor, and only the files with it. What is current can be held, too.
+# Each host has half of each tensor, and only the files that contain it. A current state can be held, too.
 done_with 'epoch 2' 2 2x2 --to tp=4 --replicas 1
 [ "$(find s/host0/current/ -name '*.distcp' | wc -l)" -lt "$(find s/*/current/ -name '*.distcp' -printf '%f\n' | sort -u | wc -l)" ] ||
     fail "host0 has all files"
@@ -60,7 +60,8 @@ held host0 0 1
 held host1 2 3
 release
 
-# What the keepers of several hosts hold is a source: for folders, and for managed stores. A host without keeper has nothing.
+# State held by the keepers of several hosts can be a source for folders and for managed stores. A host without a keeper
+# has no state.
 vn=$testdata/dcp/virtual-nodes
 rm -r s
 done_with 'epoch 1' 2 2x1 --import "$vn" --iteration 5 --to fsdp=2,vn=4 "${named[@]}"
@@ -84,8 +85,8 @@ migrate 3 3x1 --import 'hold:state-{host}' --iteration 5 --to fsdp=1,vn=4
 { [ "$status" -eq 1 ] && grep -q 'no store of 3 hosts has any file' err; } || fail "no keeper is not noticed"
 [ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'tpx-held-*' -user "$(id -u)" -mmin -1 2>/dev/null)" ] || fail "folders of links are left"
 
-# A keeper that was killed has nothing, which is enough if the keepers of other hosts have all of it.
-# kill_keeper N: kills the keeper of the N-th of two held states.
+# The state of a killed keeper is lost, which does no harm if other keepers have all of it. kill_keeper N: kills the
+# keeper of the N-th of two held states.
 kill_keeper() {
     local process
     process=$("$tpx" hold --list --json | grep -o '"process":[0-9]*' | sed -n "$(($1 + 1))s/.*://p")

@@ -1,13 +1,14 @@
 #!/bin/bash
-# migrate_launch.sh TPX TESTDATA: tests what tpx migrate --store gives to launchers on emulated hosts. --to auto chooses the
-# layout that tpx plan --to auto lists first, and a run that has nothing to do prints the same ranks as the run that moved.
+# migrate_launch.sh TPX TESTDATA: tests the output of tpx migrate --store for launchers on emulated hosts. --to auto
+# chooses the layout that tpx plan --to auto lists first, and a run with nothing to do prints the same ranks as the run
+# that moved the state.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
 . "$(dirname "$0")/emulated_stores.sh"
 
-# planned HOSTS ARGS...: the layout that tpx plan --to auto lists first for the current states of all hosts, of which it gets
-# copies with the digests that it requires.
+# planned HOSTS ARGS...: the layout that tpx plan --to auto lists first for copies of the current states of all hosts,
+# with the digests that it requires.
 planned() {
     local store digests
     rm -rf p all && mkdir p all || exit
@@ -30,7 +31,7 @@ chosen() {
 }
 # ranks: the ranks in the JSON of the last run.
 ranks() { grep -o '"ranks":\[{"rank":0.*}\],"state"' out; }
-# stays PROCESSES HOSTS ARGS...: the run has nothing to do, and prints the ranks of the last run.
+# stays PROCESSES HOSTS ARGS...: the run has nothing to do, and prints the same ranks as the last run.
 stays() {
     ranks >moved
     [ -s moved ] || fail "no ranks in the JSON of a run that moved"
@@ -69,7 +70,7 @@ grep -q -- '--to auto: .* is the best of' err || fail "plain folders: no layout 
 rm -rf merged && cp -R new/host0 merged && cp -R new/host1/. merged/
 "$tpx" verify "$megatron" merged >out 2>err || fail "plain folders: another state"
 
-# An interrupted run chooses the same layout when it is run again, and the one after that has nothing to do.
+# An interrupted run chooses the same layout when it is repeated, and the next run has nothing to do.
 rm -rf s
 done_with 'epoch 1' 3 3x2 --import "$dcp" --iteration 7 --to fsdp=2 --replicas 2
 layout=$(planned 3x2) || exit 1
@@ -92,7 +93,7 @@ done_with '' 3 3x2 --lost host0:0 --to fsdp=5 --json
 stays 3 3x2 --lost host0:0 --to fsdp=5
 ranks | grep -q '"host":"host0","device":1,' || fail "a rank is on a lost device"
 
-# Virtual nodes, and the position in the data, are those of the state.
+# Virtual nodes and the data position are those of the state.
 done_with '' 3 3x2 --to tp=2,fsdp=3,vn=8 --batch 20 --replicas 2 --json
 stays 3 3x2 --to tp=2,fsdp=3,vn=8 --batch 20 --replicas 2
 grep -q '"global_batch":20' out || fail "no batch in the JSON"
@@ -105,7 +106,7 @@ grep -q '"TPX_GLOBAL_BATCH":"24"' out || fail "no batch in the environment"
 stays 3 3x2
 grep -q '"global_batch":24,"data":{.*"consumed":48' out || fail "no data position in the JSON"
 
-# Without the hosts of all ranks, or with too few devices, there is nothing that a launcher could start.
+# Without the hosts of all ranks, or with too few devices, launchers cannot start the ranks.
 refused 3 's/{host}: the state is also on host2, which --hosts lacks; complete --hosts, or run tpx migrate --to fsdp=3,vn=6 to' 2 2x2 --json
 printf 'host0 slots=1\nhost1 slots=2\nhost2 slots=2\n' >few
 refused 3 'ranks of the state have no device on these hosts; run tpx migrate --to fsdp=3,vn=6 to place them' 3 few
@@ -114,7 +115,7 @@ done_with '"written":false.*"state":' 2 2x2 --json --prune
 printf '[[hosts]]\nname = "host[0-2]"\ngpus = 2\ndevice_memory = "10 kB"\n' >small.toml
 refused 3 'none of .* layouts fits' 3 small.toml --to auto
 
-# A script for launchers, also of a run that has nothing to do, starts each rank beside its state.
+# The launch script, also that of a run with nothing to do, starts each rank on the host of its state.
 rm -rf s && mkdir bin || exit
 # shellcheck disable=SC2016 # of the script
 printf '#!/bin/sh\necho "$TPX_STATE $TPX_LAYOUT $CUDA_VISIBLE_DEVICES $*"\n' >bin/torchrun && chmod +x bin/torchrun || exit

@@ -1,6 +1,7 @@
 #!/bin/bash
-# migrate_leaving.sh TPX TESTDATA: tests tpx migrate --leaving HOSTS --within TIME on emulated hosts: what only leaving hosts have
-# is saved first, so that they are not needed any more, and the plan says before whether the time is enough.
+# migrate_leaving.sh TPX TESTDATA: tests tpx migrate --leaving HOSTS --within TIME on emulated hosts: state that only
+# leaving hosts have is saved first, so that these hosts are no longer needed, and the plan shows in advance whether the
+# time is sufficient.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
@@ -37,19 +38,19 @@ for case in "$dcp|7|fsdp=8|fsdp=4" "$megatron|10|pp=4|tp=2,pp=2"; do
     fits_in "$ckpt" 2 host1 host2 host3
     [ "$(states host0)" -eq 1 ] || fail "a leaving host got a state"
     done_with 'nothing to do' 4 4x2 --leaving host0 --within 90s --to "$second"
-    # The leaving host is taken away after the state was saved.
+    # The leaving host disappears after the state was saved.
     for host in host1 host2 host3; do
         rm -rf "s/$host/states/"*-3 && ln -sfn "states/$(basename "s/$host/states/"*-2)" "s/$host/current" && rm "s/$host/decision" || exit
     done
     rm -rf s/host0
     done_with 'epoch [34]' 3 4x2 --lost host0 --to "$second"
     whole "$ckpt" host1 host2 host3
-    # Without the step that saves, the state is lost with this host.
+    # Without this step, the state would be lost with the host.
     rm -rf s && mv earlier s && rm -rf s/host0
     refused 3 'no host has an intact copy' 3 4x2 --lost host0 --to "$second"
 done
 
-# What leaving hosts must send is what no other host has.
+# Leaving hosts must send only state that no other host has.
 start "$dcp" 7 --to fsdp=8
 bytes=$(cat s/host2/current/*.distcp s/host3/current/*.distcp | wc -c)
 done_with "\"files\":4,\"bytes\":$bytes," 4 4x2 --leaving 'host[2-3]' --within 2min --to fsdp=4 --json --dry-run
@@ -58,7 +59,7 @@ done_with 'leaving hosts have no file that other hosts lack' 4 4x2 --leaving hos
 [ "$(states host0)" -eq 2 ] || fail "something was saved although nothing had to be"
 whole "$dcp" host0 host1 host2
 
-# What is sent and read is the sum of both switches, in a dry run and in the run, and on each host.
+# The bytes sent and read are the sum of both switches, in a dry run and in the run, and on each host.
 start "$dcp" 7 --to fsdp=8
 done_with '"save_seconds":[0-9.e-]*[1-9]' 4 4x2 --leaving host0 --within 90s --to fsdp=4 --json --dry-run
 planned=$(sums)
@@ -123,13 +124,13 @@ rm -rf s && mv killed s && printf x | dd of="$(find s/host1/staging -name '__*.d
 done_with 'removed files that an unfinished run of this change had left in staging' 4 4x2 --to tp=2,dp=2 --leaving host0 --within 10min --replicas 2
 whole "$megatron" host1 host2 host3
 
-# With --prune, what the change after the save reads stays until then.
+# With --prune, files that the change after the save reads are kept until then.
 rm -rf s
 done_with '' 4 4x2 --import "$testdata/llama-small/megatron-tp2pp2"
 done_with '' 4 4x2 --to pp=4 --leaving host0 --within 10min --replicas 2 --prune
 echo ok
 
-# Hosts that the job has left know that they did: without the others, their older state is not taken for the newest.
+# Hosts that have left the job record that: without the others, their older state does not count as the newest.
 rm -rf s
 printf '[[hosts]]\nname = "%s"\ngpus = 2\n' a b c >left.toml
 done_with 'iteration 10, epoch 1' 3 left.toml --import "$testdata/dcp/virtual-nodes" --iteration 10 --to fsdp=2,vn=4 --job J

@@ -1,6 +1,6 @@
 #!/bin/bash
-# migrate_readers.sh TPX TESTDATA: tests that tpx migrate --store --export does not keep other runs from changing the stores of
-# emulated hosts, that the state that it reads is not pruned, and that a signal stops it with status 75.
+# migrate_readers.sh TPX TESTDATA: tests that tpx migrate --store --export does not prevent other runs from changing the
+# stores of emulated hosts, that the state that it reads is not pruned, and that a signal stops it with status 75.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
@@ -77,7 +77,8 @@ for restart in '' --restart; do
 done
 rm -rf third*
 
-# Beside a run that has switched only one host, status runs, exports and dry runs do not call the other one outdated.
+# During a run that has switched only one host, status runs, exports and dry runs do not report the other one as
+# outdated.
 rm -rf s
 done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --job j --to fsdp=2
 done_with 'epoch 2' 2 2x2 --to fsdp=4

@@ -1,6 +1,6 @@
 #!/bin/bash
-# migrate_request.sh TPX TESTDATA: tests what tpx migrate --store takes from the current state of emulated hosts if options do not
-# say otherwise, and that a request in other words does nothing.
+# migrate_request.sh TPX TESTDATA: tests which settings tpx migrate --store takes by default from the current state of
+# emulated hosts, and that an equivalent request does nothing.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
@@ -12,7 +12,7 @@ has() {
     for text in "$@"; do grep -qF -- "$text" out || fail "no '$text'"; done
 }
 
-# Replicas stay, as far as there are hosts for them.
+# The number of replicas is kept, as far as there are hosts for them.
 done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --job j --replicas 2
 done_with '' 2 2x2 --to fsdp=4 --json
 has '"epoch":2' '"replicas":2'
@@ -20,7 +20,7 @@ cp -a s kept
 done_with 'note: --replicas 1 instead of 2: only 1 host can store files' 1 2x2 --lost host1 --to fsdp=2 --json
 has '"replicas":1'
 
-# The same request in other words does nothing, nor does one for what the state is already.
+# An equivalent request does nothing, nor does a request for the current state.
 rm -rf s && mv kept s
 for words in fsdp4 tp=1,fsdp=4 'fsdp=4 --format fsdp2' 'fsdp=4 --replicas 2' 'fsdp=4 --rejoin host1'; do
     # shellcheck disable=SC2086
@@ -29,7 +29,7 @@ done
 done_with 'epoch 3' 1 2x2 --lost host1 --to fsdp=2
 done_with 'nothing to do' 1 2x2 --lost 'host[1-1]'
 
-# Ranks run on devices that are not lost, also when a later run prints them.
+# Ranks run on devices that are not lost, also in the output of a later run.
 rm -rf s
 done_with '' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=2 --lost host0:0,host1:0 --json
 devices='"device":1,"env":{"RANK":"0","WORLD_SIZE":"2","LOCAL_RANK":"0","LOCAL_WORLD_SIZE":"1","TPX_STATE"'
@@ -40,7 +40,7 @@ for options in '' '--lost host0:0,host1:0'; do
 done
 has "$devices"
 
-# The data position belongs to the iteration: only an import brings another one.
+# The data position belongs to the iteration: only an import changes it.
 position() { printf 'samples = %s\nglobal_batch = 16\nseed = %s\nvirtual_nodes = 4\nconsumed = %s\n' "${@:2}" >"$1"; }
 position first.toml 1000 7 160
 position other.toml 1000 1 0
@@ -74,7 +74,7 @@ for place in s/host0/exported s/host1/current/exported link/states/exported; do
     refused 2 "export $place: is inside the store .*/s/host" 2 2x2 --export "$place"
 done
 
-# A refused import leaves no folders, neither new stores nor parts of a folder that was there.
+# A refused import leaves nothing behind, neither new stores nor files in an existing folder.
 rm -rf s
 refused 2 'does not record its iteration' 2 2x2 --import "$dcp"
 refused 1 'missing: No such file' 2 2x2 --import missing
@@ -84,7 +84,7 @@ mkdir -p s/host1/mine
 refused 2 'do not fit' 2 2x2 --import "$dcp" --iteration 7 --to fsdp=16
 [ "$(find s)" = "$(printf 's\ns/host1\ns/host1/mine')" ] || fail "a refused import has left something in s"
 
-# Two hosts with one store, and names of hosts that lead out of the path.
+# Two hosts with the same store, and names of hosts that lead out of the path.
 ln -s host1 s/host0
 refused 1 "s/{host}: hosts 'host0' and 'host1' have the same folder; each host needs its own store" 2 2x2 --import "$dcp" --iteration 7
 printf 'host0 slots=2\n../evil slots=2\n' >evil
@@ -97,7 +97,7 @@ rm -rf s && mkdir s && touch s/host1
 refused 1 's/host1: is not a folder (--store)' 2 2x2 --import "$dcp" --iteration 7
 rm -rf s
 
-# Standard output without a reader, or full, does not hide that the change is done.
+# A closed or full standard output does not hide that the change is complete.
 done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --job j
 for options in '' --prune; do
     # shellcheck disable=SC2086

@@ -38,13 +38,13 @@ for case in "$dcp|7|fsdp=4|fsdp=3" "$megatron|10|tp=4|pp=4" "$zero|2|dp=3|dp=1";
     done_with 'nothing to do' 3 3x2 --leaving host0 --to "$second"
 done
 
-# A later checkpoint of the same job can be imported in a layout for which the vocabulary is padded to another size.
+# A later checkpoint of the same job can be imported in a layout that pads the vocabulary to another size.
 rm -rf s
 done_with 'epoch 1' 2 2x2 --import "$megatron"
 done_with 'epoch 2' 2 2x2 --import "$megatron" --to tp=1
 whole "$megatron" host0
 
-# Nothing can be done where only hosts are left that never had a state.
+# Nothing can be done if the only hosts left never had a state.
 rm -rf s
 done_with 'epoch 1' 1 2x2 --lost host1 --import "$megatron" --to tp=1
 mkdir -p s/host1/states s/host1/staging
@@ -63,7 +63,7 @@ done_with "host 'host1': .*$shard: has 100 bytes" 3 3x2 --to fsdp=4
 [ "$(grep -c 'has 100 bytes' err)" -eq 1 ] || fail "moved the state twice because of damage that was known"
 whole "$dcp" host0 host1 host2
 
-# Damage that is found while the state moves, also of metadata: the state is moved again, and nothing is left.
+# Damage that is found while the state moves, also in metadata: the state is moved again, and nothing is left behind.
 for file in .metadata __0_0.distcp; do
     for arguments in '--to fsdp=3' '--to auto' '--export exported'; do
         rm -rf s exported
@@ -120,7 +120,7 @@ done_with 'had been decided: it was completed' 3 3x2 --to fsdp=3 --decision-dir 
 [ "$(readlink s/host0/current)" != "$old" ] || fail "the switch was not completed"
 whole "$dcp" host0 host1 host2
 done_with 'epoch' 3 3x2 --to fsdp=2 --prune
-# The same model, saved by other ranks and trained on.
+# The same model, trained further and saved by other ranks.
 "$tpx" reshard "$dcp" resaved --to tp=2 --format dcp >out 2>err || fail "no checkpoint of the same model"
 done_with "iteration 8" 3 3x2 --import resaved --iteration 8 --to fsdp=2
 mpirun -n 1 "$tpx" migrate a b --hosts 1x1 --to tp=1 --import x >out 2>err
@@ -151,7 +151,8 @@ whole "$dcp" host0 host1 host2
 "$tpx" inspect --store u >out 2>err
 { [ $? -eq 1 ] && grep -q "not a store" err; } || fail "inspect takes a folder for a store"
 
-# Values that are computed when they are read, as of a norm that Megatron stores less 1, are read from the stores, too.
+# Values that are computed during reading, such as those of a norm that Megatron stores minus 1, are also read from
+# stores.
 printf 'family = "llama"\nextends = ["llama"]\n[dialects.titan]\nrules = [["[model.]norm.weight", "norm - 1"]]\n' >less.toml
 cp -R s kept && rm -rf s exported
 done_with 'epoch 1' 3 3x2 --import "$testdata/llama-rope/hf" --iteration 7 --format dcp --dialect titan --to fsdp=3 --rules less.toml
@@ -167,12 +168,12 @@ done_with 'nothing was written' 3 3x2 --to fsdp=5 --dry-run
 find s | sort >after
 cmp -s before after || fail "--dry-run has written"
 
-# A launcher reads where each rank runs.
+# The JSON tells launchers where each rank runs.
 done_with '' 3 3x2 --to tp=2,fsdp=2 --json
 grep -q '"ranks":\[{"rank":0,"host":"host[0-2]","device":[01],"env":{"RANK":"0","WORLD_SIZE":"4"' out || fail "no ranks in the JSON"
 grep -q "\"TPX_STATE\":\"$PWD/s/host[0-2]/current\",\"TPX_LAYOUT\":\"tp=2,fsdp=2\",\"TPX_TP\":\"2\"" out || fail "no degrees in the JSON"
 
-# A trainer reads which virtual nodes a rank runs, and their samples in each batch, which do not depend on dp.
+# The JSON tells trainers which virtual nodes a rank runs, and their samples in each batch, which do not depend on dp.
 nodes_of() { grep -o '{"number":[0-9]*,"samples":\[[0-9]*,[0-9]*\]}' out | sort -u; }
 done_with '' 3 3x2 --to tp=2,fsdp=3,vn=8 --batch 20 --json
 grep -q '"global_batch":20' out || fail "no batch in the JSON"

@@ -1,13 +1,13 @@
 #!/bin/bash
-# migrate_virtual_nodes.sh TPX TESTDATA: tests that the state of each virtual node is on the hosts that run it, and on no other,
-# after each of a sequence of changes, and that incomplete state is refused.
+# migrate_virtual_nodes.sh TPX TESTDATA: tests that after each of a sequence of changes the state of each virtual node
+# is only on the hosts that run it, and that incomplete state is refused.
 set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/emulated_stores.sh
 . "$(dirname "$0")/emulated_stores.sh"
 
 dcp=$testdata/dcp/virtual-nodes
-# nodes_of HOST NODES: the files of this host contain the state of these virtual nodes, and of no other.
+# nodes_of HOST NODES: the files of this host contain the state of exactly these virtual nodes.
 nodes_of() {
     local found
     found=$(grep -a -h -o 'stream of virtual node [0-9]' "s/$1/current/"*.distcp | sed 's/.* //' | sort | tr -d '\n')
@@ -23,7 +23,7 @@ done_with '' 4 4x1 --import "$dcp" --iteration 5 --to fsdp=4,vn=4
 for node in 0 1 2 3; do nodes_of "host$node" "$node"; done
 whole "$dcp" host0 host1 host2 host3
 
-# The number of virtual nodes stays without being said, and cannot change.
+# The number of virtual nodes is kept by default, and cannot change.
 done_with 'fsdp=3,vn=4' 4 4x1 --to fsdp=3
 whole "$dcp" host0 host1 host2 host3
 refused 1 "virtual node 4 has no 'virtual_node_state.4.bn.num_batches_tracked': 4 of 8 virtual nodes have this value" 4 4x1 --to fsdp=4,vn=8
@@ -35,7 +35,7 @@ whole "$dcp" host0 host1 host2 host3
 [ "$(for host in 0 1 2 3; do grep -a -h -o 'virtual node [0-9]' "s/host$host/current/"*.distcp | sort -u; done | sort | uniq -c | awk '{ print $1 }' | sort -u)" = 2 ] ||
     fail "not each state of a virtual node is on two hosts"
 
-# An export has the same virtual nodes, which inspect finds: in the data position, or in the names of their state.
+# An export has the same virtual nodes; inspect finds them in the data position, or in the names of their state.
 layout_of() { "$tpx" inspect "$1" >out 2>err && sed -n 's/^layout *//p' out; }
 done_with '' 4 4x1 --export exported --to 'fsdp=2,vn=[3,1]'
 [ "$(layout_of exported)" = 'fsdp=2,vn=4 (2 ranks)' ] || fail "no vn in the layout of an export: $(cat out err)"
@@ -47,7 +47,7 @@ echo '{}' >positioned/tpx.data.json
 [ "$(layout_of positioned)" = 'fsdp=2,vn=4 (2 ranks)' ] || fail "a damaged position: $(cat out err)"
 grep -q 'positioned/tpx.data.json: ' err || fail "says nothing about a damaged position"
 
-# Uneven parts, and what a host that is lost had comes from the replica.
+# Uneven parts, and state of a lost host that comes from its replica.
 done_with '' 4 4x1 --to 'fsdp=2,vn=[3,1]' --replicas 2
 whole "$dcp" host0 host1 host2 host3
 rm -r s/host0

@@ -1,7 +1,7 @@
 #!/bin/bash
-# mpi_plugin.sh TPX SOURCE TESTDATA: one binary runs without MPI, with the MPI that it was built with, and with another
-# one whose plug-in is compiled from SOURCE; plug-ins that are missing, wrong or of another MPI are refused before
-# anything is written. The part with MPICH is left out where mpicc.mpich or mpirun.mpich is missing.
+# mpi_plugin.sh TPX SOURCE TESTDATA: one binary runs without MPI, with the MPI of its build, and with another one whose
+# plug-in is compiled from SOURCE; missing and wrong plug-ins and those of another MPI are refused before anything is
+# written. The part with MPICH is skipped if mpicc.mpich or mpirun.mpich is missing.
 set -u
 tpx=$1
 source=$2
@@ -46,7 +46,7 @@ for launcher in "" "mpirun -n 1"; do
 done
 ! ldd "$tpx" | grep -q libmpi || fail "tpx is linked with an MPI"
 
-# Several ranks do.
+# Several ranks need it.
 # shellcheck disable=SC2046
 refused 'cannot load an MPI plug-in.*none.so: cannot open shared object file' mpirun -n 2 $(change)
 echo 'int tpx_mpi_plugin_of_another_name;' >"$scratch/other.c"
@@ -67,7 +67,7 @@ if ! command -v mpicc.mpich >/dev/null || ! command -v mpirun.mpich >/dev/null; 
 fi
 mpicc.mpich -O2 -Wall -Werror -shared -fPIC -o "$scratch/libtpx-mpi-mpich.so" "$source" || fail "mpicc.mpich failed"
 
-# The plug-in of the launcher's MPI does the same as Open MPI's.
+# The plug-in of the launcher's MPI gives the same result as that of Open MPI.
 # shellcheck disable=SC2046
 {
     run 0 mpirun -n 3 $(change)

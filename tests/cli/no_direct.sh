@@ -1,6 +1,6 @@
 #!/bin/bash
-# no_direct.sh TPX REFUSE_DIRECT: on a file system without direct I/O, tpx reshard and migrate say so once and write the same
-# bytes as elsewhere; what is small is never written directly, and nothing is said of it.
+# no_direct.sh TPX REFUSE_DIRECT: on a file system without direct I/O, tpx reshard and migrate print a single note and
+# write the same bytes as elsewhere. Small files never use direct I/O, and cause no note.
 set -u
 tpx=$1 refuse=$2
 # shellcheck source=scripts/mpi-env.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
-# passes.sh TPX: measures the bytes that commands and their children read, by /proc/PID/io. A checkpoint with recorded digests
-# is read only once, by one process or by two ranks, and changes since the recording are still found.
+# passes.sh TPX: measures the bytes that commands and their children read, with /proc/PID/io. A checkpoint with recorded
+# digests is read only once, by one process or by two ranks, and changes since the recording are still found.
 set -u
 tpx=$1
 # shellcheck source=scripts/mpi-env.sh
@@ -41,7 +41,7 @@ reads 101 "$tpx" reshard hf one --to tp=1 --format dcp
 reads 101 mpirun -n 2 "$tpx" reshard hf two --to fsdp=4 --format dcp
 # With little memory, tiles are small, and rows of pieces are read with gaps.
 reads 101 "$tpx" reshard hf small --to fsdp=4 --format dcp --memory 64MiB
-# To verify the output, it is read back; digests of the source are computed from what is moved.
+# The output is read back to verify it; digests of the source are computed from the moved bytes.
 reads 202 "$tpx" reshard hf verified --to fsdp=4 --format dcp --verify
 reads 202 mpirun -n 2 "$tpx" reshard hf verified-2 --to tp=1 --dtype f32 --verify
 # Dropped tensors are read for their digests only.

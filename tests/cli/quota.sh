@@ -1,7 +1,7 @@
 #!/bin/bash
-# quota.sh TPX: an output that exceeds the quota of a subvolume of btrfs, in a file that is mounted: one line names the file,
-# nothing is under the final name, and the same command completes the output once the quota is lifted. Skipped (77) where
-# btrfs cannot be mounted.
+# quota.sh TPX: an output that exceeds the quota of a btrfs subvolume, in a mounted file: one line names the file,
+# nothing has the final name, and the same command completes the output once the quota is lifted. Exits with 77
+# (skipped) if btrfs cannot be mounted.
 set -u
 tpx=$1
 # shellcheck source=scripts/mpi-env.sh

@@ -1,6 +1,6 @@
 #!/bin/bash
-# read_back.sh TPX WRONG_WRITES: what reshard --verify finds: a bit that was written wrong, also with a cast, with other
-# strides and with two ranks; and that the next run repairs it.
+# read_back.sh TPX WRONG_WRITES: reshard --verify finds a wrongly written bit, also with a cast, with other strides and
+# with two ranks, and the next run repairs it.
 set -u
 tpx=$1
 wrong_writes=$2
@@ -23,13 +23,13 @@ mkdir hf
     seq 4000000 | head -c 24000000
 } >hf/model.safetensors
 
-# finds COMMAND...: COMMAND with a wrong write fails, and leaves no output; without, it succeeds.
+# finds COMMAND...: COMMAND fails with a wrong write, and leaves no output; without a wrong write, it succeeds.
 finds() {
     rm -rf out*
     if "$@" -x LD_PRELOAD="$wrong_writes" "$tpx" reshard hf out "${options[@]}" >out.txt 2>err; then fail "$* ${options[*]}: finds nothing"; fi
     grep -q "^tpx: tensor 'model\.[vw]\.weight': read back with digest .* instead of " err || fail "$* ${options[*]}: wrong message"
     [ ! -e out ] || fail "$* ${options[*]}: an output with a wrong byte"
-    # What is left is read back as well; the wrong part is written again.
+    # Files of the failed run are read back as well; the wrong part is written again.
     "$@" "$tpx" reshard hf out "${options[@]}" >out.txt 2>err || fail "$* ${options[*]}: the next run failed"
 }
 for target in "--to tp=1 --format dcp" "--to fsdp=3 --format dcp" "--to tp=1 --dtype bf16" "--to fsdp=2,fsdp_dim=1 --format dcp"; do

@@ -1,7 +1,7 @@
 #!/bin/bash
-# reflinks.sh TPX SHIM: on file systems that can share blocks, tpx reshard shares those of tensors that it moves unchanged. On
-# XFS and btrfs in files that are mounted: the output takes no room for them, equals what is written elsewhere, and stays
-# when the source changes; a killed run continues. Skipped (77) where nothing can be mounted.
+# reflinks.sh TPX SHIM: on file systems that can share blocks, tpx reshard shares the blocks of tensors that it moves
+# unchanged. On XFS and btrfs in mounted files: the output takes no space for them, equals the output elsewhere, and
+# stays unchanged when the source changes; a killed run continues. Exits with 77 (skipped) if nothing can be mounted.
 set -u
 tpx=$1 shim=$2
 # shellcheck source=scripts/mpi-env.sh
@@ -27,7 +27,7 @@ fail() {
 cd "$scratch" && cd "$(pwd -P)" || exit
 mkdir at elsewhere
 
-# 96 MB of weights: three matrices of 32 MB and a vector, with a header as long as it happens to be.
+# 96 MB of weights: three matrices of 32 MB and a vector, with a header of arbitrary length.
 tensor() { printf '"%s":{"dtype":"F32","shape":[%s],"data_offsets":[%d,%d]}' "$@"; }
 matrix=$((8192 * 1024 * 4))
 head="{\"__metadata__\":{\"format\":\"pt\"},$(tensor model.a.weight 8192,1024 0 $matrix),$(tensor model.b.weight 8192,1024 \
@@ -40,14 +40,14 @@ mkdir source
     seq 20000000 | head -c $((3 * matrix + 4096))
 } >source/model.safetensors
 
-# room: bytes that the mounted file system has in use. XFS frees the room of removed files a little later.
+# room: bytes in use on the mounted file system. XFS frees the space of removed files with a delay.
 room() {
     sync -f at
     sleep 0.5
     echo $(($(df --output=used -B1 at | tail -n 1)))
 }
 
-# shares PERCENT COMMAND...: COMMAND, which writes at/new from at/old, shares at least so many percent of it.
+# shares PERCENT COMMAND...: COMMAND, which writes at/new from at/old, shares at least PERCENT percent of it.
 shares() {
     local percent=$1 before after size
     shift
@@ -65,7 +65,7 @@ shares() {
     [ $((after - before)) -le $((size - shared + size / 50 + 3000000)) ] || fail "$*: takes $((after - before)) bytes"
 }
 
-# same OPTIONS...: where nothing can be shared, the same bytes are written.
+# same OPTIONS...: the same bytes are written where nothing can be shared.
 same() {
     "$tpx" reshard at/old elsewhere/new "$@" --quiet >out.txt 2>err || fail "elsewhere, reshard $* failed"
     diff -r at/new elsewhere/new >out.txt || fail "reshard $*: elsewhere, the output is another one"
@@ -73,7 +73,7 @@ same() {
     rm -rf elsewhere/new
 }
 
-# with_fault KIND: reshards on; the fifth time that blocks are shared, it fails so (tests/faults/fault.c).
+# with_fault KIND: continues resharding; the fifth call that shares blocks fails with KIND (tests/faults/fault.c).
 with_fault() {
     LD_PRELOAD=$shim TPX_FAULT_FOLDER=$PWD/at TPX_FAULT_AT="clone 5 *" TPX_FAULT_KIND=$1 \
         "$tpx" reshard at/old at/new --to fsdp=2 --memory 64MiB >out.txt 2>err
@@ -84,7 +84,7 @@ next() { rm -rf at/old && mv at/new at/old; }
 
 check() {
     cp -r source at/old || fail "no room"
-    # A copy, then another format, then several layouts, each of what the last one wrote.
+    # A copy, then another format, then several layouts, each from the previous output.
     shares 95 "$tpx" reshard at/old at/new --to tp=1 --format safetensors --verify
     same --to tp=1 --format safetensors
     shares 95 "$tpx" reshard at/old at/new --to fsdp=4 --format dcp --memory 64MiB
@@ -114,7 +114,7 @@ check() {
         with_fault $error && fail "$error is no error"
         grep -q '^tpx: at/new.partial-.*/__[01]_0.distcp.*: [NI]' err || fail "$error: wrong message"
     done
-    # A run that is killed leaves blocks that are shared; the next one finds them.
+    # A killed run leaves shared blocks; the next run finds them.
     with_fault KILL && fail "the run was not killed"
     "$tpx" reshard at/old at/new --to fsdp=2 --memory 64MiB --verify >out.txt 2>err || fail "a killed run does not continue"
     grep -q '^reused' out.txt || fail "the next run reuses nothing"

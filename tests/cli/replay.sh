@@ -1,8 +1,8 @@
 #!/bin/sh
-# replay.sh TPX TESTDATA TRANSCRIPT: runs each "$ command" of the transcript in a scratch copy of TESTDATA and compares what
-# comes out with what stands below it: standard output, "2> " standard error, "=> " the exit status unless it is 0.
-# The output of a command ends before an empty line that a comment, a command or the end of the file follows.
-# UPDATE=1 writes what came out into the transcript.
+# replay.sh TPX TESTDATA TRANSCRIPT: runs each "$ command" of the transcript in a scratch copy of TESTDATA and compares
+# its output with the lines below it: standard output, "2> " standard error, "=> " the exit status unless it is 0. The
+# output of a command ends before an empty line that a comment, a command or the end of the file follows. UPDATE=1
+# writes the output into the transcript.
 set -u
 tpx=$1 testdata=$2 transcript=$3
 scratch=$(mktemp -d) && trap 'chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT
@@ -14,7 +14,7 @@ export PATH TERM LC_ALL HOME
 unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID
 unset CUDA_VISIBLE_DEVICES MASTER_ADDR MASTER_PORT TPX_HOST SLURMD_NODENAME
 
-# The transcript without what it expects.
+# The transcript without the expected output.
 awk '
     function flush() { while (blank > 0) { print ""; blank-- } }
     /^$/ { blank++; next }

@@ -1,8 +1,8 @@
 #!/bin/bash
-# resume.sh TPX TESTDATA [COUNT [SOURCE OPTION...]]: ends reshard COUNT times (10) at random moments of its run by SIGKILL, SIGTERM or
-# SIGUSR1, of one process, a rank, or mpirun, until a run comes through, and compares its output with that of an undisturbed
-# run. Runs use 1 to 3 ranks and different limits of memory. SOURCE is resharded with the options; by default a small model.
-# Bash, for its random numbers.
+# resume.sh TPX TESTDATA [COUNT [SOURCE OPTION...]]: ends reshard COUNT times (10) at random moments with SIGKILL,
+# SIGTERM or SIGUSR1 to a single process, a rank or mpirun, until a run completes, and compares its output with that of
+# an undisturbed run. Runs use 1 to 3 ranks and different memory limits. SOURCE, by default a small model, is resharded
+# with the options. Bash, for its random numbers.
 set -u
 tpx=$1 testdata=$2 count=${3:-10}
 if [ $# -gt 3 ]; then source=$4 && shift 4; else source=$testdata/llama-small/megatron-tp2pp2 && set -- --to tp=4 --format torch_dist; fi
@@ -34,7 +34,7 @@ while [ "$ended" -lt "$count" ]; do
     victim=$pid
     [ "$ranks" -eq 1 ] || [ $((RANDOM % 2)) -eq 0 ] || victim=$(pgrep -P "$pid" | shuf -n 1)
     kill -"$signal" "${victim:-$pid}" 2>/dev/null && ended=$((ended + 1))
-    # A mpirun that gets a signal while it starts may wait for ever.
+    # mpirun may wait forever if it gets a signal while it starts.
     for wait in $(seq 300); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
     kill -KILL "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON Schemas of man/schemas as one bundle, so that validators open no files."""
+"""The JSON Schemas of man/schemas as one bundle, so that validators need not open files."""
 import json
 import pathlib
 
@@ -10,7 +10,8 @@ def read_schemas(folder):
 
 
 def without_files(value, own):
-    """`value`, a part of schema `own`, with references to files and parts of files as references to one bundle."""
+    """`value`, a part of schema `own`, with references to files and their parts replaced by references to the
+    bundle."""
     if isinstance(value, list):
         return [without_files(item, own) for item in value]
     if not isinstance(value, dict):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""schemas.py SCHEMAS PRINTED SOURCES: validates what tpx printed. A file in PRINTED is the standard output of the command
-line in FILE.command, whose exit status is in FILE.status. Checks the schemas as well: all keys are described, objects allow
-no other keys, and every document that SOURCES print has a schema."""
+"""schemas.py SCHEMAS PRINTED SOURCES: validates the output of tpx. A file in PRINTED is the standard output of the
+command line in FILE.command, whose exit status is in FILE.status. Checks the schemas as well: all keys are described,
+objects allow no other keys, and every document that SOURCES print has a schema."""
 import json
 import pathlib
 import re

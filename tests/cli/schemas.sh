@@ -1,6 +1,7 @@
 #!/bin/sh
 # schemas.sh TPX TESTDATA SLOW_WRITES: all JSON output of tpx matches the schemas in man/schemas/. Runs the commands of most
-# transcripts with --json, then commands that no transcript runs. Exit 77: no Python with jsonschema.
+# transcripts with --json, then commands that no transcript runs. Exits with 77 (skipped) without a Python with
+# jsonschema.
 set -u
 tpx=$1 testdata=$2 slow=${3:?}
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
@@ -16,7 +17,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 
-# A tpx that adds --json, and keeps its command line, output and exit status. Of several ranks, only the first prints.
+# A tpx that adds --json, and records its command line, output and exit status. Of several ranks, only the first prints.
 mkdir "$scratch/bin" "$scratch/printed" "$scratch/work"
 cat >"$scratch/bin/tpx" <<END
 #!/bin/sh
@@ -33,7 +34,7 @@ END
 chmod +x "$scratch/bin/tpx"
 
 for transcript in "$here"/*.transcript; do
-    # Other formats, whose documents have the same keys.
+    # Other formats; their documents have the same keys.
     case $transcript in */hdf5.* | */nemo.* | */precision.* | */torch.* | */files.* | */lossless.* | */outer.*) continue ;; esac
     sh "$here/replay.sh" "$scratch/bin/tpx" "$testdata" "$transcript" >"$scratch/replayed" 2>&1
 done
@@ -58,7 +59,7 @@ stop() {
     file=$(mktemp "$scratch/printed/XXXXXXXX")
     rm -f mark
     echo "reshard, stopped by SIG$1" >"$file.command"
-    # The shell makes processes in the background ignore SIGINT.
+    # Background processes of the shell ignore SIGINT.
     SLOW_WRITES_MARK=mark SLOW_WRITES_MS=1000 LD_PRELOAD="$slow" env --default-signal=INT \
         "$tpx" reshard hf "out-$1" --to tp=1 --format dcp --threads 1 --json >"$file" &
     for _ in $(seq 300); do [ -e mark ] && break; sleep 0.1; done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # second_signal.sh TPX SLOW_WRITES: after a first signal, tpx waits for a running write; after a second one it exits at
-# once, with the exit status of the first. A signal during planning stops the run before anything is written, and a reader
-# of standard output that has gone is an error like any other.
+# once, with the exit status of the first. A signal during planning stops the run before anything is written, and a
+# closed standard output is an error like any other.
 set -u
 tpx=$1 slow=$2
 scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
@@ -20,7 +20,7 @@ mkdir hf
     head -c 2000000 /dev/zero
 } >hf/model.safetensors
 
-# ends_within TENTHS: whether the job does.
+# ends_within TENTHS: whether the job ends within so many tenths of a second.
 ends_within() {
     for _ in $(seq "$1"); do
         kill -0 "$job" 2>/dev/null || return 0
@@ -47,7 +47,7 @@ for try in "INT 130" "TERM 75" "USR1 75"; do
     "$tpx" reshard hf out --to tp=1 --format dcp --clean >said 2>err || fail "--clean fails"
 done
 
-# While it plans, and while --verify reads the checksums of archives, where each read takes a fifth of a second.
+# Signals during planning, and while --verify reads the checksums of archives; each read takes a fifth of a second.
 head='{'
 for k in $(seq 0 29); do head="$head\"t$k\":{\"dtype\":\"F32\",\"shape\":[10],\"data_offsets\":[$((40 * k)),$((40 * k + 40))]},"; done
 head="${head%,}}"

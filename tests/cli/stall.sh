@@ -1,6 +1,6 @@
 #!/bin/sh
-# stall.sh TPX: ranks that are stopped at any moment, and a file system that blocks, end a job after --patience and are
-# named. The file system needs root and a loop device; without them only ranks are stopped.
+# stall.sh TPX: a job ends after --patience if ranks are stopped at any moment or a file system blocks, and the message
+# names them. The file system needs root and a loop device; without them, the test only stops ranks.
 set -u
 tpx=$1
 # shellcheck source=scripts/mpi-env.sh
@@ -29,7 +29,7 @@ mkdir "$scratch/hf"
     head -c 200000000 /dev/zero
 } >"$scratch/hf/model.safetensors"
 
-# ends PID: whether the job ends within its patience and some seconds.
+# ends PID: whether the job ends within its patience plus a few seconds.
 ends() {
     for _ in $(seq $((10 * (patience + 28)))); do
         kill -0 "$1" 2>/dev/null || return 0
@@ -38,7 +38,7 @@ ends() {
     return 1
 }
 
-# ended_by PATTERN PID: the job ends as a failure in time, and says so.
+# ended_by PATTERN PID: the job must fail in time with a message that matches PATTERN.
 ended_by() {
     ends "$2" || fail "the job goes on: $1"
     wait "$2"
@@ -47,7 +47,7 @@ ended_by() {
     grep -q "^tpx: .*$1.*(--patience)" "$scratch/err" || fail "no message with '$1'"
 }
 
-# begun: prints the rank that opened the checkpoint last, as soon as one has.
+# begun: waits until a rank has opened the checkpoint, and prints the last one.
 begun() {
     for _ in $(seq 500); do
         for rank in $(pgrep -f "^$tpx reshard $scratch" | sort -rn); do
@@ -87,7 +87,7 @@ for delay in 0 0.02 0.1 0.2; do
     [ $code -ne 0 ] || continue
     if grep -Eq "^tpx: .*rank [0-2] on host .* has not answered for $patience s" "$scratch/err"; then
         named=1
-    else  # the job was at its end, or on a busy disk a rank finds its own work stalled first
+    else  # the job was almost done, or on a busy disk a rank first found its own work stalled
         grep -Eq "^tpx: .*(a rank has not ended|no progress) for [0-9]* s" "$scratch/err" ||
             fail "no message about the stopped rank"
     fi
@@ -101,10 +101,10 @@ mkdir "$scratch/disk"
 mount -o loop "$scratch/image" "$scratch/disk" 2>/dev/null || exit 0
 frozen=$scratch/disk
 fsfreeze --freeze "$frozen"
-: >"$scratch/err" # what an earlier job said must be gone before the wait below reads it
+: >"$scratch/err" # remove messages of earlier jobs before the wait below reads the file
 "$tpx" reshard "$scratch/hf" "$scratch/disk/out" --to fsdp=4 --format dcp --patience $patience >"$scratch/said" 2>"$scratch/err" &
 job=$!
-# The job cannot end before the disk goes on; on a busy machine it may take long to come to it.
+# The job cannot end before the disk continues; on a busy machine, it may take long to get there.
 until=$(($(date +%s) + 60))
 until grep -q "(--patience)" "$scratch/err" || [ "$(date +%s)" -gt $until ]; do sleep 0.1; done
 fsfreeze --unfreeze "$frozen"

@@ -1,13 +1,13 @@
 #!/bin/sh
-# startup.sh TPX: what needs no MPI is there within 10 ms and loads at most 15 libraries, the dynamic linker included. Others may
-# be using the machine: the best of many runs counts, and where none is that quick, it may take as long as ten programs that do
-# nothing.
+# startup.sh TPX: commands that need no MPI take at most 10 ms and load at most 15 libraries, including the dynamic
+# linker. As the machine may be busy, the best of many runs counts; if none is that fast, it may take as long as ten
+# programs that do nothing.
 set -u
 
 libraries=$(ldd "$1" | grep -c '/')
 { [ "$libraries" -ge 1 ] && [ "$libraries" -le 15 ]; } || { echo "tpx loads $libraries libraries"; exit 1; }
 
-# best COMMAND...: microseconds of the quickest of five runs.
+# best COMMAND...: microseconds of the fastest of five runs.
 best() {
     least=
     for _ in 1 2 3 4 5; do

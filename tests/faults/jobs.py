@@ -7,10 +7,10 @@ class Job(NamedTuple):
     name: str
     sources: dict  # name in the scratch folder: path in testdata
     command: str
-    out: str = ""  # what the command writes; empty: nothing
+    out: str = ""  # the output of the command; empty: none
     setup: tuple = ()  # commands that run before, without faults
     ranks: int = 1
-    plain: bool = False  # on a file system that neither exchanges names nor keeps from replacing
+    plain: bool = False  # on a file system that can neither exchange names nor rename without replacing
     @property
     def publishes(self):
         return self.command.startswith("reshard")

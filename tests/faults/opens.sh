@@ -1,12 +1,12 @@
 #!/bin/sh
-# opens.sh TPX SHIM TESTDATA: tpx reshard on two ranks into many files. Each rank opens a file that it writes twice at
-# most, the ranks of one machine bring each file to disk once, and what is around a payload is written at once. Skipped (77)
-# without mpirun.
+# opens.sh TPX SHIM TESTDATA: tpx reshard on two ranks into many files. Each rank opens a file that it writes at most
+# twice, the ranks of a machine sync each file once, and the bytes around a payload are written in one call. Exits with
+# 77 (skipped) without mpirun.
 set -u
 tpx=$1 shim=$2 source=$3/llama-hf
 # shellcheck source=scripts/mpi-env.sh
 . "$(dirname "$0")/../../scripts/mpi-env.sh"
-command -v mpirun >/dev/null || { echo "skipped: no mpirun here"; exit 77; }
+command -v mpirun >/dev/null || { echo "skipped: mpirun is missing"; exit 77; }
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 folder=$(cd "$folder" && pwd -P)
 mkdir "$folder/work"

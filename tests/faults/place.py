@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder in which one job runs again and again, and what must hold of each run."""
+"""A folder in which one job runs repeatedly, and the conditions that each run must meet."""
 import re
 import shutil
 import signal
@@ -14,7 +14,7 @@ MARKER = "tpx.unfinished"
 
 class Call(NamedTuple):
     category: str
-    number: int  # among those of the category on the path, counted from 1
+    number: int  # among the calls of the category on the path, counted from 1
     path: str  # below the folder
 
 
@@ -38,7 +38,7 @@ class Place:
         self.learn()
 
     def learn(self):
-        """Runs without a fault: what is right?"""
+        """Runs without a fault to record the correct results."""
         self.reference = self.run()
         self.after = self.tree.snapshot()
         if self.job.out and (self.reference.status != 0 or self.before == self.after):
@@ -73,7 +73,7 @@ class Place:
                 *(str(self.folder / word) if word.split("/")[0] in names else word for word in command.split())]
 
     def text(self, run):
-        """Standard output without times and rates, which differ, and without the line about shared blocks, which depends
+        """Standard output without times and rates, which vary, and without the line about shared blocks, which depends
         on the file system."""
         return re.sub(r".* of it shared with disk blocks .*\n", "", re.sub(r"in [0-9.]+ .*", "", run.stdout))
 
@@ -81,7 +81,7 @@ class Place:
         return self.server.run(settings(case, trace) | {"TPX_FAULT_PLAIN": "1" if self.job.plain else ""})
 
     def traced(self):
-        """The calls that the last run has noted, by rank; they are forgotten."""
+        """Takes the calls that the last run has recorded, by rank."""
         found = {}
         for file in self.trace.parent.glob(self.trace.name + ".*"):
             found[file.suffix[1:]] = file.read_text(errors="replace").splitlines()
@@ -102,7 +102,7 @@ class Place:
         return found
 
     def try_fault(self, case):
-        """What is wrong with what `case` leaves behind."""
+        """The faults of the files that `case` leaves behind."""
         run = self.run(case, self.trace)
         reached = any(self.traced().values())
         now = self.tree.snapshot()
@@ -117,7 +117,7 @@ class Place:
         return Verdict([f"{text} {said}" for text in wrong], run.status, reached)
 
     def judge_next_run(self):
-        """What a fault left behind must not be in the way."""
+        """Files that a fault left behind must not block the next run."""
         run = self.run()
         if run.status == 0 and part(self.tree.snapshot(), self.job.out) == part(self.after, self.job.out):
             return []
@@ -161,7 +161,7 @@ class Place:
         return wrong + self.judge_answer(run, now)
 
     def looks_whole(self, now, name):
-        """Whether a folder beside the output is neither marked, empty, nor all of an output."""
+        """Whether a folder next to the output is neither marked, empty, nor a complete output."""
         if "/" in name or now[name] is not None:
             return False
         content = {path[len(name) + 1:]: data for path, data in part(now, name).items() if path != name}
@@ -182,14 +182,14 @@ class Place:
                 wrong.append("exit 0, which is a wrong answer")
             if self.steady and self.text(run) != self.text(self.reference):
                 wrong.append("exit 0, but standard output differs")
-        elif run.status != self.reference.status:  # else it is the same answer
+        elif run.status != self.reference.status:  # else the answer is the same
             if not complete and not untouched and not self.is_kept(run, now):
                 wrong.append("the output is neither the old nor the new one")
             elif run.status == 1 and complete and not untouched:
                 wrong.append("exit 1, but the new output is in place")
             elif run.status == 4 and not complete:
                 wrong.append("exit 4, but the old output is in place")
-            # That a checkpoint cannot be read is what verify answers.
+            # verify reports that a checkpoint cannot be read.
             is_answer = run.status == 3 and self.job.command.startswith("verify") and str(self.folder) in run.stdout
             if run.status not in (1, 4) and not is_answer:
                 wrong.append("an exit status that claims an answer")
@@ -198,8 +198,8 @@ class Place:
         return wrong
 
     def is_kept(self, run, now):
-        """Whether what had the name of the output has another one, which is told: no name can be taken back where every
-        rename fails."""
+        """Whether the former output has another name, and a message says so: if every rename fails, no name can be
+        restored."""
         out = self.job.out
         before = [content for _, content in sorted(part(self.before, out).items())]
         return out not in now and any(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tpx with a fault: Server starts it once and forks it for each case (server.c), launch() starts it anew."""
+"""Runs tpx with a fault: Server starts it once and forks it for each case (server.c); launch() starts a new process."""
 import os
 import select
 import signal
 import subprocess
 from typing import NamedTuple
 
-SECONDS = 120  # a run takes less than one
+SECONDS = 120  # a run takes less than a second
 # Ranks of one host need neither a network nor its search for one, which takes longer than the run itself.
 LOCAL_MPI = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader"}
 
@@ -18,7 +18,7 @@ class Run(NamedTuple):
 
 
 def settings(case=None, trace=None):
-    """The fault of `case` as variables of shim.c; all of them, as those of the case before must go."""
+    """The fault of `case` as variables of shim.c. All are set, to replace those of the previous case."""
     call = case and case.call
     return {
         "TPX_FAULT_AT": f"{call.category} {call.number} {call.path}" if call else "",
@@ -42,7 +42,7 @@ def launch(words, folder, shim, variables, ranks=1):
 
 
 class Server:
-    """`words` as a program that waits before main() and runs it in a child for each rank, as often as is asked for."""
+    """`words` as a program that waits before main() and, on each request, runs it in a child process for each rank."""
 
     def __init__(self, words, folder, libraries, ranks):
         self.answers, theirs = os.pipe()

@@ -1,33 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""sweep.py TPX SHIM RANKS TESTDATA [--job NAME]... [--error NAME] [--thin] [--one-in N [--offset K]] [--workers N] [--list]
 
-Runs small jobs of tpx (jobs.py) again and again; each time one file system call below the job's folder fails
-(fault.c). Without options, every call of every job fails with every error, and also together with all later ones of
-its kind; of jobs with two ranks, on the first, on the second, and on both. Of jobs with one rank, every call is also
-the last before the process is killed. What must hold in each case:
+Runs small jobs of tpx (jobs.py) repeatedly; each time, one file system call below the job's folder fails (fault.c).
+Without options, every call of every job fails with every error, alone and together with all later calls of its kind;
+for jobs with two ranks, on the first, on the second, and on both. For jobs with one rank, every call is also the last
+before the process is killed. In each case:
 
   - tpx ends by itself, without a signal and without an internal error;
   - exit 0 means that output and files are, byte for byte, those of a run without faults;
-  - exit 1 means that the output is as it was before, exit 4 that it is complete; there is no other exit status, but
-    for verify, which answers no when it cannot read;
-  - nothing else has changed; what is left behind is named, does not look like a checkpoint unless it is all of one, and
-    the next run succeeds in spite of it;
+  - exit 1 means that the output is unchanged, exit 4 that it is complete; there is no other exit status, except for
+    verify, which answers no if it cannot read;
+  - nothing else has changed; leftovers are named, do not look like a checkpoint unless they are a complete one, and do
+    not prevent the next run from succeeding;
   - standard error names a file;
-  - where the process was killed, the output is as it was before or complete, and in the first case the next run
-    continues and ends with the output of an undisturbed one.
+  - if the process was killed, the output is unchanged or complete; in the first case, the next run continues and ends
+    with the output of an undisturbed one.
 
-All cases are 150,220, of 14 to 35 ms of one core each, so more than an hour where nothing else runs:
+There are 150,220 cases of 14 to 35 ms each on one core, so they take more than an hour on an idle machine:
 
     nice sh tests/faults/run.sh build/release/cmd/tpx build/release/tests/libfaults.so \
         build/release/tests/libfault_ranks.so testdata --workers 1
 
 --error: only cases of one error, or KILL.
---thin: the eleventh and later calls of one kind on files of one name, numbers aside, fail with one error in turn only.
---one-in N: each N-th case of a fixed shuffle, so that offsets 0 to N-1 together are all cases. Without --offset, that
-is taken from the commit, or where there is no git, from the date, and printed.
+--thin: the eleventh and later calls of one kind on files with the same name, except for numbers, fail with only one
+error each, in turn.
+--one-in N: every N-th case of a fixed shuffle, so that offsets 0 to N-1 together are all cases. Without --offset, K is
+derived from the commit or, without git, from the date, and printed.
 
-What is not covered: faults of memory-mapped files and of calls that the C library makes by itself (mkdtemp, fopen), and
-MPI between the ranks, for which ranks.c stands in; only the runs without a fault are compared with those under mpirun.
+Not covered: faults of memory-mapped files and of calls that the C library makes by itself (mkdtemp, fopen), and MPI
+between the ranks, which ranks.c replaces; only the runs without a fault are compared with those under mpirun.
 """
 import argparse
 import os

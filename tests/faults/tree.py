@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is below a folder, again and again: only files that may have changed are read."""
+"""The content of a folder, read repeatedly: only files that may have changed are read again."""
 import os
 import shutil
 import time
@@ -43,7 +43,7 @@ class Tree:
         return content
 
     def restore(self, now, before):
-        """Makes a folder that holds `now` hold `before`."""
+        """Restores a folder with content `now` to content `before`."""
         for name in sorted(now.keys() - before.keys(), reverse=True):
             path = f"{self.folder}/{name}"
             os.rmdir(path) if now[name] is None else os.unlink(path)
@@ -71,7 +71,7 @@ def fill(folder, sources, testdata):
 
 
 def part(tree, out):
-    """What of `tree` is `out` or lies in it."""
+    """The part of `tree` that is `out` or in it."""
     return {name: content for name, content in tree.items() if out and (name == out or name.startswith(out + "/"))}
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Every C++ file is as clang-format 14 writes it.
+# Every C++ file is formatted by clang-format 14.
 set -u
-tool=$(command -v clang-format-14 || command -v clang-format) || { echo "skipped: no clang-format here"; exit 77; }
+tool=$(command -v clang-format-14 || command -v clang-format) || { echo "skipped: clang-format is missing"; exit 77; }
 case $("$tool" --version) in
 *"version 14."*) ;;
 *) echo "skipped: $("$tool" --version) is not version 14"; exit 77 ;;

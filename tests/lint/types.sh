@@ -1,5 +1,6 @@
 #!/bin/sh
-# No two headers define types of one name in one namespace: their functions would be the same symbols in one binary.
+# No two headers define types with the same name in one namespace, because their functions would be the same symbols in
+# a binary.
 set -u
 git ls-files 'lib/*.hpp' 'formats/*.hpp' 'cmd/*.hpp' 2>/dev/null | grep -q . || { echo "skipped: not in a git clone"; exit 77; }
 twice=$(git ls-files 'lib/*.hpp' 'formats/*.hpp' 'cmd/*.hpp' | while read -r file; do

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicts steps and memory as tpx-throughput(5) says, from a list of every rank, and compares tpx with it.
+"""Predicts steps and memory as described in tpx-throughput(5), from a list of every rank, and compares the results with
+those of tpx.
 
     predictor.py TPX [--rounds N] [--seed N]
 
-Shares nothing with tpx. Models, parameters, plans and placements are random."""
+Shares no code with tpx. Models, parameters, plans and placements are random."""
 import argparse
 import json
 import math
@@ -45,7 +46,8 @@ class Ranks:
                 yield [self.rank(stage, replica, tensor) for replica in range(self.replicas)]
 
     def data_nics(self):
-        """NICs of the ring between hosts that has fewest; a NIC is divided among the rings that leave through it."""
+        """The NICs of the ring between hosts that has the fewest; a NIC is divided among the rings that leave through
+        it."""
         leaving = [set(ring) for ring in self.rings() if len({host for host, _ in ring}) > 1]
         rings_at = {}
         for ring in leaving:
@@ -66,7 +68,7 @@ class Ranks:
         return len(stages) / self.plan["pp"], min(sides, default=0)
 
     def borders(self):
-        """The share of borders between stages that are not inside a host, and the NICs of each GPU there."""
+        """The share of stage boundaries that are not inside a host, and the NICs per GPU there."""
         size, pp = self.plan["tp"] * self.replicas, self.plan["pp"]
         crossed = sum(self.at[s * size][0] != self.at[(s + 2) * size - 1][0] for s in range(pp - 1))
         senders = [min(gpus, size) for gpus in self.hosts]
@@ -76,7 +78,7 @@ class Ranks:
 def step_seconds(model, job, is_, plan, hosts, batch):
     d, t, p, c, v, m, a = (plan[key] for key in ("dp", "tp", "pp", "cp", "vpp", "mb", "ga"))
     ranks, several = Ranks(plan, hosts, job["gpus_per_nic"]), len(hosts) > 1
-    passes = m + (p - 1) / v  # a stage's, in units of its own micro-batch
+    passes = m + (p - 1) / v  # of a stage, in units of its own micro-batch
     local = math.ceil(batch / d) / a
     forward = is_["forward"] * (is_["model_parallel"] if t * p > 1 else 1) * local / (c * t * p) * passes / m
     backward = is_["k_bwd"] * forward
@@ -115,7 +117,7 @@ def step_seconds(model, job, is_, plan, hosts, batch):
 
 
 def gpu_bytes(model, plan, batch):
-    """Of the fullest GPU, before calibration."""
+    """The memory of the fullest GPU, before calibration."""
     t, p, n = plan["tp"], plan["pp"], plan["dp"] * plan["cp"]
     embedding = min(model["vocabulary"] * model["hidden"], model["parameters"])
     own = model["parameters"] / t if p == 1 else ((model["parameters"] - embedding) / p + embedding) / t

@@ -1,9 +1,9 @@
 #!/bin/sh
 # hosts.sh RATE... -- COMMAND: runs COMMAND on emulated hosts th0, th1, ... of this machine, network namespaces on a bridge,
 # each with a NIC of its RATE (in the notation of tc, "1gbit") both ways. In COMMAND, `mpirun-hosts` starts a rank on each of them, and
-# `set-link HOST down` cuts a host off, `set-link HOST up` connects it again and waits: the kernel passes no packets for up to a
-# second after a link came up. `end-processes HOST` ends what runs on HOST, as a restart does.
-# Exit 77, skipped, where that is not permitted or the tools are missing.
+# `set-link HOST down` cuts a host off, `set-link HOST up` connects it again and waits: the kernel passes no packets for
+# up to a second after a link came up. `end-processes HOST` ends all processes on HOST, like a restart. Exits with 77
+# (skipped) if that is not permitted or tools are missing.
 set -u
 rates=
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
@@ -17,7 +17,7 @@ done
 [ "$(id -u)" -eq 0 ] || { echo "skipped: only root can emulate hosts"; exit 77; }
 
 id=$$
-scratch=$(TMPDIR=/tmp mktemp -d) || exit 1 # Open MPI takes its agent apart at blanks
+scratch=$(TMPDIR=/tmp mktemp -d) || exit 1 # Open MPI splits its agent at blanks
 clean() {
     for space in $(ip netns list 2>/dev/null | awk -v id="tpx$id" 'index($1, id) == 1 { print $1 }'); do ip netns delete "$space"; done
     rm -rf "$scratch"
@@ -25,7 +25,7 @@ clean() {
 trap clean EXIT
 trap 'exit 1' INT TERM
 
-# The switch, and a pair of interfaces for each host; limited where packets leave, at both ends.
+# The switch, and a pair of interfaces for each host, with rate limits for outgoing packets at both ends.
 build() {
     ip netns add "tpx${id}sw" && ip -n "tpx${id}sw" link add bridge type bridge && ip -n "tpx${id}sw" link set bridge up || return 1
     number=0
@@ -44,7 +44,8 @@ build() {
 }
 build 2>"$scratch/refused" || { echo "skipped: no network namespaces with limited links: $(tail -n 1 "$scratch/refused")"; exit 77; }
 
-# What Open MPI starts processes of another host with, in place of ssh: the namespace, and the host's own name.
+# The command with which Open MPI starts processes on another host, in place of ssh: it enters the namespace with the
+# host's own name.
 cat >"$scratch/remote" <<END
 #!/bin/sh
 while case \$1 in -*) true ;; *) false ;; esac; do shift; done
@@ -53,7 +54,7 @@ host=\$1
 shift
 exec ip netns exec "tpx${id}h\$number" unshare --uts sh -c 'hostname "\$1"; shift; exec sh -c "\$*"' sh "\$host" "\$@"
 END
-# Emulated hosts of other tests have the same names and the same /tmp: a folder of their own keeps them apart.
+# Emulated hosts of other tests have the same names and the same /tmp: a separate folder keeps them apart.
 mkdir "$scratch/tmp" || exit
 cat >"$scratch/mpirun-hosts" <<END
 #!/bin/sh
@@ -67,7 +68,7 @@ cat >"$scratch/set-link" <<END
 ip -n "tpx${id}sw" link set "port\${1#th}" "\$2" || exit
 [ "\$2" = up ] || exit 0
 for _ in \$(seq 50); do
-    # Nobody listens at this port: being refused there is an answer.
+    # No process listens on this port: a refused connection shows that the host answers.
     ip netns exec "tpx${id}h\${1#th}" timeout 1 bash -c 'echo >/dev/tcp/10.98.0.1/9' 2>&1 | grep -q refused && exit 0
     sleep 0.1
 done

@@ -1,6 +1,6 @@
 #!/bin/sh
 # launch.sh TPX: Open MPI's mpirun starts ranks on the hosts and devices of `tpx plan --launch`, on three emulated hosts.
-# Skipped (77) where hosts cannot be emulated.
+# Exits with 77 (skipped) if hosts cannot be emulated.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 tpx=$1
@@ -22,7 +22,7 @@ remote th0 "cd $out && sh launch.sh mpirun -- sh $out/show" | sort -n >shown
 diff wanted shown || exit 1
 grep -q '^0 th2 3$' shown || exit 1
 
-# A placement that mpirun did not follow is an error.
+# A placement that mpirun does not follow is an error.
 if remote th0 "cd $out && mpirun -np 8 --hostfile hosts sh $out/launch.sh rank-of-mpirun true" >refused 2>&1; then exit 1; fi
-# mpirun ends with the first rank that says so, whichever it is.
+# mpirun ends with the first rank that reports it, whichever it is.
 grep -q 'started rank [0-9] on th[0-2]; expected it on th[0-2]' refused || { cat refused >&2; exit 1; }

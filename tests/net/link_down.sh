@@ -1,7 +1,8 @@
 #!/bin/sh
-# link_down.sh TPX SLOW_WRITES: a host loses its link while tpx reshard runs on three emulated hosts. Whoever notices it first names
-# the host, tpx after --patience or mpirun with the keepalive options of tpx-reshard(1); all processes end, also on that host, and
-# the same command completes the output. Skipped (77) where hosts cannot be emulated.
+# link_down.sh TPX SLOW_WRITES: a host loses its link while tpx reshard runs on three emulated hosts. Whichever notices
+# it first names the host: tpx after --patience, or mpirun with the keepalive options of tpx-reshard(1). All processes
+# end, also on that host, and the same command completes the output. Exits with 77 (skipped) if hosts cannot be
+# emulated.
 set -u
 tpx=$1 slow=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +18,7 @@ fail() {
     exit 1
 }
 
-# 128 MB in one tensor, of which each write takes a second longer.
+# 128 MB in one tensor; each write takes an additional second.
 head='{"w":{"dtype":"F32","shape":[32000,1000],"data_offsets":[0,128000000]}}'
 mkdir hf
 {
@@ -32,7 +33,7 @@ reshard() {
     mpirun-hosts "$@" -n 3 "$tpx" reshard "$PWD/hf" "$PWD/out" --to fsdp=64 --format dcp --patience "$patience" --threads 1
 }
 
-# SECONDS [OPTION]...: starts slow writes and cuts off th2; returns when all processes have ended.
+# SECONDS [OPTION]...: starts slow writes and disconnects th2; returns when all processes have ended.
 reshard_without_th2() {
     rm -rf out.partial-*
     reshard "$@" -x LD_PRELOAD="$slow" -x SLOW_WRITES_MS=1000 >said 2>err &
@@ -52,21 +53,21 @@ reshard_without_th2() {
     done
     ! pgrep -f "^$tpx reshard $PWD/hf" >/dev/null || fail "processes are left"
     [ ! -e out ] || fail "an output"
-    # Open MPI's agent of th2 does not end before TCP gives up, or the link returns; then it removes the folder in /tmp that a new
-    # agent uses.
+    # Open MPI's agent on th2 ends only when TCP gives up or the link returns; then it removes the folder in /tmp that a
+    # new agent uses.
     end-processes th2
     set-link th2 up
 }
 
-# tpx is first. mpirun sends th2 the order to end the job, and waits until TCP gives up: after 15 minutes by default, here after
-# seconds.
+# tpx notices first. mpirun then tells th2 to end the job, and waits until TCP gives up: after 15 minutes by default,
+# here after seconds.
 for host in th0 th1 th2; do
     remote $host sysctl -q net.ipv4.tcp_retries2=4 || { echo "skipped: the kernel's limit cannot be set here"; exit 77; }
 done
 reshard_without_th2 5
 grep -q "^tpx: rank 0: rank 2 on host th2 has not answered for 5 s (--patience)" err || fail "tpx does not name th2"
 
-# mpirun is first.
+# mpirun notices first.
 reshard_without_th2 60 --mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3
 grep -q "Remote daemon: .* on node th2" err || fail "mpirun does not name th2"
 

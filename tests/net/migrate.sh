@@ -1,6 +1,7 @@
 #!/bin/sh
-# migrate.sh TPX TESTDATA: tpx migrate on emulated hosts with 1 Gbit/s each. What each of their interfaces carries, in each direction,
-# is what the plan sends, and 5 % for TCP, MPI and metadata. Skipped (77) where hosts cannot be emulated, or without Python.
+# migrate.sh TPX TESTDATA: tpx migrate on emulated hosts with 1 Gbit/s each. Each of their interfaces carries, in each
+# direction, the bytes in the plan plus at most 5 % for TCP, MPI and metadata. Exits with 77 (skipped) if hosts cannot
+# be emulated, or without Python.
 set -u
 command -v python3 >/dev/null || { echo "skipped: no python3 here"; exit 77; }
 tpx=$1
@@ -54,7 +55,7 @@ before, after = counts("before"), counts("after")
 wrong = 0
 for host in done["hosts"]:
     sent, received = (b - a for a, b in zip(before[host["name"]], after[host["name"]]))
-    # The other direction carries acknowledgements, of at most 66 bytes for 1448.
+    # The other direction carries acknowledgments, at most 66 bytes per 1448.
     for direction, plan, other, bytes in (("sends", host["sends"], host["receives"], sent), ("receives", host["receives"], host["sends"], received)):
         print(f"{host['name']} {direction} {plan} bytes by the plan, its interface carries {bytes}")
         wrong += not plan <= bytes <= 1.05 * plan + 0.046 * other + 2e6
@@ -63,7 +64,7 @@ print(f"{done['seconds']:.2f} s, at least {busiest / 119.5e6:.2f} s by the busie
 sys.exit(wrong > 0)
 PYTHON
 
-# Stores that hold different files of one name are named by rank and host.
+# Stores that contain different files of the same name are reported by rank and host.
 cp stores/th0/model-00001-of-00004.safetensors stores/th2/ || exit 1
 printf x | dd of=stores/th2/model-00001-of-00004.safetensors bs=1 seek=20000 conv=notrunc status=none
 mpirun-hosts -n 4 "$tpx" migrate "$PWD/stores/{host}" "$PWD/other/{host}" --hosts "$PWD/hosts.txt" --to fsdp=4 2>err && exit 1

@@ -1,14 +1,15 @@
 #!/bin/sh
-# slow_host.sh TPX: tpx profile hardware on emulated hosts finds their links: 1 Gbit/s, and of one host 200 Mbit/s, within
-# 5 %; it flags a NIC that has become slower, and that one only. Skipped (77) where hosts cannot be emulated, or too much
-# else runs for it.
+# slow_host.sh TPX: tpx profile hardware measures the links of emulated hosts within 5 %: 1 Gbit/s, and 200 Mbit/s for
+# one host. It flags only the NIC that has become slower. Exits with 77 (skipped) if hosts cannot be emulated or the
+# machine is too busy.
 set -u
 tpx=$1
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${2:-}" != measure ]; then
     out=$(mktemp -d) && trap 'rm -rf "$out"' EXIT
     cd "$out" || exit 1
-    # Where other things take the cores, rates say more about these than about links: five tries, and no verdict then.
+    # On a busy machine, rates depend more on other processes than on links: after five failed tries, there is no
+    # verdict.
     for try in 1 2 3 4 5; do
         sh "$here/hosts.sh" 1gbit 1gbit 200mbit 1gbit -- sh "$here/slow_host.sh" "$tpx" measure
         status=$?
@@ -32,7 +33,7 @@ awk -F '[][, ]+' '
     }
     END { if (count != 4) { print count " hosts"; bad = 1 }; exit bad }' cluster.toml || exit 1
 
-# The same cluster, when th2 still had 1 Gbit/s.
+# The same cluster, before th2 became slow.
 awk '/^nic = \[/ { print "nic = [119500000, 0.01]"; next } /^(links|latency) = \[$/ { skip = 1 } !skip { print } /^\]/ { skip = 0 }' cluster.toml >old.toml
 "$tpx" profile hardware --show cluster.toml --compare old.toml >compared.txt
 [ $? -eq 3 ] || { echo "the slow NIC was not flagged"; exit 1; }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""count.py TPX FIXTURES: the bytes that each new rank has in `tpx plan CKPT --to LAYOUT` are those of tpx-layout(5),
-counted here from the names, shapes and dtypes that the framework which wrote CKPT had (fixture.json), and not by tpx.
-State of Megatron's distributed optimizer is counted in its flat buffers."""
+"""count.py TPX FIXTURES: checks that the bytes of each new rank in `tpx plan CKPT --to LAYOUT` are those of
+tpx-layout(5), counted here without tpx from the names, shapes and dtypes of the framework that wrote CKPT
+(fixture.json). State of Megatron's distributed optimizer is counted in its flat buffers."""
 import json
 import math
 import subprocess
@@ -29,7 +29,7 @@ LAYOUTS = (
 
 
 def chunk(size, parts, part):
-    """The length of a part as torch.chunk makes them."""
+    """The length of a part, as by torch.chunk."""
     length = -(-size // parts)
     return max(0, min(size, (part + 1) * length) - min(size, part * length))
 
@@ -44,7 +44,8 @@ class Layout:
         self.stage_size = self.tp * self.cp * self.dp
 
     def place(self, rank, expert):
-        """Part and parts of tensor parallelism, of data parallelism, and the part of the experts."""
+        """Part number and number of parts of tensor parallelism and of data parallelism, and the part number of
+        experts."""
         at = rank % self.stage_size
         if not expert:
             return at % self.tp, self.tp, at // self.tp, self.cp * self.dp, 0
@@ -69,7 +70,8 @@ def tensors_of(fixture):
 
 
 def rows_of_vocabulary(fixture, layout, rows, part, parts):
-    """Rows that a rank begins with and ends before: Megatron pads to equal parts, but padding is not counted."""
+    """The first row of a rank, and the row after its last one: Megatron pads to equal parts, but padding is not
+    counted."""
     unit = fixture["model"].get("make_vocab_size_divisible_by")
     length = -(-rows // parts)
     if unit:
@@ -110,7 +112,7 @@ def bytes_of(fixture, layout, words, state, shape, size, rank):
         begin, end = begin + dp * length, min(end, begin + (dp + 1) * length)
         shape[0] = max(0, min(shape[0], end) - begin)
     elif shared > 1:
-        halves = 2 if module == "linear_fc1" and axis is not None and model.get("swiglu") else 1  # gate and up are split each for itself
+        halves = 2 if module == "linear_fc1" and axis is not None and model.get("swiglu") else 1  # gate and up are split separately
         shape[first] = halves * chunk(shape[first] // halves, shared, dp)
     for length in shape:
         size *= length
@@ -118,7 +120,7 @@ def bytes_of(fixture, layout, words, state, shape, size, rank):
 
 
 def place_in_module(words, layer):
-    """Sorts the parameters of a rank as named_parameters() of Megatron's model has them (local spec)."""
+    """Sorts the parameters of a rank in the order of named_parameters() of Megatron's model (local spec)."""
     name = ".".join(words)
     outer = next(k for k, key in enumerate(("embedding.", "decoder.layers.", "decoder.final", "output_layer")) if name.startswith(key))
     inner = (".linear_qkv.layer_norm", ".linear_proj.", ".linear_qkv.", ".linear_fc1.layer_norm", ".router.", ".linear_fc1.", ".linear_fc2.")
@@ -224,7 +226,7 @@ def counted(fixture, text):
 
 
 def differs(tpx, folder, layout):
-    """What is wrong; empty: nothing; None: tpx refuses the layout."""
+    """The fault; empty: none; None: tpx refuses the layout."""
     run = subprocess.run([tpx, "plan", folder / "ckpt", "--to", layout, "--json", "-q"], capture_output=True, text=True)
     if run.returncode == 2:
         return None

@@ -1,6 +1,6 @@
 #!/bin/sh
-# count.sh TPX: per-rank bytes of plans for checkpoints of the real frameworks, counted without tpx. Exit 77: no Python,
-# or no fixtures here.
+# count.sh TPX: checks per-rank bytes of plans for checkpoints of the real frameworks, counted without tpx. Exits with
+# 77 (skipped) without Python or fixtures.
 set -eu
 cd "$(dirname "$0")/../.."
 fixtures=${TPX_FIXTURES-../shared/fixtures}

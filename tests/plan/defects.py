@@ -39,7 +39,7 @@ def degree(layout, key):
 
 
 def p1_unknown_switches():
-    """Of two hosts that hold the state, the slow one sends what its NIC can in the same time, whichever switches are known."""
+    """Of two hosts that hold the state, each sends in proportion to its NIC, whichever switches are known."""
     for switch in ("", 'switch = "a"'):
         fast_keys = 'nic = "10 GB/s"\n' + switch
         file = hosts("p1", ("slow", 1, 'nic = "1 GB/s"'), ("fast", 1, fast_keys), ("new", 1, 'nic = "10 GB/s"'))
@@ -49,7 +49,7 @@ def p1_unknown_switches():
 
 
 def p2_disk_reads():
-    """A store reads what it sends to two hosts, and needs itself, once."""
+    """A store reads bytes once that it sends to two hosts and needs itself."""
     file = hosts("p2", ("h[0-2]", 1, 'nic = "100 GB/s"\ndisk_read = "1 GB/s"\ndisk_write = "1 GB/s"'))
     made = plan("--model", "gpt3-1.3b", "--from", "dp=1", "--to", "dp=3", "--hosts", file, "--state-in", "stores")
     assert made["hosts"][0]["disk_read"] == made["old_bytes"][0], made["hosts"][0]
@@ -57,7 +57,7 @@ def p2_disk_reads():
 
 
 def p3_device_memory():
-    """State in device memory is not timed by the host's memory; known rates of devices count, and cores add up."""
+    """Host memory does not limit state in device memory; known rates of devices count, and cores add up."""
     change = ("--model", "llama3-8b", "--from", "tp=8", "--to", "tp=4,dp=2", "--hosts")
     made = plan(*change, "1x8")
     assert made["seconds"] == 0 and not resource(made, "memory")["counts"], made["resources"]
@@ -71,7 +71,7 @@ def p3_device_memory():
 
 
 def p4_shared_storage():
-    """State on shared storage has to be read though nothing changes; it is not mixed with other iterations in memory."""
+    """State on shared storage must be read even if nothing changes; it is not mixed with other iterations in memory."""
     same = plan("--model", "llama3-8b", "--from", "tp=8", "--to", "tp=8", "--hosts", "1x8", "--state-in", "shared")
     read = resource(same, "disk read")["bytes"]
     assert 0.99 * sum(same["old_bytes"]) < read <= sum(same["old_bytes"]), same["resources"]  # copies are read once
@@ -81,7 +81,7 @@ def p4_shared_storage():
 
 
 def p5_whole_groups():
-    """TP groups stay on one host of unequal hosts, and layouts of --to auto keep them so; a single device can be lost."""
+    """On unequal hosts, each TP group stays on one host, also in layouts of --to auto; a single device can be lost."""
     def hosts_of_groups(made, tp):
         on = [host for host, _ in made["new_ranks"]]
         return [set(on[k : k + tp]) for k in range(0, len(on), tp)]
@@ -98,7 +98,7 @@ def p5_whole_groups():
 
 
 def p6_ties():
-    """Of idle hosts that receive equally many bytes the faster one is taken."""
+    """Of idle hosts that would receive equally many bytes, the faster one is chosen."""
     file = hosts("p6", ("old", 1, 'nic = "50 GB/s"'), ("slow", 1, 'nic = "1 GB/s"'), ("fast", 1, 'nic = "50 GB/s"'))
     made = plan("--model", "gpt3-1.3b", "--from", "dp=1", "--to", "dp=2", "--hosts", file)
     assert sorted(host for host, _ in made["new_ranks"]) == [0, 2], made["new_ranks"]
@@ -116,7 +116,7 @@ def p7_check():
 
 
 def p8_relays():
-    """A host forwards only bytes that came to it in an earlier round, and no number of rounds is called the least."""
+    """A host forwards only bytes that it received in an earlier round, and no number of rounds is called the least."""
     for number, (model, old, new, where) in enumerate((("gpt3-6.7b", "tp=4,pp=2", "dp=32", "8x4"), ("llama3-8b", "tp=8", "tp=4,pp=2,dp=4", "8x4"))):
         file = f"p8-{number}.plan"
         text = tpx("--model", model, "--from", old, "--to", new, "--hosts", where, "--output", file)[0]
@@ -137,7 +137,7 @@ def p8_relays():
 
 
 def p9_words():
-    """--pin claims no least, bounds are said to be for blocks, and storage is not `between hosts`."""
+    """--pin claims no minimum, bounds are described as those for blocks, and storage is not `between hosts`."""
     pinned = ("--model", "llama3-8b", "--from", "tp=4,dp=2", "--to", "pp=2,tp=4", "--hosts", "2x4", "--pin")
     assert "for this order of ranks" in tpx(*pinned)[0]
     assert plan(*pinned)["certificate"]["minimal_for"] == "this order of ranks"
@@ -158,7 +158,8 @@ def p10_launchers():
 
 
 def p11_auto():
-    """--to auto takes seconds, leaves out what fits no device, has no dominated Pareto row, and says what times are."""
+    """--to auto takes seconds, omits layouts that fit no device, has no dominated Pareto row, and explains its
+    times."""
     start = time.monotonic()
     out, notes = tpx("--model", "llama3-70b", "--from", "tp=8,pp=2,dp=3", "--to", "auto", "--hosts", "6x8", "--pareto", "--json")
     made = json.loads(out)
@@ -171,7 +172,8 @@ def p11_auto():
 
 
 def p12_interface():
-    """Schemas have names of their own, layouts are whole, lists name ranks, transfers end at elements, errors are clear."""
+    """Schemas have unique names, layouts are complete, lists name ranks, transfers end at element boundaries, errors
+    are clear."""
     change = ("--model", "llama3-8b", "--from", "tp=8", "--to", "tp=4,dp=6,zero=1", "--hosts", "3x8")
     made = plan(*change)
     listed = json.loads(tpx(*change, "--list", "--json")[0])

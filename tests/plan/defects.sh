@@ -1,5 +1,6 @@
 #!/bin/sh
-# defects.sh TPX: former defects of tpx plan do not return. Exit 77: no Python with h5py and numpy.
+# defects.sh TPX: checks that former defects of tpx plan do not return. Exits with 77 (skipped) without a Python with
+# h5py and numpy.
 set -eu
 tpx=$(realpath "$1")
 cd "$(dirname "$0")/../.."

@@ -1,7 +1,7 @@
 #!/bin/sh
-# execute.sh TPX: examples/execute_plan.py gives new ranks what tpx reshard writes for them, for checkpoints of several
-# formats: from plans in which hosts forward bytes, hosts are lost, and optimizer state is cut into flat ranges.
-# Exit 77: no h5py or numpy here.
+# execute.sh TPX: examples/execute_plan.py gives new ranks the same state as tpx reshard, for checkpoints of several
+# formats: from plans in which hosts forward bytes, hosts are lost, and optimizer state is split into flat ranges. Exits
+# with 77 (skipped) without h5py or numpy.
 set -eu
 cd "$(dirname "$0")/../.."
 tpx=$1

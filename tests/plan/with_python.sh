@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # with_python.sh: for tests that read plans in Python; sourced in the root of the source tree. Sets $python, which has
-# h5py and numpy, and $scratch, a folder that is removed at the end. Exit 77: no such Python here.
+# h5py and numpy, and $scratch, a folder that is removed at the end. Exits with 77 (skipped) without such a Python.
 python=
 venv=${TPX_INTEROP_VENV:-${XDG_CACHE_HOME:-${HOME-}/.cache}/tpx-interop}
 for candidate in ${TPX_PYTHON-python3 /usr/bin/python3 "$venv/bin/python"}; do

@@ -1,6 +1,7 @@
 #!/bin/sh
 # write.sh TPX: tpx plan --check accepts plans that tests/plan/write_plan.py writes without tpx, examples/execute_plan.py
-# executes the one for a checkpoint, and tpx refuses them when a byte or a column is changed. Exit 77: no h5py or numpy.
+# executes the one for a checkpoint, and tpx refuses them if a byte or a column is changed. Exits with 77 (skipped)
+# without h5py or numpy.
 set -eu
 cd "$(dirname "$0")/../.."
 tpx=$1

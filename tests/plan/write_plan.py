@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """write_plan.py model|checkpoint FOLDER [COLUMN]: writes FOLDER/change.plan from scratch, without tpx, as tpx-plan(5)
-describes plans. The tensor w, 4 x 4 of f32, is halved between two hosts with a rank each (tp=2), and both shall have
-all of it (dp=2): each sends its half to the other. "checkpoint" also writes a checkpoint of two files, FOLDER/ckpt. The
-plan is wrong if COLUMN is given: the first number of this column is one more."""
+describes plans. The f32 tensor w, 4 x 4, is split between two hosts with a rank each (tp=2), and both need all of it
+(dp=2): each sends its half to the other. "checkpoint" also writes a checkpoint of two files, FOLDER/ckpt. If COLUMN is
+given, the plan is wrong: the first number of this column is increased by one."""
 import json
 import struct
 import sys
@@ -56,7 +56,7 @@ def column(letter, values):
 
 
 def write_checkpoint():
-    """Two safetensors files with half of w each, and where their bytes are."""
+    """Writes two safetensors files with half of w each, and returns where their bytes are."""
     (folder / "ckpt").mkdir()
     values, pieces, sizes = np.arange(16, dtype="<f4").tobytes(), [], []
     for rank, box in enumerate((LOW, HIGH)):

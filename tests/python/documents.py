@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""documents.py SCHEMAS: each schema in the folder SCHEMAS has a type of its own in tpx.documents, with exactly its keys."""
+"""documents.py SCHEMAS: checks that each schema in the folder SCHEMAS has its own type in tpx.documents, with exactly
+its keys."""
 import json
 import pathlib
 import re

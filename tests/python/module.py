@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""module.py TESTDATA: the Python module tpx on real checkpoints, in the current folder."""
+"""module.py TESTDATA: tests the Python module tpx with real checkpoints, in the current folder."""
 import pathlib
 import sys
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""processes.py TESTDATA: how the Python module starts, follows and stops programs, in the current folder. Some of them are
-scripts that behave as tpx does in rare cases."""
+"""processes.py TESTDATA: tests how the Python module starts, follows and stops programs, in the current folder. Some of
+them are scripts that imitate rare behavior of tpx."""
 import contextlib
 import os
 import pathlib
@@ -38,7 +38,7 @@ def raises(kind, words, exit_status=None):
 
 
 def script(text):
-    """A program of the shell, as TPX_PROGRAM."""
+    """A shell script as TPX_PROGRAM."""
     path = pathlib.Path("script").absolute()
     path.write_text("#!/bin/sh\n" + text)
     path.chmod(0o755)
@@ -72,7 +72,7 @@ def test_programs():
 
 
 def test_input():
-    """What Python reads is not read by tpx."""
+    """tpx does not read Python's standard input."""
     reader, writer = os.pipe()
     os.write(writer, b"text\n")
     os.dup2(reader, 0)
@@ -150,7 +150,7 @@ def test_other_documents():
     assert tpx.run("inspect", checkpoint, state=True)["schema"] == "tpx.state/1"
 
 
-signal.alarm(300)  # a call that waits for ever fails
+signal.alarm(300)  # a call that waits forever fails
 for name, test in list(globals().items()):
     if name.startswith("test_"):
         test()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""progress.py SLOW_WRITES: what a callback learns of a run that takes seconds, what is left of one that is interrupted, and
-logs whose reader ends, in the current folder."""
+"""progress.py SLOW_WRITES: tests the callbacks of a run that takes seconds, the remains of an interrupted run, and logs
+whose reader ends, in the current folder."""
 import json
 import os
 import pathlib
@@ -13,7 +13,7 @@ import time
 
 import tpx
 
-# 16 tensors of 1 MB, in 64 pieces of which each takes a while to write.
+# 16 tensors of 1 MB, in 64 pieces, each of which takes some time to write.
 tensors = {f"w{i}": {"dtype": "F32", "shape": [500, 500], "data_offsets": [i * 1000000, (i + 1) * 1000000]} for i in range(16)}
 header = json.dumps(tensors).encode()
 pathlib.Path("slow").mkdir()
@@ -71,7 +71,7 @@ def test_reader_that_ends():
         assert read[0] == "start" and (read[-1] == "end" if output == "cat" else len(read) == 1), read
 
 
-signal.alarm(300)  # a run that waits for ever fails
+signal.alarm(300)  # a run that waits forever fails
 for name, test in list(globals().items()):
     if name.startswith("test_"):
         test()

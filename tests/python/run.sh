@@ -1,5 +1,6 @@
 #!/bin/sh
-# run.sh TPX SLOW_WRITES: tests the Python module in the source tree with the program TPX. Exit 77: no Python 3.9.
+# run.sh TPX SLOW_WRITES: tests the Python module in the source tree with the program TPX. Exits with 77 (skipped)
+# without Python 3.9.
 set -eu
 tpx=$1 slow=$2
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# wheel.sh BUILD: makes a wheel of what is in the build folder BUILD, installs it in a fresh virtual environment, and uses
-# the module there. Exit 77: no Python 3.9 with venv here, or PyPI cannot be reached.
+# wheel.sh BUILD: makes a wheel from the build folder BUILD, installs it in a new virtual environment, and uses the
+# module there. Exits with 77 (skipped) without Python 3.9 with venv, or if PyPI cannot be reached.
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,7 +23,7 @@ python3 -m venv "$scratch/use"
 unset PYTHONPATH TPX_PROGRAM
 mkdir "$scratch/work"
 cd "$scratch/work"
-# The program of the environment is used, though it is not in PATH.
+# The program of the environment is used, although it is not in PATH.
 "$scratch/use/bin/python" "$here/module.py" "$here/../../testdata"
 "$scratch/use/bin/tpx" --version
 for file in lib/tpx share/man/man1/tpx.1 share/man/man7/tpx-json.7 share/bash-completion/completions/tpx share/tpx/schemas/inspect-1.json; do

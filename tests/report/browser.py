@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium driven over pipes by its own protocol, with nothing but Python's library."""
+"""A headless Chromium, driven through pipes by its own protocol with only Python's standard library."""
 import base64
 import json
 import os
@@ -12,8 +12,8 @@ import time
 NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
 SWITCHES = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
             "--no-first-run", "--disable-background-networking", "--remote-debugging-pipe")
-OWN = ("file:", "data:", "about:", "blob:")  # what a page that needs nothing from elsewhere may ask for
-SECONDS = 600  # until a browser that says nothing is given up; a busy machine takes its time
+OWN = ("file:", "data:", "about:", "blob:")  # requests that a self-contained page may make
+SECONDS = 600  # timeout for a browser that does not answer; long, for busy machines
 
 SETTLED = """new Promise((done) =>
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0))))"""
@@ -116,11 +116,11 @@ class Page:
         return result["result"].get("value")
 
     def settle(self):
-        """Waits until what was drawn late is there."""
+        """Waits until delayed drawing is complete."""
         self.evaluate(SETTLED)
 
     def draw(self, path, name):
-        """Opens the page called `name`; gives what went wrong until it was drawn."""
+        """Opens the page `name`; returns the faults until it was drawn."""
         self.faults.clear()
         self.open(path)
         self.settle()

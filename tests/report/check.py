@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""check.py PROGRAM [SAMPLE...]: the reports of plans in a real browser: no script fails, nothing is asked of a network,
-and what is shown is what the data has. PROGRAM is report_page, which makes pages of the plans of samples.py, or tpx,
-which makes its own plans of what is in testdata/."""
+"""check.py PROGRAM [SAMPLE...]: checks the reports of plans in a real browser: no script fails, there are no network
+requests, and the page shows the values of the data. PROGRAM is report_page, which makes pages from the plans of
+samples.py, or tpx, which makes plans for checkpoints in testdata/."""
 import json
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def check(holds, what):
 
 
 def value_at(plan, pointer):
-    """What a JSON pointer names."""
+    """The value at a JSON pointer."""
     value = plan
     for step in pointer.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
@@ -38,7 +38,7 @@ def value_at(plan, pointer):
 
 
 def pointers(plan, every):
-    """Where the numbers are that the page must show, in long lists those of `every` entry."""
+    """Pointers to the numbers that the page must show; in long lists, those of `every` entry."""
     def inside(key, names):
         return [f"/{key}/{index}/{name}" for index in range(0, len(plan[key]), every) for name in names]
 
@@ -70,7 +70,7 @@ def check_numbers(page, plan, name, every):
 
 
 def check_look(page, name):
-    """Whatever the width and the colors that people prefer: all fits, and all can be read."""
+    """At every width and in both color schemes, everything fits and is readable."""
     for width in WIDTHS:
         page.resize(width, 900)
         page.settle()
@@ -93,7 +93,7 @@ def check_look(page, name):
 
 
 def check_keys(page, name):
-    """All that can be explored with a pointer can be with the keyboard, and says what it is."""
+    """Everything that can be explored with the pointer can be explored with the keyboard, and has a label."""
     for label in page.evaluate(measures.UNNAMED):
         check(False, f"{name}: {label} can have the focus, and has no name")
     for figure in page.evaluate(measures.FIGURES):
@@ -149,7 +149,7 @@ def check_plan(page, plan, path, name):
 
 
 def check_texts(page):
-    """The page's texts of numbers are those of tpx, in the middle between two texts too."""
+    """The page formats numbers like tpx, also at the limits between two texts."""
     sizes = [0, 1, 999, 999.5, 1000, 9994999, 9995000, 2125000000, 2375000000, 12250000000, 12350000000, 10**15, 2**62,
              999499, 999500] + [int(1.37**k) for k in range(140)]
     times = [0, 1e-9, 4.625e-6, 0.00099949, 0.0009995, 0.99949, 0.9995, 1.125, 59.96, 119.4, 119.5, 3599.5]
@@ -225,7 +225,7 @@ def plans_of_tpx(program, folder):
 
 def main():
     if not find_browser():
-        print("skipped: no Chromium here")
+        print("skipped: Chromium is missing")
         return SKIPPED
     program, names = sys.argv[1], sys.argv[2:]
     own = Path(program).name == "tpx"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hardware.py TPX: pages of measured hardware in a real browser: no script fails, nothing is asked of a network, they fit
-every width in both color schemes, each number that is shown is the one that --json prints, and every link is in the
+"""hardware.py TPX: checks pages of measured hardware in a real browser: no script fails, there are no network requests,
+they fit every width in both color schemes, each number shown is the one that --json prints, and every link is in the
 map."""
 import json
 import subprocess
@@ -19,7 +19,7 @@ SLOW = (17, 133)
 CELLS = "document.querySelectorAll('#map .rate').length"
 MARKED = "document.querySelectorAll('#map .slow-link').length"
 PEERS = "document.querySelectorAll('#peers .rate').length"
-# What is shown of the first link when the keyboard asks for it.
+# The text for the first link when it is reached with the keyboard.
 FIRST = """(() => {
     const figure = document.querySelector("#map [role=group]");
     figure.focus();
@@ -29,7 +29,7 @@ FIRST = """(() => {
 
 
 def many_hosts(path):
-    """A file of so many hosts that they share cells, one link among which is slow."""
+    """A file with so many hosts that they share cells, and with one slow link."""
     def cell(a, b):
         return "[]" if a == b else "[30000000, 0.01]" if (a, b) == SLOW else "[119000000, 0.01]"
 
@@ -116,7 +116,7 @@ def check_large(tpx, page, folder):
 
 def main():
     if not find_browser():
-        print("skipped: no Chromium here")
+        print("skipped: Chromium is missing")
         return 77
     with tempfile.TemporaryDirectory() as folder, Page() as page:
         faults = check_small(sys.argv[1], page, Path(folder)) + check_large(sys.argv[1], page, Path(folder))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""inspect.py TPX: the page of a checkpoint in a real browser: no script fails, nothing is asked of a network, it fits every
-width and paper, texts can be read in light and dark colors, and what is shown is what --json prints."""
+"""inspect.py TPX: checks the page of a checkpoint in a real browser: no script fails, there are no network requests, it
+fits every width and paper, texts are readable in light and dark colors, and it shows the values that --json prints."""
 import json
 import shutil
 import subprocess
@@ -55,7 +55,7 @@ def look(page, path, name):
 
 
 def compare(page, printed, name):
-    """Numbers of the document are shown as they are printed, and totals and files are complete."""
+    """The page shows the numbers of the document as printed, and totals and files are complete."""
     shown = {pointer: (value, TEXTS[unit](int(value)), text) for pointer, value, unit, text in page.evaluate(measures.NUMBERS)
              if not pointer.startswith(("/rows", "/columns"))}
     faults = [f"{name}: {pointer} is shown as {text}" for pointer, (value, right, text) in shown.items() if right != text]
@@ -91,7 +91,7 @@ def check(tpx, page, folder, checkpoint, name, ranks, replicas=0, holes=0, words
 
 def main():
     if not find_browser():
-        print("skipped: no Chromium here")
+        print("skipped: Chromium is missing")
         return 77
     tpx = sys.argv[1]
     with tempfile.TemporaryDirectory() as place, Page() as page:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the browser is asked about a page: JavaScript expressions."""
+"""JavaScript expressions that the browser evaluates on a page."""
 
 NUMBERS = """[...document.querySelectorAll("[data-at]")].map((node) =>
     [node.dataset.at, node.dataset.value, node.dataset.unit, node.textContent])"""
 
-# Opens all that is folded, and waits for what is made then.
+# Opens all folded parts, and waits until their content is created.
 UNFOLD = """new Promise((done) => {
     for (const details of document.querySelectorAll("details")) details.open = true;
     setTimeout(done, 100);
@@ -13,7 +13,7 @@ UNFOLD_ALL = f"""{UNFOLD}.then(() => {{
     for (const controls of document.querySelectorAll(".controls:not([hidden])")) controls.lastChild.click();
 }})"""
 
-# Ranks on each side: cards, or the squares of all paths that are no outlines.
+# The number of ranks on each side: cards, or the squares of all paths that are not outlines.
 DRAWN = """(() => {
     const squares = (path) => path.getAttribute("d").split("M").length - 1;
     return [...document.querySelectorAll(".side")].map((side) => side.querySelectorAll(".card:not(.empty)").length ||
@@ -22,7 +22,7 @@ DRAWN = """(() => {
 
 
 def color_by(axis):
-    """Chooses what colors mean; gives how many ranks are drawn then."""
+    """Chooses the meaning of colors; returns how many ranks are then drawn."""
     return f"""(() => {{
         const chooser = document.getElementById("color-by");
         chooser.value = "{axis}";
@@ -31,7 +31,7 @@ def color_by(axis):
     }})()"""
 
 
-# Sorts the table of hosts by what they send; gives the numbers of that column.
+# Sorts the table of hosts by the bytes that they send; returns the numbers of that column.
 SORTED = """(() => {
     const details = [...document.querySelectorAll("details")].find((each) => each.textContent.startsWith("Hosts"));
     const heads = [...details.querySelectorAll("thead th")];
@@ -41,7 +41,7 @@ SORTED = """(() => {
         Number(row.children[column].querySelector(".number").dataset.value));
 })()"""
 
-# The middle of the first square of the new ranks that is not idle; nothing where ranks are cards.
+# The middle of the first square of the new ranks that is not idle; null if ranks are cards.
 SPOT = """(() => {
     const path = document.querySelector(".side:last-child .squares path:not(.idle)");
     if (!path) return null;
@@ -55,7 +55,7 @@ SPOT = """(() => {
     return [box.left + x + 2, box.top + y + 2];
 })()"""
 
-# Contrast as WCAG 2 has it, of text against what is behind it; what is below 4.5.
+# Texts whose contrast with their background, as defined by WCAG 2, is below 4.5.
 CONTRASTS = """(() => {
     const channels = (color) => {
         const hex = /^#(..)(..)(..)$/.exec(color);
@@ -95,7 +95,7 @@ CONTRASTS = """(() => {
     return [...faults.values()];
 })()"""
 
-# Elements that can have the focus and that nothing names.
+# Elements that can have the focus but have no name.
 UNNAMED = """[...document.querySelectorAll("[tabindex], a, button, select, summary")]
     .filter((node) => !node.getAttribute("aria-label") && !node.innerText.trim())
     .filter((node) => !document.querySelector(`label[for="${node.id}"]`))
@@ -107,7 +107,7 @@ FIGURES = """(() => {
     return explored.map((figure, index) => index);
 })()"""
 
-# What is wrong with headings, tables, links, and with elements that only names from outside could have made.
+# Faults of headings, tables and links, and elements that only injected names could have created.
 STRUCTURE = """(() => {
     const faults = [];
     const all = (selector) => [...document.querySelectorAll(selector)];

@@ -110,7 +110,7 @@ def one_host():
 
 
 def broken():
-    """Hosts that are lost, ranks that are on no host any more, a store, names as nobody should choose them."""
+    """Lost hosts, ranks that are on no host, a store, and difficult names."""
     evil = ["</script><script>document.documentElement.dataset.fault='script'</script>", "<img src=x onerror=alert(1)>",
             "new\nline\x07\u202egpj.exe", "名前 ホスト", "\"quoted\\\" & 'more'", "a" * 300, "", "{{data}}"]
     result = plan("</title><h1>Model & \u2028Sons", "tp=2,pp=4,dp=4", "tp=2,pp=2,dp=6", 4, 8, 400_000_000_000, 2,
@@ -126,7 +126,7 @@ def broken():
 
 
 def checkpoint():
-    """A checkpoint in the stores of hosts, whose layout nobody knows."""
+    """A checkpoint with an unknown layout in the stores of hosts."""
     result = plan("", "tp=1,dp=3", "fsdp=8", 4, 3, 26_000_000_000, 2)
     del result["model"]
     result["from"] = {"format": "safetensors", "dialect": "hf", "layout": None}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""simulate.py TPX: the reports of a simulation and of a sweep in a real browser: no script fails, nothing is asked of a
-network, they fit every width, and each number that is shown is the one that --json prints."""
+"""simulate.py TPX: checks the reports of a simulation and of a sweep in a real browser: no script fails, there are no
+network requests, they fit every width, and each number shown is the one that --json prints."""
 import json
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def open_page(page, path, name):
 
 
 def compare(page, policies, at, keys, name, rows=None):
-    """Each of `keys` of the policies below the pointer `at` is shown as it was printed; `rows` are all of the table."""
+    """The page shows each of `keys` of the policies below the pointer `at` as it was printed; `rows` are all of the table."""
     shown = {pointer: (value, unit, text) for pointer, value, unit, text in page.evaluate(measures.NUMBERS)}
     faults = []
     for index, policy in enumerate(policies):
@@ -72,7 +72,7 @@ def check_sweep(page, path, printed):
 
 def main():
     if not find_browser():
-        print("skipped: no Chromium here")
+        print("skipped: Chromium is missing")
         return 77
     faults = []
     with tempfile.TemporaryDirectory() as folder, Page() as page:

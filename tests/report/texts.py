@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tpx prints numbers, written down once more."""
+"""A second implementation of the number formats of tpx."""
 from math import floor, log10
 
 

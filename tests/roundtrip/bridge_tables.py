@@ -16,7 +16,8 @@ STACKED = re.compile(r"\.layers\.(?!\d)|\.experts\.experts\.|deepstack_merger_li
 
 
 def write(folder, table):
-    """The table's model as safetensors: f32 whose bits follow from their place, and are exact when 1 is added or taken away."""
+    """The table's model as safetensors: f32 values that follow from their position, for which adding or subtracting 1
+    is exact."""
     folder.mkdir()
     header, parts, size = {"__metadata__": {"format": "pt"}}, [], 0
     for number, (name, shape) in enumerate(table["hf"].items()):
@@ -52,7 +53,7 @@ def tpx(program, *words):
 
 
 def misshapen(table, text):
-    """Whole tensors whose shape is not that of Megatron Bridge, or which it does not have."""
+    """Whole tensors that Megatron Bridge lacks or whose shape differs from its."""
     faults = []
     for tensor in json.loads(text)["tensor_list"]:
         name, shape = tensor["name"], "x".join(map(str, tensor["shape"]))

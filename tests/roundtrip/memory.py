@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memory.py TPX [TENSORS]: files of many tiny tensors, and of few that are cut into many pieces, whose metadata take far
-more memory than their data. verify and reshard refuse a --memory that they do not fit into and name one that would do,
-within which they then stay.
+"""memory.py TPX [TENSORS]: files of many tiny tensors, and of a few tensors in many pieces, whose metadata takes far
+more memory than their data. verify and reshard refuse a --memory that is too small and name a sufficient limit, within
+which they then stay.
 """
 import json
 import os
@@ -36,7 +36,7 @@ def run(command, folder):
 
 
 def check(tpx, folder, *words):
-    """Runs a command with too little memory, then with what it says would do."""
+    """Runs a command with too little memory, then with the limit that it names."""
     status, _, message, _ = run([tpx, *words, "--memory", "64MiB"], folder)
     found = re.search(r"^tpx: --memory 64MiB is too small for the metadata of \d+ tensors and \d+ pieces; "
                       r"use --memory (\d+)MiB$", message, re.MULTILINE)
@@ -45,7 +45,7 @@ def check(tpx, folder, *words):
     status, text, message, peak = run([tpx, *words, "--memory", str(limit)], folder)
     assert status == 0, (words, status, text, message)
     assert peak <= limit, (words, peak, limit)
-    assert limit <= 2 * peak, (words, peak, limit)  # no guess on the safe side
+    assert limit <= 2 * peak, (words, peak, limit)  # not an excessive estimate
     print(f"{' '.join(word.name if isinstance(word, Path) else word for word in words)}: "
           f"{limit // MEBI} MiB would do, {peak / MEBI:.0f} MiB taken")
 
@@ -60,7 +60,7 @@ def main():
         check(tpx, folder, "verify", folder / "a.safetensors", folder / "b.safetensors")
         check(tpx, folder, "verify", folder / "a.safetensors", "--json")
         check(tpx, folder, "verify", folder / "a.safetensors", "--write")
-        check(tpx, folder, "verify", folder / "a.safetensors")  # against the record
+        check(tpx, folder, "verify", folder / "a.safetensors")  # compares with the record
         check(tpx, folder, "reshard", folder / "a.safetensors", folder / "one", "--to", "tp=1", "--format", "dcp")
         check(tpx, folder, "reshard", folder / "one", folder / "many", "--to", "fsdp=4")
         write_safetensors(folder / "few.safetensors", 40, 512)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mutations.py TPX: a checkpoint that was damaged after its digests were kept is noticed by verify, which names a tensor
-or a file; reshard refuses what it can see, never passes damage on as the original's state, and leaves nothing behind.
+"""mutations.py TPX: verify detects a checkpoint that was damaged after its digests were recorded, and names a tensor or
+a file; reshard refuses damage that it can see, never passes damaged state on as the original, and leaves nothing
+behind.
 """
 import io
 import random
@@ -22,7 +23,7 @@ def payload_files(folder):
 
 
 def flip(folder, random_source):
-    """One bit of a payload byte of one file; a byte between payloads is no damage to any tensor."""
+    """Flips one bit of a payload byte of one file; a byte between payloads would not damage any tensor."""
     path = random_source.choice(payload_files(folder))
     data = bytearray(path.read_bytes())
     at = random_source.choice(_payload_bytes(path, data))
@@ -32,7 +33,7 @@ def flip(folder, random_source):
 
 
 def _payload_bytes(path, data):
-    """Positions in the file that hold elements of tensors; of a torch.save archive the first, middle and last."""
+    """Positions in the file that contain elements of tensors; for a torch.save archive, the first, middle and last."""
     if path.suffix == ".safetensors":
         return range(8 + int.from_bytes(data[:8], "little"), len(data))
     positions = []
@@ -70,7 +71,7 @@ def drop(folder, random_source):
 
 
 def mutated(name, mutate, seed):
-    """Faults of tpx when it meets this damage to this checkpoint of testdata/."""
+    """Faults of tpx with this damage to this checkpoint of testdata/."""
     with tempfile.TemporaryDirectory() as scratch:
         copy, out = Path(scratch, "copy"), Path(scratch, "out")
         shutil.copytree(DATA / name, copy)

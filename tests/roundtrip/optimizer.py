@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs of roundtrip.py for Megatron's optimizers: in each group of checkpoints of one state, in whatever way the
-optimizer is kept (plain; distributed in whole tensors, in buckets or in blobs; rank files), each becomes each other one,
-with masters and moments, which a second reader compares with what the framework had in memory.
+"""The jobs of roundtrip.py for Megatron's optimizers: in each group of checkpoints of one state, with any form of the
+optimizer (plain; distributed in whole tensors, in buckets or in blobs; rank files), each is converted to every other
+one, with masters and moments, which a second reader compares with those that the framework had in memory.
 """
 import json
 import re
@@ -27,7 +27,7 @@ def run(*words, ranks=1):
 def layout(facts):
     given = facts["layout"]
     degrees = {axis: given[axis] for axis in AXES if given[axis] > 1 and not (axis == "etp" and given[axis] == given["tp"])}
-    if given["optimizer"] == "distributed" and given["dp"] > 1:  # of dp alone: experts of ep=dp are shared with nobody
+    if given["optimizer"] == "distributed" and given["dp"] > 1:  # only for dp: experts with ep=dp have no replicas
         degrees["zero"] = 1
     return ",".join(f"{axis}={degree}" for axis, degree in degrees.items()) or "tp=1"
 
@@ -39,7 +39,7 @@ def one_spelling(name):
 
 
 def slices(whole, index):
-    """Element `index` of the first axis, as a tensor of its own."""
+    """Element `index` of the first axis, as a separate tensor."""
     part = reader.Whole(whole.dtype, whole.shape[1:])
     size = len(part.data)
     part.data[:] = whole.data[index * size : (index + 1) * size]
@@ -47,7 +47,7 @@ def slices(whole, index):
 
 
 def taken_apart(tensors):
-    """{state}.{name} -> tensor of one layer and expert, as the facts of a checkpoint name them."""
+    """{state}.{name} -> tensor of one layer and expert, named as in the facts of a checkpoint."""
     out = {}
     for key, whole in tensors.items():
         match = re.fullmatch(r"optimizer\.state\.(\w+)\.(.+)", key)
@@ -67,7 +67,7 @@ def taken_apart(tensors):
 
 
 def differences(folder, facts):
-    """What a torch_dist checkpoint's optimizer has other than the facts say."""
+    """Differences between the optimizer of a torch_dist checkpoint and the facts."""
     found = taken_apart(reader.read(folder)[0])
     wanted = {one_spelling(name): entry for name, entry in facts["optimizer_logical"].items()}
     faults = [f"{name}: only in {'the facts' if name in wanted else 'the files'}" for name in found.keys() ^ wanted.keys()]
@@ -75,7 +75,7 @@ def differences(folder, facts):
 
 
 def become(one, other, ranks):
-    """`one` in the layout and form of `other`, and as whole tensors in torch_dist, is what `other` holds."""
+    """`one` in the layout and form of `other`, and as whole tensors in torch_dist, equals `other`."""
     source, _ = fixture(FOLDER, one)
     target, facts = fixture(FOLDER, other)
     form = "torch_dist" if facts["format"].endswith("torch_dist") else "megatron"
@@ -88,8 +88,8 @@ def become(one, other, ranks):
             return faults
         if form == "torch_dist":
             return differences(out, facts)
-        # Rank files by way of tpx's own reader: it must see what Megatron saved, and make the same whole tensors of both.
-        # `other` was saved by a run of its own, with random numbers of its own.
+        # Rank files through tpx's own reader: it must find the state that Megatron saved, and make the same whole
+        # tensors from both. `other` was saved by a separate run, with different random numbers.
         return run("verify", "--ignore", "rng", out, target) or run("reshard", out, whole, *to, "--format", "torch_dist") or differences(whole, facts)
 
 
@@ -103,7 +103,7 @@ def seen(name):
 
 
 def fits(folder, name):
-    """The framework's own optimizer is that of its weights."""
+    """The framework's own optimizer state matches its weights."""
     return run("verify", "--masters", fixture(folder, name)[0])
 
 

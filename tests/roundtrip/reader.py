@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads safetensors, PyTorch DCP, Megatron torch_dist and zarr with Python's standard library alone: the second opinion that
-tests compare tpx with. Small files only; every tensor is put together in memory."""
+"""Reads safetensors, PyTorch DCP, Megatron torch_dist and zarr with only Python's standard library: a second
+implementation with which tests compare tpx. For small files only; every tensor is assembled in memory."""
 import hashlib
 import io
 import json
@@ -23,7 +23,7 @@ ZARR |= {"|u1": "u8", "|b1": "bool"}
 
 
 class Whole:
-    """A tensor being put together: its bytes in C order, and the boxes that were put in."""
+    """A tensor during assembly: its bytes in C order, and the boxes that were added."""
 
     def __init__(self, dtype, shape):
         self.dtype, self.shape, self.boxes = dtype, tuple(shape), []
@@ -37,7 +37,7 @@ class Whole:
         return count
 
     def put(self, offset, shape, data):
-        """`data` holds, in C order, the box that begins at `offset`."""
+        """Adds `data`, which contains the box that begins at `offset`, in C order."""
         item = SIZES[self.dtype]
         assert len(data) == self._count(shape) * item, "a piece has not the bytes that its box asks for"
         self.boxes.append((tuple(offset), tuple(shape)))
@@ -60,7 +60,7 @@ class Whole:
 
 
 class _Anything:
-    """Stands for every class that a pickle names; keeps what it was made of."""
+    """Replaces every class that a pickle names; keeps its constructor arguments."""
 
     def __init__(self, *args):
         self.args = args
@@ -167,7 +167,7 @@ def tensor_items(path):
 
 
 def read_safetensors(folder):
-    """name -> Whole; every file of the folder is read, and the pieces that several files hold are put together."""
+    """name -> Whole; reads every file of the folder, and joins the pieces from several files."""
     pieces = {}
     for path in sorted(folder.glob("*.safetensors")):
         data = path.read_bytes()

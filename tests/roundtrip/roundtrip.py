@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""roundtrip.py TPX: walks over the checkpoints of the real frameworks. In each group, whose members hold one state under
-many layouts, tpx must find every member's layout, see equal states, and make of each member every other one: the tensors
-that the framework itself stored, cut where the framework cut them; and back again.
+"""roundtrip.py TPX: tests tpx with the checkpoints of the real frameworks. In each group, whose members have the same
+state in many layouts, tpx must find every member's layout, find equal states, and convert each member to every other
+one: the tensors that the framework itself stored, split where the framework split them; and back again.
 """
 import json
 import sys
@@ -13,7 +13,7 @@ import reader
 import zero
 from tool import FIXTURES, fixture, in_parallel, need_fixtures, tpx
 
-# name of the checkpoint: the layout that inspect must find, and that makes the same cuts when asked for
+# name of the checkpoint: the layout that inspect must find, and that gives the same split if it is requested
 DCP_LLAMA = {
     "llama-a-plain1": "tp=1",
     "llama-a-fsdp2": "fsdp=2",
@@ -23,7 +23,7 @@ DCP_LLAMA = {
     "llama-a-fsdp2-tp2": "tp=2,fsdp=2",
     "llama-a-fsdp2-dim1": "fsdp=2,fsdp_dim=1",
     "llama-a-hsdp2x2": "fsdp=2,hsdp=2",
-    "llama-a-hsdp2x2-lowest": "fsdp=2",  # all in the files of the first replica: nothing tells of the second
+    "llama-a-hsdp2x2-lowest": "fsdp=2",  # all in the files of the first replica, without a trace of the second
 }
 TORCH_DIST_LLAMA = {
     "llama-small-dist-tp1pp1": "tp=1",
@@ -38,7 +38,7 @@ TORCH_DIST_GPT2 = {
     "gpt2-small-dist-tp1pp3": "pp=3",
     "gpt2-small-dist-tp2pp1": "tp=2",
 }
-# Experts: on other ranks (ep), and cut by a degree of their own (etp).
+# Experts: on different ranks (ep), and split by a separate degree (etp).
 TORCH_DIST_MOE = {
     "moe-small-dist-tp1pp1": "tp=1",
     "moe-small-dist-tp1pp1ep2dp2": "dp=2,ep=2",
@@ -48,14 +48,15 @@ TORCH_DIST_MOE = {
     "moe-small-dist-tp2pp1ep2dp2": "tp=2,dp=2,ep=2",
     "moe-small-dist-tp2pp1ep2etp1": "tp=2,ep=2,etp=1",
 }
-# Stacked experts, of which there are fewer than ranks, and a buffer that FSDP does not cut.
+# Stacked experts, fewer than ranks, and a buffer that FSDP does not split.
 DCP_MOE = {
     "moe-nested-plain1": "tp=1",
     "moe-nested-fsdp2": "fsdp=2",
     "moe-nested-fsdp4": "fsdp=4",
     "moe-nested-fsdp2-tp2": "tp=2,fsdp=2",
 }
-# With optimizer state: of the plain optimizer, and of the distributed one, which cuts it elsewhere and names it otherwise.
+# With optimizer state: of the plain optimizer, and of the distributed one, which splits it elsewhere and uses other
+# names.
 PLAIN_ADAM = {"llama-opt-dist-tp1pp1": "tp=1", "llama-opt-dist-tp2pp2": "tp=2,pp=2"}
 DISTRIBUTED_ADAM = {
     "llama-opt-dist-tp1pp1dp2-fully_reshardable": "dp=2,zero=1",
@@ -64,7 +65,7 @@ DISTRIBUTED_ADAM = {
 }
 # Experts have an optimizer of their own there.
 EXPERT_ADAM = {"moe-x-dist-tp1pp1ep2dp2": "dp=2,ep=2", "moe-x-dist-tp1pp1ep2dp4-fully": "dp=4,ep=2,zero=1"}
-# Of all families; those that Megatron has a place for also through its names.
+# All families; those that Megatron supports also through its names.
 HF_TO_MEGATRON = {
     "hf-gpt2": "tp=3,pp=2",
     "hf-gpt2-small": "tp=2,pp=3",
@@ -109,18 +110,18 @@ RANK_FILES_ADAM = {
 }
 TITAN = {"titan-llama-fsdp2": "fsdp=2"}
 
-# What the source cannot tell: to what Megatron pads the vocabulary, and the head counts that DCP does not store.
+# Settings that the source lacks: the padded vocabulary size of Megatron, and the head counts, which DCP does not store.
 PADDING = ["--set", "make_vocab_size_divisible_by=16"]
 PADDING_8 = ["--set", "make_vocab_size_divisible_by=8"]
 HEADS = ["--config", FIXTURES / "safetensors/hf-llama-single/ckpt/config.json"]
-KEEP = {"hf-qwen3moe-sharded": ["--dialect", "keep"]}  # torchtitan's name for norms of q and k is not known
-# Megatron cannot compute the model of this configuration; its tensors go there and back nevertheless.
+KEEP = {"hf-qwen3moe-sharded": ["--dialect", "keep"]}  # torchtitan's name for norms of q and k is unknown
+# Megatron cannot compute the model of this configuration, but its tensors are converted and back nevertheless.
 SEQUENTIAL = {"hf-gptneox": ["--set", "use_parallel_residual=false"]}
 MORE = {("safetensors", "torch_dist"): PADDING, ("dcp", "safetensors"): HEADS}
 
 
 def differences(found, expected):
-    """Names whose dtype, shape or bytes are not the expected ones, or that are there on one side only."""
+    """Names whose dtype, shape or bytes differ from the expected ones, or that exist on one side only."""
     faults = [f"missing: {name}" for name in expected.keys() - found.keys()]
     faults += [f"unexpected: {name}" for name in found.keys() - expected.keys()]
     return faults + [f"differs: {n}" for n in expected.keys() & found.keys() if found[n].entry() != expected[n]]
@@ -131,7 +132,7 @@ def holds(facts):
 
 
 def cuts(tensors):
-    """The boxes of every tensor; a replica counts once. DCP also stores empty ones, which hold nothing."""
+    """The boxes of every tensor; replicas count once. DCP also stores empty boxes, which are omitted."""
     boxes = {name: {box for box in whole.boxes if 0 not in box[1]} for name, whole in tensors.items()}
     return {name: sorted(found or set(tensors[name].boxes)) for name, found in boxes.items()}
 
@@ -152,8 +153,8 @@ def inspect(folder, name, layout):
 
 
 def same_state(folder, one, other_folder, other):
-    """Each member of a group was saved by a run of its own, with random numbers of its own; other frameworks' members
-    have the weights only."""
+    """Each member of a group was saved by a separate run, with different random numbers; members of other frameworks
+    have only weights."""
     kinds = {"safetensors" in (folder, other_folder), "titan" in one + other} if folder != other_folder else set()
     how = ["--weights-only"] if True in kinds else ["--ignore", "rng"]
     return same_path(fixture(folder, one)[0], fixture(other_folder, other)[0], how)
@@ -165,7 +166,7 @@ def same_path(one, other, how=()):
 
 
 def there_and_back(folder, kind, a, a_layout, b, b_layout, ranks):
-    """a in b's layout holds b's tensors, cut as b is cut; and that in a's layout is a again."""
+    """a in b's layout has b's tensors, split like b; converted back to a's layout, it equals a."""
     a_path, a_facts = fixture(folder, a)
     b_path, b_facts = fixture(folder, b)
     with tempfile.TemporaryDirectory() as scratch:
@@ -185,7 +186,7 @@ def there_and_back(folder, kind, a, a_layout, b, b_layout, ranks):
 
 
 def across(folder, name, to_folder, to_name, layout, kind, ranks, more=None):
-    """A checkpoint in another framework's format and names holds what that framework stored."""
+    """A checkpoint converted to another framework's format and names equals what that framework stored."""
     more = MORE.get((folder, kind), []) if more is None else more
     source, _ = fixture(folder, name)
     _, facts = fixture(to_folder, to_name)
@@ -195,21 +196,22 @@ def across(folder, name, to_folder, to_name, layout, kind, ranks, more=None):
 
 
 def through(folder, name, layout, kind, config=True):
-    """A Hugging Face checkpoint, through another format and back, is what it was; also where only the checkpoint between
-    says what model it is."""
+    """A Hugging Face checkpoint is unchanged after conversion to another format and back, even if only the intermediate
+    checkpoint describes the model."""
     source, facts = fixture(folder, name)
     given = ["--config", source / "config.json"] if config else []
     with tempfile.TemporaryDirectory() as scratch:
         there, back = Path(scratch, "there"), Path(scratch, "back")
         faults = reshard(source, there, layout, kind, 1, PADDING + SEQUENTIAL.get(name, []) if kind == "torch_dist" else KEEP.get(name, []))
         faults = faults or reshard(there, back, "tp=1", "safetensors", 1, given)
-        # The files between have arguments of their own framework, or no configuration.
+        # The intermediate files have arguments of their own framework, or no configuration.
         faults = faults or same_path(source, there, ["--weights-only"]) + same_path(source, back)
         return faults or differences(reader.read(back)[0], holds(facts))
 
 
 def by_way_of_zarr(a, a_layout, b, b_layout, ranks):
-    """a as zarr in b's layout holds b's tensors in chunks that are b's pieces; and that as torch_dist in a's layout is a."""
+    """a as zarr in b's layout has b's tensors in chunks that are b's pieces; converted to torch_dist in a's layout, it
+    equals a."""
     (a_path, a_facts), (b_path, b_facts) = fixture("megatron", a), fixture("megatron", b)
     with tempfile.TemporaryDirectory() as scratch:
         there, back = Path(scratch, "there"), Path(scratch, "back")
@@ -224,7 +226,7 @@ def by_way_of_zarr(a, a_layout, b, b_layout, ranks):
 
 
 def rank_files(source, layout, ranks):
-    """Megatron's rank files hold the state that they were made of, and find their layout again."""
+    """Megatron's rank files contain the state from which they were made, and their layout is detected."""
     path, _ = fixture("megatron", source)
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch, "out")
@@ -238,8 +240,8 @@ def rank_files(source, layout, ranks):
 
 
 def optimizer_abroad(name, like, ranks):
-    """Megatron's moments and masters, through PyTorch's names and DCP and back, are what the distributed optimizer of the
-    same state holds: `like`."""
+    """Megatron's moments and masters, after conversion to PyTorch's names in DCP and back, equal those of the
+    distributed optimizer with the same state, `like`."""
     source, facts = fixture("megatron", like)
     with tempfile.TemporaryDirectory() as scratch:
         there, back = Path(scratch, "there"), Path(scratch, "back")
@@ -286,7 +288,8 @@ def jobs():
             for b in [a, names[(i + 1) % len(names)]] if group is not EXPERT_ADAM else [a]:
                 yield by_way_of_zarr, a, group[a], b, group[b], 1 + (i % 3 == 1)
 
-    # Rank files hold what torch_dist holds of the same state; the distributed optimizer's masters have another name.
+    # Rank files contain the same as torch_dist for the same state; the distributed optimizer's masters have another
+    # name.
     for group, like in ((RANK_FILES_LLAMA, "llama-small-dist-tp2pp1"), (RANK_FILES_UNEVEN, "uneven-small-dist-tp1pp2-first2"),
                         (RANK_FILES_GPT2, "gpt2-small-dist-tp2pp1"), (RANK_FILES_MOE, "moe-small-dist-tp1pp1"),
                         ({"moe-x-legacy-tp1pp1ep2dp2-distopt": "dp=2,ep=2,zero=1"}, "moe-x-dist-tp1pp1ep2dp2"),

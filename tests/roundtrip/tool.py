@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs of this folder share: where things are, and how tpx is run."""
+"""Code that the programs of this folder share: paths, and how to run tpx."""
 import json
 import os
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = Path(os.environ.get("TPX_FIXTURES", ROOT / "../shared/fixtures"))
 SKIPPED = 77
-PATIENCE = 1200  # seconds until a tpx that hangs is ended; a busy machine takes its time
+PATIENCE = 1200  # seconds until a tpx that hangs is ended; long, for busy machines
 
 TPX = sys.argv[1] if len(sys.argv) > 1 else "tpx"
 
@@ -21,20 +21,20 @@ def need_fixtures():
 
 
 def tpx(*words, ranks=1):
-    """Runs tpx, under mpirun when `ranks` is more than 1."""
+    """Runs tpx, with mpirun if `ranks` is more than 1."""
     launch = ["mpirun", "-n", str(ranks)] if ranks > 1 else []
     return subprocess.run([*launch, TPX, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE)
 
 
 def fixture(folder, name):
-    """The path of a checkpoint, and the JSON that says what it holds."""
+    """The path of a checkpoint, and the JSON that describes its content."""
     path = FIXTURES / folder / name
     with open(path / "fixture.json") as file:
         return path / "ckpt", json.load(file)
 
 
 def in_parallel(jobs):
-    """Runs (function, arguments...) jobs on all cores; prints the faults that each returns; gives the exit status."""
+    """Runs (function, arguments...) jobs on all cores; prints the faults that each returns; returns the exit status."""
     from concurrent.futures import ProcessPoolExecutor
 
     faults = 0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs of roundtrip.py for DeepSpeed: in each group of checkpoints of one state, under whatever ZeRO stage, number of
-ranks or form, tpx must see equal states, cut each for the ranks of the others, make its universal form, and consolidate
-it to what DeepSpeed's zero_to_fp32 makes of it. As a DCP checkpoint, and as a universal one of that, it must hold the same.
+"""The jobs of roundtrip.py for DeepSpeed: for each group of checkpoints of one state, with any ZeRO stage, number of
+ranks or form, tpx must find equal states, reshard each to the ranks of the others, make its universal form, and
+consolidate it to the output of DeepSpeed's zero_to_fp32. A DCP checkpoint made from it, and a universal one made from
+that, must contain the same state.
 """
 import json
 import tempfile
@@ -12,7 +13,7 @@ import zero_reader
 from tool import FIXTURES, fixture, tpx
 
 FOLDER = "deepspeed"
-# To what the trainer pads the vocabulary is not stored.
+# The size to which the trainer pads the vocabulary is not stored.
 PADDING = {name: ["--set", "make_vocab_size_divisible_by=4"] for name in ("pipe", "tensor")}
 
 
@@ -24,7 +25,7 @@ def run(*words, ranks=1):
 
 
 def layout(facts):
-    """As inspect tells it; universal checkpoints have none."""
+    """The layout by inspect; universal checkpoints have none."""
     given = facts["layout"]
     if given.get("universal"):
         return "tp=1"
@@ -44,12 +45,12 @@ def found(name):
     return faults + ([f"holes: {seen['holes']}"] if seen["holes"] else [])
 
 
-# The run that DeepSpeed continued from its universal checkpoint lost the settings of the groups but the first.
+# The run that DeepSpeed continued from its universal checkpoint lost the settings of all groups except the first.
 LOST_SETTINGS = {"zero3-dp4"}
 
 
 def verify(*checkpoints, names):
-    """Compares two checkpoints whose settings come from those called `names`."""
+    """Compares two checkpoints whose settings come from the checkpoints `names`."""
     lost = ["--ignore", "settings"] if LOST_SETTINGS & set(names) else []
     return run("verify", *lost, *checkpoints)
 
@@ -59,7 +60,7 @@ def equal(one, other):
 
 
 def like(facts):
-    """What makes a checkpoint of the same kind."""
+    """The options that make a checkpoint of the same kind."""
     given = facts["layout"]
     if given.get("universal"):
         return ["--to", "tp=1", "--format", "universal"]
@@ -67,7 +68,7 @@ def like(facts):
 
 
 def held(path, facts):
-    """What an independent reader finds in the files that should not be there, or lacks."""
+    """Tensors that an independent reader finds unexpectedly in the files, or misses."""
     wanted = {n: e for n, e in facts["optimizer"].items() if n.rsplit("/", 1)[-1] in ("fp32", "exp_avg", "exp_avg_sq")}
     wanted = {n: e for n, e in wanted.items() if n.rsplit("/", 1)[0] + "/exp_avg" in wanted}
     found = zero_reader.read_states(path, wanted)
@@ -77,7 +78,7 @@ def held(path, facts):
 
 
 def pair(one, other, padding):
-    """`one` as `other` is: what DeepSpeed's own is; and back again."""
+    """Converts `one` to the form of `other`, which must equal DeepSpeed's own, and back again."""
     path, facts = fixture(FOLDER, one)
     other_path, other_facts = fixture(FOLDER, other)
     with tempfile.TemporaryDirectory() as scratch:
@@ -89,7 +90,7 @@ def pair(one, other, padding):
 
 
 def recut(name, ranks, processes):
-    """For other data ranks, and back again."""
+    """Reshards to other data ranks, and back again."""
     checkpoint, facts = fixture(FOLDER, name)
     given = facts["layout"]
     degrees = f"tp={given['tp']},pp={given['pp']},ep={given.get('ep', 1)},dp="
@@ -102,7 +103,7 @@ def recut(name, ranks, processes):
 
 
 def universal(name, theirs):
-    """The universal form holds the same, and is what DeepSpeed made, where it did."""
+    """The universal form contains the same state, and equals DeepSpeed's own, if there is one."""
     checkpoint, _ = fixture(FOLDER, name)
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch, "out")
@@ -112,7 +113,7 @@ def universal(name, theirs):
 
 
 def consolidated(name):
-    """Master weights as safetensors are what zero_to_fp32 makes, but for what ZeRO 1 makes it leave out."""
+    """Master weights as safetensors equal the output of zero_to_fp32, except tensors that it omits for ZeRO 1."""
     checkpoint, facts = fixture(FOLDER, name)
     options = ["--format", "safetensors", "--drop", "optimizer", "--masters"]
     with tempfile.TemporaryDirectory() as scratch:
@@ -126,11 +127,11 @@ def consolidated(name):
 
 
 def abroad(name, stage):
-    """In a DCP checkpoint master weights are the weights, and moments have torch's names; in what is made of that for
-    DeepSpeed again they have DeepSpeed's."""
+    """In a DCP checkpoint, master weights are the weights, and moments have torch's names; after conversion back to
+    DeepSpeed, they have DeepSpeed's."""
     checkpoint, facts = fixture(FOLDER, name)
     given = []
-    if "elastic" in name:  # which keeps no param_groups
+    if "elastic" in name:  # such checkpoints have no param_groups
         with tempfile.TemporaryDirectory() as scratch:
             done = tpx("reshard", checkpoint, Path(scratch, "out"), "--to", "tp=1", "--format", "dcp")
         if done.returncode != 2 or "pass --set lr=X" not in done.stderr:

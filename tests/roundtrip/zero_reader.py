@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the optimizer state of DeepSpeed's checkpoints with Python's standard library alone: the second opinion on what
-tpx writes. ZeRO 1 to 3 by param_shapes, tensor parallelism by universal_checkpoint_info, experts, universal form."""
+"""Reads the optimizer state of DeepSpeed's checkpoints with only Python's standard library, as a second opinion on the
+output of tpx. ZeRO 1 to 3 by param_shapes, tensor parallelism by universal_checkpoint_info, experts, universal form."""
 import hashlib
 import re
 import zipfile
@@ -79,7 +79,7 @@ def join(slices, axis):
 
 
 def merge(name, slices, info):
-    """What universal_checkpoint_info says that the tensor ranks' slices make."""
+    """The tensor that the slices of the tensor ranks form, by universal_checkpoint_info."""
 
     def among(key):
         return any(re.match(pattern, name) for pattern in info.get(key) or [])
@@ -105,7 +105,7 @@ def flat_states(states, masters):
 
 
 def read_rank12(files, model, group_number, ranks):
-    """Slices of one group: {name: {state: (shape, bytes)}}, of the partitions of `ranks`."""
+    """Slices of one group, from the partitions of `ranks`: {name: {state: (shape, bytes)}}."""
     shapes = model["param_shapes"][group_number]
     whole = {}
     for d in ranks:
@@ -192,7 +192,7 @@ def read_universal(step, shapes):
 
 
 def read_states(root, wanted):
-    """{"NAME/STATE": {"dtype", "shape", "sha256"}} of a checkpoint; universal ones are asked for what is `wanted`."""
+    """{"NAME/STATE": {"dtype", "shape", "sha256"}} of a checkpoint; of universal ones, only the entries in `wanted`."""
     root = Path(root)
     universal = root / "latest_universal"
     step = root / (universal if universal.exists() else root / "latest").read_text().strip()

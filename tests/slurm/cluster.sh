@@ -1,9 +1,9 @@
 #!/bin/sh
-# cluster.sh CPUS... -- COMMAND: runs COMMAND on a Slurm cluster of its own, emulated on this machine: nodes n1, n2, ... of
-# that many CPUs and two GPUs each, a process ID namespace with a hostname each. Partition `main` gives way to partition
-# `urgent`. COMMAND finds Slurm's commands configured, and `kill-node NAME` and `start-node NAME`, as if somebody
-# pulled the plug and put it back. Nothing is left when COMMAND ends or is killed: all of it lives in namespaces.
-# Exit 77, skipped, where that is not permitted or the tools are missing.
+# cluster.sh CPUS... -- COMMAND: runs COMMAND on a separate Slurm cluster, emulated on this machine: nodes n1, n2, ...
+# with the given numbers of CPUs and two GPUs each; each node is a process ID namespace with its own hostname. Partition
+# `main` gives way to partition `urgent`. COMMAND can use Slurm's commands, and `kill-node NAME` and `start-node NAME`,
+# which act like pulling the plug and putting it back. Nothing is left when COMMAND ends or is killed, because
+# everything runs in namespaces. Exits with 77 (skipped) if that is not permitted or tools are missing.
 set -u
 
 if [ "${1:-}" != inside ]; then
@@ -11,13 +11,14 @@ if [ "${1:-}" != inside ]; then
         command -v "$tool" >/dev/null || { echo "skipped: no $tool here"; exit 77; }
     done
     [ "$(id -u)" -eq 0 ] || { echo "skipped: only root can emulate nodes"; exit 77; }
-    # The processes of one run see, and signal, nothing of another one.
+    # The processes of one run neither see nor signal those of another one.
     separate='unshare --mount --uts --ipc --net --pid --fork --kill-child'
     refused=$($separate sh -c 'mount -t proc proc /proc && ip link add eth0 type veth peer name eth1' 2>&1) ||
         { echo "skipped: no namespaces: $(echo "$refused" | tail -n 1)"; exit 77; }
-    scratch=$(TMPDIR=/tmp mktemp -d) || exit 1 # short, as it goes into the names of sockets
+    scratch=$(TMPDIR=/tmp mktemp -d) || exit 1 # short, because names of sockets contain it
     chmod 755 "$scratch"
-    # What unshare started ends with it. It ignores SIGTERM, but ends with this script, also if that is killed.
+    # Processes that unshare started end with it. It ignores SIGTERM, but ends with this script, even if the script is
+    # killed.
     trap 'kill -KILL "$pid" 2>/dev/null; wait; rm -rf "$scratch"' EXIT
     trap 'exit 1' INT TERM HUP
     # shellcheck disable=SC2086 # words
@@ -30,7 +31,7 @@ fi
 scratch=$2
 shift 2
 mount -t proc proc /proc && hostname controller || exit 1
-# Where there is nothing but a loopback interface, getaddrinfo finds no family of addresses.
+# With only a loopback interface, getaddrinfo finds no address family.
 ip link set lo up && ip link add eth0 type veth peer name eth1 && ip address add 10.97.0.1/24 dev eth0 &&
     ip link set eth0 up && ip link set eth1 up || exit 1
 echo "127.0.0.1 localhost controller $(seq -s ' ' -f 'n%g' 99)" >"$scratch/hosts"
@@ -42,7 +43,8 @@ SLURM_CONF=$scratch/slurm.conf
 export PATH TMPDIR SLURM_CONF OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 unset OMPI_MCA_plm_rsh_agent OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_rmaps_base_oversubscribe
 
-# TmpFS is where mpi/pmix makes a folder for each step, of the same name on all nodes. A requeued job waits for cred_expire.
+# In TmpFS, mpi/pmix makes a folder for each step, with the same name on all nodes. A requeued job waits for
+# cred_expire.
 cat >slurm.conf <<END
 ClusterName=emulated
 SlurmctldHost=controller(127.0.0.1)
@@ -95,7 +97,7 @@ touch gpu0 gpu1
 
 cat >bin/start-node <<END
 #!/bin/sh
-rm -rf "$scratch/spool.\$1" "$scratch/tmp.\$1" # what a step left when its node was killed is in the way of the next one
+rm -rf "$scratch/spool.\$1" "$scratch/tmp.\$1" # files that a step left when its node was killed would block the next one
 mkdir "$scratch/spool.\$1" "$scratch/tmp.\$1"
 unshare --mount --uts --pid --fork --kill-child sh -c \\
     'mount -t proc proc /proc; mount -t tmpfs tmpfs /dev/shm; hostname "\$0"; slurmd -D -N "\$0" & wait' "\$1" >/dev/null 2>&1 </dev/null &

@@ -1,5 +1,6 @@
 #!/bin/sh
-# examples.sh TPX SLOW TESTDATA: the scripts of examples/slurm, but for requeue.sbatch, on a cluster of nodes with 3 and 2 CPUs.
+# examples.sh TPX SLOW TESTDATA: runs the scripts of examples/slurm, except requeue.sbatch, on a cluster of nodes with 3
+# and 2 CPUs.
 set -u
 tpx=$1 slow=$2 testdata=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -9,7 +10,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 SLOW_WRITES_MS=0
 examples=$here/../../examples/slurm
 
-# run_job OPTION...: runs a job; `sbatch --wait` would look for its end every 10 seconds only. False unless all tasks succeed.
+# run_job OPTION...: runs a job; `sbatch --wait` would check for its end only every 10 seconds. Fails unless all tasks
+# succeed.
 run_job() {
     job=$(sbatch --parsable "$@") || fail "sbatch failed"
     wait_for 60 is_done "$job"
@@ -33,7 +35,8 @@ grep -q '^layout  *tp=4 (4 ranks)' between.log || fail "the second step does not
 if run_job --output=between-fails.log "$examples/between-steps.sbatch" run false; then fail "no failure"; fi
 ! grep -q tpx: between-fails.log || fail "tpx ran after a step that had failed"
 
-# An array: of three, one exists, and one cannot be read; submitted again, that one alone is done.
+# An array of three: one output exists, and one source cannot be read. After a second submission, only that one is
+# converted.
 cp source/model.safetensors late
 printf 'source a fsdp=2\nlate.d b fsdp=4\nrun/tp2pp2 run/tp4 tp=4\n' >list
 array() { run_job --array=1-3%2 --output=array-%a.log "$examples/array.sbatch" list --quiet; }

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Sourced, with `tpx` and `slow` (slow_writes.so) set: works in a scratch folder, where `source` is a checkpoint of 64
-# tensors of 1 MiB and `expected` the sums of the files that `tpx reshard source OUT $options` writes. In PATH, tpx writes
-# slowly.
+# tensors of 1 MiB and `expected` contains the checksums of the files that `tpx reshard source OUT $options` writes. The
+# tpx in PATH writes slowly.
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 cd "$out" || exit 1
@@ -56,7 +56,7 @@ has_written() { [ "$(du -cm "$1".partial-* | tail -n 1 | cut -f 1)" -ge 16 ]; }
 # The state of a job; "gone" if Slurm has forgotten it.
 state_of() { scontrol --oneliner show job "$1" | sed -n 's/.* JobState=\([A-Z_]*\).*/\1/p'; }
 is_in_state() { [ "$(state_of "$1")" = "$2" ]; }
-# OUT is what an undisturbed run writes, and nothing is left beside it.
+# OUT equals the output of an undisturbed run, and nothing is left next to it.
 is_whole() {
     sums "$1" >found
     cmp -s expected found || fail "$1 differs from the output of an undisturbed run"

@@ -28,7 +28,7 @@ sbatch --wait --nodes=2 --ntasks-per-node=2 \
     --nodelist="$first,$second" --output=job.out job >submitted
 diff wanted shown-mpirun || { cat job.out; exit 1; }
 
-# Ranks that srun places by itself are refused.
+# Ranks that srun places differently are refused.
 if srun --mpi=none -n4 -N2 sh "$out/launch.sh" rank-of-srun true 2>refused; then exit 1; fi
 grep -q "started rank 0 on $first; expected it on $second" refused
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# requeue.sh TPX SLOW TESTDATA: examples/slurm/requeue.sbatch on a cluster: stopped by the signal that it asks Slurm for,
-# preempted, and hit by a node that fails, it continues the same unfinished folder and writes what an undisturbed run writes.
+# requeue.sh TPX SLOW TESTDATA: examples/slurm/requeue.sbatch on a cluster: after the signal that it requests from
+# Slurm, a preemption and a node failure, it continues in the same unfinished folder and writes the same output as an
+# undisturbed run.
 set -u
 tpx=$1 slow=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/slurm/job.sh
 . "$here/job.sh"
 
-# The jobs run at the same time, each on two nodes of its own.
+# The jobs run at the same time, each on two separate nodes.
 for name in limit preempted failed cancelled; do
     # shellcheck disable=SC2086 # words
     sbatch --parsable --output=$name.log "$here/../../examples/slurm/requeue.sbatch" source $name $options >$name.job ||
@@ -27,7 +28,7 @@ scancel --batch --signal=USR1 "$(cat limit.job)"
 srun --partition=urgent --nodelist="$(nodes_of preempted)" --nodes=2 --ntasks=4 --quiet true &
 urgent=$!
 
-# A node that fails, the one on which the script does not run: Slurm requeues by itself.
+# A node failure, on the node where the script does not run: Slurm requeues the job by itself.
 node=$(scontrol show hostnames "$(nodes_of failed)" | tail -n 1)
 kill-node "$node"
 scontrol update nodename="$node" state=down reason=test

@@ -1,6 +1,6 @@
 #!/bin/sh
-# stop.sh TPX SLOW TESTDATA: what srun, scancel and mpirun in a job make of requests to stop, as tpx-reshard(1) says: status
-# 75 where ranks get SIGUSR1, an end without status 75 that loses nothing where they are killed.
+# stop.sh TPX SLOW TESTDATA: how srun, scancel and mpirun in a job handle requests to stop, as described in
+# tpx-reshard(1): status 75 if ranks get SIGUSR1; another status, but no lost work, if they are killed.
 set -u
 tpx=$1 slow=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +17,7 @@ begin() {
     pid=$!
     wait_for 20 has_written "$name"
 }
-# ended STATUS: the run has ended with STATUS and left its unfinished folder, which no run is writing to, and nothing else.
+# ended STATUS: the run has ended with STATUS and left only its unfinished folder, to which no run is writing.
 ended() {
     wait "$pid"
     status=$?
@@ -39,13 +39,13 @@ kill -USR1 "$pid"
 ended 75
 continued
 
-# So does scancel, when it is told the signal, and --signal before the time limit.
+# So do scancel, if it is given the signal, and --signal before the time limit.
 begin step srun --mpi=pmix --nodes=2 --ntasks=4 --job-name=step
 scancel --signal=USR1 --name=step
 ended 75
 continued
 
-# A job that is cancelled gets SIGTERM, and the time KillWait to end; a single step is killed at once.
+# A canceled job gets SIGTERM, and has KillWait seconds to end; a single step is killed at once.
 begin cancelled srun --mpi=pmix --nodes=2 --ntasks=4 --job-name=cancelled
 scancel --name=cancelled
 ended 75

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kills.py TPX SHIM TESTDATA [--kills N] [--seed N] [--kind KIND]: kills processes of tpx migrate --store, also during the
-recovery from an earlier kill: one rank, all processes of a host, mpirun, or all processes at once, at a file system call of a
-rank or at a random time. A host may then stay away from the recovery, and return later with its old state.
+"""kills.py TPX SHIM TESTDATA [--kills N] [--seed N] [--kind KIND]: kills processes of tpx migrate --store, also during
+the recovery from an earlier kill: one rank, all processes of a host, mpirun, or all processes at once, at a file system
+call of a rank or at a random time. A host may then be absent during the recovery, and return later with its old state.
 
 At any moment, each host has a complete current state, either an old or the new one; tpx inspect never calls a mixture ready,
-and the launch script is never that of a state that some host lacks. The same command ends with the new state on all hosts
-that are there, and a host that returns is refused until it is named in --rejoin."""
+and the launch script never belongs to a state that some host lacks. The same command ends with the new state on all
+present hosts, and a host that returns is refused until it is listed in --rejoin."""
 import argparse
 import json
 import os
@@ -47,7 +47,7 @@ class Kills:
         sys.exit("kills.py: " + "\n".join([*self.log, what]))
 
     def learn(self):
-        """Takes the files of the current states for those of their layout."""
+        """Records the files of the current states as those of their layout."""
         for host in self.hosts:
             layout = self.manifest(host)["layout"]
             self.contents.setdefault(layout, {}).update(self.stores.files(host))
@@ -110,7 +110,8 @@ class Kills:
                        if call.startswith("rename") and "/manifest.json.partial" in call)
 
     def kill(self, kind, call=None):
-        """Runs the change and kills what `kind` says; returns the number of the host of a killed process."""
+        """Runs the change and kills processes according to `kind`; returns the number of the host of a killed
+        process."""
         rank, number = call or self.call()
         if kind == "rank" or self.random.random() < 0.6:
             fault = "KILL" if kind == "rank" else "STOP"
@@ -163,7 +164,7 @@ class Kills:
         return layouts
 
     def check_script(self):
-        """The launch script is whole, and if it is one of the new state, all of its hosts have this state."""
+        """The launch script is complete, and if it is that of the new state, all of its hosts have this state."""
         script = pathlib.Path(SCRIPT).read_text()
         layout = re.search("^# Starts the ranks of ([^ ]*) where", script, re.M)
         if not layout or not script.endswith("esac\n"):
@@ -177,7 +178,7 @@ class Kills:
     # A case.
 
     def recover(self):
-        """The same command ends with the new state on all hosts that are there."""
+        """The same command ends with the new state on all present hosts."""
         self.must_succeed(*CHANGE)
         if self.check() != {NEW} or len(self.stores.names(self.hosts)) != 1:
             self.fail(f"the next run has not ended the change: {self.stores.names(self.hosts)}")

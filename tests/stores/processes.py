@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kills the processes of a job that mpirun has started on this machine, where the rank of a host stands for the host."""
+"""Kills the processes of a job that mpirun has started on this machine, where each rank represents a host."""
 import os
 import pathlib
 import signal
@@ -31,7 +31,7 @@ def tree_of(pid):
 
 
 def rank_of(pid):
-    """The rank as which Open MPI has started a process; None: it is no rank."""
+    """The rank of a process that Open MPI has started; None if it is not a rank."""
     try:
         variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -54,7 +54,7 @@ def send(pids, number):
 
 
 def wait_until_stopped(job, seconds=60):
-    """Waits for a rank that stops itself; returns whether one did before the job has ended."""
+    """Waits for a rank that stops itself; returns whether one did before the end of the job."""
     for _ in range(seconds * 100):
         if job.poll() is not None:
             return False
@@ -65,7 +65,8 @@ def wait_until_stopped(job, seconds=60):
 
 
 def kill(job, kind, rank):
-    """Kills what `kind` says of a job that is running, and continues what is stopped. Returns whether something was killed."""
+    """Kills the processes of a running job that `kind` describes, and continues stopped ones. Returns whether a process
+    was killed."""
     tree = tree_of(job.pid)
     if kind == "host":
         victims = [pid for pid in tree if rank_of(pid) == rank]

@@ -25,8 +25,8 @@ class Stores:
                 "--hosts", f"{self.count}x2", *(["--lost", ",".join(lost)] if lost else []), *arguments]
 
     def migrate(self, *arguments, alive, again=True, **settings):
-        """Runs tpx migrate; returns its exit status and output. On a busy machine, mpirun of
-        Open MPI 4.1 sometimes says of a rank that has ended well that it did not: then the same command runs once more."""
+        """Runs tpx migrate; returns its exit status and output. On a busy machine, mpirun of Open MPI 4.1 sometimes
+        reports that a successful rank has failed: then the same command runs again."""
         done = subprocess.run(self.command(*arguments, alive=alive), capture_output=True, text=True, timeout=300,
                               stdin=subprocess.DEVNULL, **settings)
         if again and done.returncode == 1 and "with PID 0" in done.stderr and "exiting improperly" in done.stderr:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """walk.py TPX TESTDATA [--walks N] [--steps N] [--seed N]: random sequences of layouts, sets of hosts, losses, damage and
-kills. After each change, the stores together equal the original checkpoint. A change exits with 3 if and only if, by the
-model in this file, some file has no intact copy on any host; then nothing changes."""
+kills. After each change, the stores together equal the original checkpoint. A change exits with 3 and changes nothing
+if and only if, by the model in this file, some file has no intact copy on any host."""
 import argparse
 import os
 import pathlib
@@ -33,7 +33,7 @@ class Walk:
         self.alive = set(range(HOSTS))
         self.outdated = set()  # hosts that returned with an old state
         self.copies = {}       # by file: hosts that have it intact
-        self.replicas = 1      # that each file must have after a change
+        self.replicas = 1      # number of copies of each file after a change
         self.damaged = {}      # by state: pairs of host and file
         self.log = [f"seed {seed}: {name}"]
         self.counts = {"changes": 0, "refusals": 0, "kills": 0, "losses": 0}
@@ -45,9 +45,9 @@ class Walk:
 
     def start(self):
         arguments = ["--import", self.checkpoint, "--replicas", str(self.random.randint(1, min(2, len(self.alive))))]
-        if "rope" in self.checkpoint:  # which does not record it
+        if "rope" in self.checkpoint:  # this checkpoint does not record it
             arguments += ["--iteration", "7"]
-        if len(self.alive) < 2:  # whose two devices are too few for the ranks of some checkpoints
+        if len(self.alive) < 2:  # two devices are too few for the ranks of some checkpoints
             arguments += ["--to", self.layouts[0]]
         self.run(*arguments)
 
@@ -87,7 +87,7 @@ class Walk:
     def survives(self):
         return all(self.copies.values())
 
-    # What can happen between two changes.
+    # Events between two changes.
 
     def lose(self):
         if len(self.alive) < 2:
@@ -183,7 +183,8 @@ class Walk:
         self.start()
 
     def everything(self):
-        """All files and links with their times; without folders, because a run may create those of an empty store."""
+        """All files and links with their times. Folders are omitted, because a run may create those of an empty
+        store."""
         return sorted((str(path), path.lstat().st_mtime_ns) for path in pathlib.Path("s").rglob("*")
                       if path.is_symlink() or path.is_file())
 

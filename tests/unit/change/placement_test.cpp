@@ -343,8 +343,8 @@ TEST_CASE("ranks that do not fit and seats that do not exist are refused") {
     seats[3].host = 3;
     CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "old rank 3 is on host 3 of 3", Error);
     seats[3] = {1, 4};
-    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "old rank 3 is on device 4, which is not of host 'host1'",
-                         Error);
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false),
+                         "old rank 3 is on device 4, which does not belong to host 'host1'", Error);
     seats.pop_back();
     CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "4 old ranks, but seats for 3", Error);
     seats = {{2, 4}, {2, 5}, {2, 4}, {2, 5}};

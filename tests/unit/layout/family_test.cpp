@@ -124,8 +124,8 @@ TEST_CASE("a file can extend the built-in family of the same name; fragments are
 
 TEST_CASE("mistakes in rules are reported with file and line") {
     CHECK(family_refusal("family = 'more'\nextends = ['nobody']") ==
-          "more.toml: it extends 'nobody', which is not known");
-    CHECK(family_refusal("family = 'more'\nextends = ['more']") == "more.toml: it extends 'more', which is not known");
+          "more.toml: it extends the unknown family 'nobody'");
+    CHECK(family_refusal("family = 'more'\nextends = ['more']") == "more.toml: it extends the unknown family 'more'");
     CHECK(family_refusal("family = 'base'\nextends = ['base']").find("more.toml: base.toml") == std::string::npos);
     CHECK(family_refusal("family = 'more'\n[tensors]\nw = 'a b ; tp=c'") ==
           "more.toml: line 3: tensor 'w': it has no factor 'c'");
@@ -136,7 +136,7 @@ TEST_CASE("mistakes in rules are reported with file and line") {
     CHECK(family_refusal("family = 'more'\ndims.h.any = '1'\n[tensors]\nw = 'h h'") ==
           "more.toml: tensor 'w': factor 'h' occurs twice");
     CHECK(family_refusal("family = 'more'\n[dialects.hf]\nrules = [['.w', 'w']]") ==
-          "more.toml: rule '.w': the dialect has no 'layer' to stand before it");
+          "more.toml: rule '.w' begins with '.', but the dialect has no 'layer'");
     CHECK(family_refusal("family = 'more'\n[dialects.hf]\nrules = [['w', 'w']]") ==
           "more.toml: dialect 'hf': rule 'w': tensor 'w' is not declared");
     CHECK(family_refusal("family = 'more'\n[dialects.hf]\nrules = [\n['w{x}', 'w']]").find("more.toml: line 4: ") == 0);

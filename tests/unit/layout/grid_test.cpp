@@ -101,7 +101,7 @@ TEST_CASE("FSDP shards across the fsdp ranks of each replica, ZeRO across all re
     CHECK(sharing_of(parse_layout("dp=4,zero=2"), true) == Sharing::zero);
     CHECK(sharing_of(parse_layout("dp=4,zero=3"), false) == Sharing::zero);
     CHECK_THROWS_WITH_AS(expert_grid(parse_layout("fsdp=2,hsdp=2,ep=4")),
-                         "layout: 1 ranks hold the same experts; they are no multiple of hsdp=2", Error);
+                         "layout: the number of ranks with the same experts, 1, is not a multiple of hsdp=2", Error);
 }
 
 TEST_CASE("the ranks of an owner are those whose coordinates match it") {
