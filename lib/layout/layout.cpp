@@ -70,6 +70,15 @@ void check_order(const std::string& order) {
 /// Values by key.
 using Pairs = std::map<std::string, std::string, std::less<>>;
 
+/// The product of degrees. Throws Error (usage) if it exceeds the largest number of ranks.
+int product(std::initializer_list<int> degrees) {
+    std::int64_t ranks = 1;
+    for (const int degree : degrees)
+        if ((ranks *= std::max(degree, 1)) > largest_degree)
+            throw usage_error("layout: more than {} ranks", largest_degree);
+    return static_cast<int>(ranks);
+}
+
 /// The smallest dp, starting at that of `layout`, for which ep * etp divides tp * cp * dp, and etp=1 if that fits the
 /// current dp: "dp=4, or etp=1".
 std::string fitting_dp(const Layout& layout, int etp) {
@@ -86,7 +95,7 @@ Layout complete(Layout layout, const Pairs& given) {
     const int hsdp = has("hsdp") ? parse_degree("hsdp", given.find("hsdp")->second, 1) : 0;
     if (has("ranks")) {
         const int ranks = parse_degree("ranks", given.find("ranks")->second, 1);
-        const int others = layout.tp * layout.pp * layout.cp;
+        const int others = product({layout.tp, layout.pp, layout.cp});
         if (ranks % others != 0)
             throw usage_error("layout: ranks={} is not a multiple of tp*pp*cp = {}", ranks, others);
         if (has("dp") && layout.dp != ranks / others)
@@ -94,30 +103,29 @@ Layout complete(Layout layout, const Pairs& given) {
                               ranks / others);
         layout.dp = ranks / others;
     } else if (!has("dp")) {
-        layout.dp = layout.fsdp * std::max(hsdp, 1);
-        const int experts = layout.ep * expert_tp(layout) * layout.efsdp;
-        if (hsdp == 0) layout.dp = std::max(layout.dp, experts / (layout.tp * layout.cp));
+        layout.dp = product({layout.fsdp, hsdp});
+        const int experts = layout.efsdp == 0 ? 0 : product({layout.ep, expert_tp(layout), layout.efsdp});
+        if (hsdp == 0) layout.dp = std::max(layout.dp, experts / product({layout.tp, layout.cp}));
     }
     if (hsdp > 0 && !has("fsdp")) {
         if (layout.dp % hsdp != 0) throw usage_error("layout: dp={} is not a multiple of hsdp={}", layout.dp, hsdp);
         layout.fsdp = layout.dp / hsdp;
     }
-    if (layout.dp % layout.fsdp != 0 || (hsdp > 0 && layout.dp != layout.fsdp * hsdp))
+    if (layout.dp % layout.fsdp != 0 || (hsdp > 0 && layout.dp != product({layout.fsdp, hsdp})))
         throw usage_error("layout: dp={} is not fsdp={} times hsdp={}", layout.dp, layout.fsdp,
                           hsdp > 0 ? hsdp : layout.dp / layout.fsdp);
-    if (std::int64_t{layout.tp} * layout.pp * layout.dp * layout.cp > largest_degree)
-        throw usage_error("layout: more than {} ranks", largest_degree);
+    product({layout.tp, layout.pp, layout.dp, layout.cp});
     if (!layout.vn_parts.empty() && static_cast<int>(layout.vn_parts.size()) != layout.dp)
         throw usage_error("layout: vn lists the virtual nodes of {} dp coordinates, dp = {}", layout.vn_parts.size(),
                           layout.dp);
-    if (!layout.stages.empty() && static_cast<int>(layout.stages.size()) != layout.pp * layout.vpp)
+    if (!layout.stages.empty() && std::ssize(layout.stages) != std::int64_t{layout.pp} * layout.vpp)
         throw usage_error("layout: stages lists {} model chunks, pp*vpp = {}", layout.stages.size(),
-                          layout.pp * layout.vpp);
+                          std::int64_t{layout.pp} * layout.vpp);
     if (!layout.stages.empty() && (layout.first || layout.last))
         throw usage_error("layout: give stages, or first and last, not both");
     const int expert_ranks = layout.tp * layout.cp * layout.dp;
     const int etp = layout.etp > 0 ? layout.etp : layout.tp;
-    if (expert_ranks % (layout.ep * etp) != 0)
+    if (expert_ranks % product({layout.ep, etp}) != 0)
         throw usage_error(
             "layout: ep={} and etp={}{} need groups of {} ranks, but tp={}, cp={} and dp={} have {}; use {}", layout.ep,
             etp, layout.etp > 0 ? "" : " (by default that of tp)", layout.ep * etp, layout.tp, layout.cp, layout.dp,

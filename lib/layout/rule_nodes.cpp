@@ -39,7 +39,7 @@ namespace {
 void set_word(CanonicalTensor& tensor, std::string_view word) {
     if (word.starts_with("tp=") && word.size() == 4)
         tensor.tp = word[3];
-    else if (word.starts_with("tp=") && word.substr(4) == "@local")
+    else if (word.starts_with("tp=") && word.size() > 4 && word.substr(4) == "@local")
         tensor.local_tp = word[3];
     else if (word == "ep=e")
         tensor.ep = 'e';

@@ -80,6 +80,11 @@ TEST_CASE("invalid layouts are refused with the key and the numbers") {
     CHECK(layout_refusal("order=tp-dp") != "");
     CHECK(layout_refusal("tp=999999999999999999999") != "");
     CHECK(layout_refusal("tp=16777216,dp=16777216") != "");
+    // Products beyond 32 bits, of which some are 0 modulo 2^32, must not be divisors.
+    for (const char* text :
+         {"tp=16777216,pp=16777216,ranks=1", "tp=16777216,pp=16777216", "ep=16777216,etp=16777216,dp=2",
+          "tp=65536,cp=65536,efsdp=2", "fsdp=65536,hsdp=65536", "ep=65536,etp=65536,efsdp=2"})
+        CHECK(layout_refusal(text) == "layout: more than 16777216 ranks");
 }
 
 TEST_CASE("ranks and coordinates are inverse to each other, tp fastest by default") {
