@@ -2,12 +2,15 @@
 #pragma once
 
 #include "cmd/hold_state.hpp"
+#include "lib/core/error.hpp"
 #include "lib/exec/gpu_memory.hpp"
 
 #include <string>
 #include <vector>
 
 namespace tpx::cli {
+
+class DirectMoves;
 
 /// Where the tensors of the held ranks are stored.
 struct HoldPlace {
@@ -25,9 +28,15 @@ void check_rank_gpus(const HoldOptions& options);
 /// process; this process must not have used it.
 HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold);
 
-/// Copies the tensors of each part into memory of its GPU, and frees their host memory once all are there. Uses CUDA in
-/// this process. If that fails, all tensors stay in host memory: with --device auto, returns why, which is empty
-/// otherwise; else throws Error.
-std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place);
+/// Why tensors could not be copied from GPU to GPU: the state can still go by way of the host.
+struct DirectFailure : Error {
+    explicit DirectFailure(const Error& reason) : Error{reason} {}
+};
+
+/// Copies the tensors of each part into memory of its GPU, and frees their host memory once all are there; those of
+/// `direct`, which may be null, are copied from other GPUs. Uses CUDA in this process. If that fails, all tensors stay
+/// where they are: throws DirectFailure with `direct`; else, with --device auto, returns why, which is empty otherwise;
+/// else throws Error.
+std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place, const DirectMoves* direct);
 
 }  // namespace tpx::cli
