@@ -125,15 +125,19 @@ std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank) {
 }
 
 /// Throws Error unless each GPU has room for its ranks.
-void check_gpu_room(const HoldPlace& place, const std::vector<FileEntry>& files, const std::vector<int>& ranks) {
-    std::map<int, std::uint64_t> bytes;
+void check_rooms(std::span<const GpuRoom> rooms, std::span<const int> ranks, std::span<const int> gpus,
+                 std::span<const std::uint64_t> bytes) {
+    std::map<int, std::uint64_t> needed;
     std::map<int, std::vector<int>> ranks_of;
     for (std::size_t k = 0; k < ranks.size(); ++k) {
-        bytes[place.gpus[k]] += segment_size(files, ranks[k]);
-        ranks_of[place.gpus[k]].push_back(ranks[k]);
+        needed[gpus[k]] += bytes[k];
+        ranks_of[gpus[k]].push_back(ranks[k]);
     }
-    for (const auto& [gpu, size] : bytes) {
-        const GpuRoom& room = place.rooms[static_cast<std::size_t>(gpu)];
+    for (const auto& [gpu, size] : needed) {
+        if (static_cast<std::size_t>(gpu) >= rooms.size())
+            throw failure("{} {}: there is no GPU {}; CUDA finds {}", ranks_of[gpu].size() == 1 ? "rank" : "ranks",
+                          fmt::join(ranks_of[gpu], ", "), gpu, counted(rooms.size(), "GPU"));
+        const GpuRoom& room = rooms[static_cast<std::size_t>(gpu)];
         if (size > room.free)
             throw failure("GPU {} ({}): {} {} {} {}, but {} of {} are free", gpu, room.name,
                           ranks_of[gpu].size() == 1 ? "rank" : "ranks", fmt::join(ranks_of[gpu], ", "),
@@ -148,7 +152,9 @@ HoldPlace on_gpus(const HoldOptions& options, const HoldJob& hold) {
     place.rooms = survey_gpus();
     place.gpus = assign(options.rank_gpus, ranks, place.rooms.size());
     place.is_auto = options.device == "auto";
-    check_gpu_room(place, hold.job.conversion.draft.files, ranks);
+    std::vector<std::uint64_t> bytes;
+    for (const int rank : ranks) bytes.push_back(segment_size(hold.job.conversion.draft.files, rank));
+    check_rooms(place.rooms, ranks, place.gpus, bytes);
     return place;
 }
 
@@ -255,6 +261,10 @@ void check_rank_gpus(const HoldOptions& options) {
     if (options.rank_gpus.empty()) return;
     if (options.device != "cuda" && options.device != "auto") throw usage_error("--rank-gpus: requires --device cuda");
     given_gpus(options.rank_gpus);
+}
+
+void check_gpu_room(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes) {
+    check_rooms(survey_gpus(), ranks, gpus, bytes);
 }
 
 HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold) {

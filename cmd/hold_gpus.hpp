@@ -5,6 +5,8 @@
 #include "lib/core/error.hpp"
 #include "lib/exec/gpu_memory.hpp"
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,9 @@ struct HoldPlace {
 
 /// Throws Error (usage) unless --rank-gpus is a list of GPUs and goes with --device.
 void check_rank_gpus(const HoldOptions& options);
+
+/// Throws Error unless the GPUs of this host have room for ranks, by their GPU and bytes. Uses CUDA as choose_place().
+void check_gpu_room(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes);
 
 /// Chooses the memory that --device and --rank-gpus ask for. Throws Error if there are fewer GPUs than ranks and none
 /// are assigned, if the state does not fit into the memory of a GPU, or if CUDA finds no GPU. Uses CUDA only in a child

@@ -37,7 +37,8 @@ std::vector<int> files_but(const std::set<int>& kept) {
     std::vector<int> files;
     for (const std::string& name : list_directory("/proc/self/fd")) {
         const int number = std::atoi(name.c_str());
-        if (number > 2 && !kept.contains(number)) files.push_back(number);
+        const bool is_open = ::fcntl(number, F_GETFD) != -1;  // unlike the listed folder itself
+        if (number > 2 && is_open && !kept.contains(number)) files.push_back(number);
     }
     return files;
 }
@@ -157,8 +158,17 @@ void end_keeper(int process, const std::filesystem::path& socket) {
 
 std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place,
                                  const DirectMoves* direct) {
-    std::vector<int> unneeded = files_but(files_of(socket, held));  // before CUDA opens its own
-    bring_to(held.parts, place, direct);
+    static std::set<int> of_cuda;  // files that it opened in an attempt that failed
+    std::set<int> kept = files_of(socket, held);
+    kept.insert(of_cuda.begin(), of_cuda.end());
+    std::vector<int> unneeded = files_but(kept);  // before CUDA opens its own
+    try {
+        bring_to(held.parts, place, direct);
+    } catch (const DirectFailure&) {
+        kept.insert(unneeded.begin(), unneeded.end());
+        for (const int number : files_but(kept)) of_cuda.insert(number);
+        throw;
+    }
     return unneeded;
 }
 
