@@ -118,7 +118,7 @@ same new disk "0 1"
 gone new
 runs "$tpx" verify ckpt hold:old
 # A keeper of another version does not know the request.
-client proxy former old &
+python3 "$here/../cli/hold_client.py" proxy former old &  # a function would run it in a subshell
 former=$!
 for _ in $(seq 100); do [ -S "$XDG_RUNTIME_DIR/tpx/former.sock" ] && break; sleep 0.05; done
 runs "$tpx" hold hold:former --name new --to tp=2 --device cuda
