@@ -26,8 +26,9 @@ Fd new_copy_of(const HeldPart& part) {
 
 }  // namespace
 
-HeldSnapshot::HeldSnapshot(std::vector<std::shared_ptr<const HeldPart>> parts, std::string save, std::string config)
-    : parts_{std::move(parts)}, save_{std::move(save)}, config_{std::move(config)} {
+HeldSnapshot::HeldSnapshot(std::vector<std::shared_ptr<const HeldPart>> parts, std::string save, std::string config,
+                           bool copies_gpus)
+    : parts_{std::move(parts)}, save_{std::move(save)}, config_{std::move(config)}, copies_gpus_{copies_gpus} {
     if (parts_.empty()) throw failure("no rank is held");
 }
 
@@ -37,7 +38,7 @@ bool HeldSnapshot::has(const std::shared_ptr<const HeldPart>& part) const {
 
 void HeldSnapshot::step() {
     constexpr std::uint64_t most = std::uint64_t{1} << 30;  // less than a second
-    while (part_ < parts_.size() && !parts_[part_]->gpu) ++part_;
+    while (part_ < parts_.size() && !(copies_gpus_ && parts_[part_]->gpu)) ++part_;
     if (part_ < parts_.size()) {
         const HeldPart& part = *parts_[part_];
         if (copied_ == 0) copies_.push_back(new_copy_of(part));
@@ -51,9 +52,11 @@ void HeldSnapshot::step() {
     formats::held::Manifest manifest;
     auto copy = copies_.begin();
     for (const auto& part : parts_) {
-        const Fd& segment = part->gpu ? *copy++ : part->segment;
+        const Fd& segment = part->gpu && copies_gpus_ ? *copy++ : part->segment;
         const Fd& document = part->gpu ? part->host_document : part->document;
-        manifest.parts.push_back({std::to_string(document.get()), std::to_string(segment.get())});
+        manifest.parts.push_back({std::to_string(document.get()), std::to_string(segment.get()), {}});
+        if (part->gpu && !copies_gpus_)
+            manifest.parts.back().gpu = formats::held::GpuPlace{part->gpu_place.first, part->gpu_place.second};
     }
     manifest.save = save_;
     if (!config_.empty()) manifest.config = config_;

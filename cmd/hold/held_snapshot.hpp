@@ -15,9 +15,10 @@ namespace tpx::cli {
 /// that the keeper can answer others in between.
 class HeldSnapshot {
 public:
-    /// `config` is the name of a config.json, or empty; `save` is as Keeper::hold() has it. Throws Error if there are
-    /// no parts.
-    HeldSnapshot(std::vector<std::shared_ptr<const HeldPart>> parts, std::string save, std::string config);
+    /// `config` is the name of a config.json, or empty; `save` is as Keeper::hold() has it. Without copies of GPUs, the
+    /// manifest says on which GPU the tensors are. Throws Error if there are no parts.
+    HeldSnapshot(std::vector<std::shared_ptr<const HeldPart>> parts, std::string save, std::string config,
+                 bool copies_gpus);
 
     bool is_complete() const { return static_cast<bool>(manifest_); }
     bool has_copies() const { return !copies_.empty(); }
@@ -34,6 +35,7 @@ private:
     std::vector<std::shared_ptr<const HeldPart>> parts_;
     std::string save_;
     std::string config_;
+    bool copies_gpus_;
     std::vector<Fd> copies_;    // of the segments of the parts on GPUs, in their order
     std::size_t part_ = 0;      // that is to be copied
     std::uint64_t copied_ = 0;  // bytes of that part

@@ -2,6 +2,9 @@
 #include "cmd/hold/hold.hpp"
 
 #include "cmd/cli/positive.hpp"
+#include "cmd/hold/direct_moves.hpp"
+#include "cmd/hold/gpu_source.hpp"
+#include "cmd/hold/hold_gpus.hpp"
 #include "cmd/hold/hold_state.hpp"
 #include "cmd/hold/keeper_start.hpp"
 #include "cmd/jobs/keeper_client.hpp"
@@ -36,9 +39,48 @@ std::optional<int> timeout_of(const HoldOptions& options) {
     return positive(options.timeout, "--timeout", usual);
 }
 
+/// What is to be held, as planned.
+struct HoldPlan {
+    const HoldJob* job = nullptr;  ///< null: nothing yet, exports
+    HoldPlace place;
+    std::optional<DirectMoves> direct;  ///< what moves from GPU to GPU; unset: all is in memory of the host before
+
+    const DirectMoves* moves() const { return direct ? &*direct : nullptr; }
+};
+
+/// Bytes of each way, and what each GPU needs.
+Json json_of(const DirectMoves& moves) {
+    Json json{{"gpu", moves.gpu_bytes()}, {"host", moves.host_bytes()}, {"needs", Json::array()}};
+    for (const GpuNeed& need : moves.needs())
+        json["needs"].push_back({{"gpu", need.gpu},
+                                 {"old", need.old},
+                                 {"new", need.fresh},
+                                 {"staging", need.staging},
+                                 {"free", need.free},
+                                 {"direct", need.is_direct}});
+    return json;
+}
+
+/// Says which way the tensors go, and, before they do, what each GPU needs.
+void note_moves(const HoldOptions& options, const DirectMoves& moves, Output& out) {
+    out.note("{} of tensors move from GPU to GPU, and {} by way of host memory", format_size(moves.gpu_bytes()),
+             format_size(moves.host_bytes()));
+    for (const GpuNeed& need : moves.needs()) {
+        if (!need.is_direct)
+            out.note(
+                "GPU {}: {} of new state and the lists of copies do not fit into {}; its tensors go by way of host "
+                "memory",
+                need.gpu, format_size(need.fresh), format_size(need.free));
+        else if (options.dry_run)
+            out.note("GPU {}: {} of new state and {} of lists of copies beside {} of old state; {} are free", need.gpu,
+                     format_size(need.fresh), format_size(need.staging), format_size(need.old), format_size(need.free));
+    }
+}
+
 /// What the command prints about a keeper that `process` is.
-void report(const HoldOptions& options, const HoldJob* job, const HoldPlace& place, double seconds, int process,
-            Output& out) {
+void report(const HoldOptions& options, const HoldPlan& plan, double seconds, int process, Output& out) {
+    const HoldJob* const job = plan.job;
+    const HoldPlace& place = plan.place;
     const std::optional<int> timeout = timeout_of(options);
     if (out.json()) {
         Json json{{"name", options.name}, {"held", process != 0}, {"ranks", Json::array()}, {"timeout", nullptr}};
@@ -50,6 +92,7 @@ void report(const HoldOptions& options, const HoldJob* job, const HoldPlace& pla
             json["layout"] = to_json(job->job.target.layout);
             json["memory_free"] = job->room;
             json["gpus"] = place.gpus;
+            json["moved"] = plan.direct && !place.gpus.empty() ? json_of(*plan.direct) : Json(nullptr);
             json["seconds"] = seconds;
             json["notes"] = job->job.conversion.notes;
             for (const int rank : *job->job.target.held) json["ranks"].push_back(rank);
@@ -74,23 +117,23 @@ void note_reason(const HoldPlace& place, Output& out) {
 }
 
 /// Leaves the state to a keeper, which is this process or one that it starts.
-void start_keeper(const HoldOptions& options, NewSocket& socket, const HoldJob* job, HoldPlace place, HeldFiles held,
-                  Output& out) {
+void start_keeper(const HoldOptions& options, NewSocket& socket, HoldPlan plan, HeldFiles held, Output& out) {
+    HoldPlace& place = plan.place;
     const KeeperTerms terms{options.name, timeout_of(options), options.empty};
     const double seconds = held.seconds;
     const bool was_on_gpu = !place.gpus.empty();
     if (options.foreground) {
-        const std::vector<int> unneeded = prepare_to_keep(socket, held, place);
+        const std::vector<int> unneeded = prepare_to_keep(socket, held, place, plan.moves());
         if (was_on_gpu) note_reason(place, out);
-        report(options, job, place, seconds, ::getpid(), out);
+        report(options, plan, seconds, ::getpid(), out);
         out.finish();
         keep(terms, socket, std::move(held), unneeded);
     }
-    const int process = start_in_background(terms, socket, std::move(held), place);
+    const int process = start_in_background(terms, socket, std::move(held), place, plan.moves());
     socket.take();  // the keeper removes it
     try {
         if (was_on_gpu) note_reason(place, out);
-        report(options, job, place, seconds, process, out);
+        report(options, plan, seconds, process, out);
         out.finish();
     } catch (const Error&) {  // nobody would know that it is held
         end_keeper(process, socket.path());
@@ -107,6 +150,47 @@ void check_alone_on_host() {
     }
 }
 
+/// A call of the command that reads a checkpoint.
+struct HoldRun {
+    const HoldOptions& given;
+    const HoldOptions& options;
+    std::optional<NewSocket>& socket;
+    std::optional<StopSignals>& signals;
+    Output& out;
+    std::optional<HoldPlace> place = {};  ///< once chosen, for this process may have used CUDA since
+};
+
+bool wants_gpus(const HoldOptions& options) { return options.device == "cuda" || options.device == "auto"; }
+
+/// Holds a checkpoint, which `gpus` has opened if it is in memory of GPUs and not null. Throws DirectFailure if it
+/// cannot be copied from there.
+void hold_from(HoldRun& run, GpuSource* gpus) {
+    HoldOptions options = run.options;
+    ReadRecord record;
+    options.checkpoint = path_without_links(run.given.checkpoint);
+    HoldJob job = prepare_hold(options);
+    if (gpus == nullptr) check_fits(job, options.checkpoint);
+    if (!run.place) run.place = in_path(run.given.checkpoint, [&] { return choose_place(options, job); });
+    HoldPlan plan{&job, *run.place, {}};
+    note_reason(plan.place, run.out);
+    if (gpus != nullptr && !plan.place.gpus.empty()) {
+        plan.direct.emplace(job, plan.place, gpus->segments());
+        job.saved = plan.direct->gpu_bytes();
+    }
+    if (gpus != nullptr) check_fits(job, options.checkpoint);
+    record.seal();
+    options.checkpoint = run.given.checkpoint;
+    for (const std::string& note : job.job.conversion.notes) run.out.note("{}", note);
+    if (plan.direct) note_moves(options, *plan.direct, run.out);
+    if (options.dry_run) return report(options, plan, 0, 0, run.out);
+    check_not_stopped(&run.signals->signal());
+    HeldFiles held = read_into_memory(job, options, record, *run.signals, plan.moves(), run.out);
+    if (gpus != nullptr) gpus->stop_reader();
+    check_not_stopped(&run.signals->signal());
+    run.signals.reset();
+    start_keeper(options, *run.socket, std::move(plan), std::move(held), run.out);
+}
+
 void hold(const HoldOptions& given, Output& out) {
     HoldOptions options = given;
     timeout_of(options);
@@ -118,22 +202,21 @@ void hold(const HoldOptions& given, Output& out) {
     if (!options.dry_run) socket.emplace(options.name);
     if (Fd other; options.dry_run && connect_to(keeper_socket(options.name), other) == Contact::connected)
         throw name_is_taken(options.name);
-    if (options.empty) return start_keeper(options, *socket, nullptr, {}, {}, out);
-    ReadRecord record;
-    options.checkpoint = path_without_links(given.checkpoint);
-    const HoldJob job = prepare_hold(options);
-    check_fits(job, options.checkpoint);
-    const HoldPlace place = in_path(given.checkpoint, [&] { return choose_place(options, job); });
-    note_reason(place, out);
-    record.seal();
-    options.checkpoint = given.checkpoint;
-    for (const std::string& note : job.job.conversion.notes) out.note("{}", note);
-    if (options.dry_run) return report(options, &job, place, 0, 0, out);
-    check_not_stopped(&signals->signal());
-    HeldFiles held = read_into_memory(job, options, record, *signals, out);
-    check_not_stopped(&signals->signal());
-    signals.reset();
-    start_keeper(options, *socket, &job, place, std::move(held), out);
+    if (options.empty) return start_keeper(options, *socket, {}, {}, out);
+    HoldRun run{given, options, socket, signals, out};
+    std::string reason;
+    const auto source = wants_gpus(options) ? open_gpu_source(given.checkpoint, reason) : nullptr;
+    if (!reason.empty()) out.note("the state is copied to host memory first: {}", reason);
+    if (source == nullptr) return hold_from(run, nullptr);
+    try {
+        return hold_from(run, source.get());
+    } catch (const DirectFailure& error) {
+        out.note("the state is copied to host memory first: {}", error.what());
+    }
+    signals.emplace();
+    source->stop_reader();
+    end_reading(given.checkpoint.substr(held_prefix.size()));
+    hold_from(run, nullptr);
 }
 
 bool is_number(const Json& object, const char* key) { return object.contains(key) && object[key].is_number(); }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold/hold_gpus.hpp"
 
+#include "cmd/hold/direct_moves.hpp"
 #include "formats/encodings/held/document.hpp"
 #include "lib/core/counted.hpp"
+#include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory_file.hpp"
 #include "lib/core/units.hpp"
@@ -123,15 +125,19 @@ std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank) {
 }
 
 /// Throws Error unless each GPU has room for its ranks.
-void check_gpu_room(const HoldPlace& place, const std::vector<FileEntry>& files, const std::vector<int>& ranks) {
-    std::map<int, std::uint64_t> bytes;
+void check_rooms(std::span<const GpuRoom> rooms, std::span<const int> ranks, std::span<const int> gpus,
+                 std::span<const std::uint64_t> bytes) {
+    std::map<int, std::uint64_t> needed;
     std::map<int, std::vector<int>> ranks_of;
     for (std::size_t k = 0; k < ranks.size(); ++k) {
-        bytes[place.gpus[k]] += segment_size(files, ranks[k]);
-        ranks_of[place.gpus[k]].push_back(ranks[k]);
+        needed[gpus[k]] += bytes[k];
+        ranks_of[gpus[k]].push_back(ranks[k]);
     }
-    for (const auto& [gpu, size] : bytes) {
-        const GpuRoom& room = place.rooms[static_cast<std::size_t>(gpu)];
+    for (const auto& [gpu, size] : needed) {
+        if (static_cast<std::size_t>(gpu) >= rooms.size())
+            throw failure("{} {}: there is no GPU {}; CUDA finds {}", ranks_of[gpu].size() == 1 ? "rank" : "ranks",
+                          fmt::join(ranks_of[gpu], ", "), gpu, counted(rooms.size(), "GPU"));
+        const GpuRoom& room = rooms[static_cast<std::size_t>(gpu)];
         if (size > room.free)
             throw failure("GPU {} ({}): {} {} {} {}, but {} of {} are free", gpu, room.name,
                           ranks_of[gpu].size() == 1 ? "rank" : "ranks", fmt::join(ranks_of[gpu], ", "),
@@ -146,7 +152,9 @@ HoldPlace on_gpus(const HoldOptions& options, const HoldJob& hold) {
     place.rooms = survey_gpus();
     place.gpus = assign(options.rank_gpus, ranks, place.rooms.size());
     place.is_auto = options.device == "auto";
-    check_gpu_room(place, hold.job.conversion.draft.files, ranks);
+    std::vector<std::uint64_t> bytes;
+    for (const int rank : ranks) bytes.push_back(segment_size(hold.job.conversion.draft.files, rank));
+    check_rooms(place.rooms, ranks, place.gpus, bytes);
     return place;
 }
 
@@ -167,12 +175,6 @@ void free_tensors(const Fd& segment, const formats::held::Document& document) {
         throw failure("cannot free host memory: fallocate: {}", std::strerror(errno));
 }
 
-std::string hexadecimal(const GpuHandle& handle) {
-    std::string text;
-    for (const std::byte byte : handle) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-    return text;
-}
-
 std::string document_text(const Fd& file) {
     std::string text(static_cast<std::size_t>(::lseek(file.get(), 0, SEEK_END)), '\0');
     read_at(file, 0, std::as_writable_bytes(std::span{text}), "document");
@@ -183,17 +185,51 @@ std::string document_text(const Fd& file) {
 struct Uploaded {
     std::shared_ptr<GpuMemory> memory;
     Fd document;
+    std::pair<std::string, std::string> place;
 };
 
-Uploaded upload(const HeldPart& part, int gpu, const std::string& bus) {
+/// Copies a segment but for `direct` tensors, which are sorted, and zeros between them.
+void upload_around(const Fd& segment, std::span<const DirectTensor> direct, GpuMemory& memory, GpuCopier& copier) {
+    constexpr std::uint64_t alignment = 64;  // of tensors, so that shorter gaps have none
+    memory.clear();
+    std::uint64_t done = 0;
+    for (const DirectTensor& tensor : direct) {
+        if (done == 0 || tensor.offset - done >= alignment) copier.upload(segment, done, tensor.offset, memory);
+        done = tensor.offset + tensor.length;
+    }
+    copier.upload(segment, done, memory.size(), memory);
+}
+
+Uploaded upload(const HeldPart& part, int gpu, const std::string& bus, std::span<const DirectTensor> direct) {
     formats::held::Document document = formats::held::parse_document(document_text(part.document));
     auto memory = std::make_shared<GpuMemory>(gpu, document.size);
-    GpuCopier{gpu}.upload(part.segment, *memory);
+    GpuCopier copier{gpu};
+    if (direct.empty())
+        copier.upload(part.segment, *memory);
+    else
+        upload_around(part.segment, direct, *memory, copier);
     document.gpu = formats::held::GpuPlace{bus, hexadecimal(memory->handle())};
     const std::string text = write_document(document);
     Fd written = make_memory_file(fmt::format("tpx-rank-{:05}.json", part.rank), text.size());
     write_at(written, 0, std::as_bytes(std::span{text}), "document");
-    return {std::move(memory), std::move(written)};
+    return {std::move(memory), std::move(written), {bus, document.gpu->handle}};
+}
+
+/// Stores the checksums of tensors that a kernel has copied in the segment and on the GPU.
+void add_checksums(const HeldPart& part, std::span<const DirectTensor> tensors, const GpuMemory& memory) {
+    if (tensors.empty()) return;
+    GpuCopier copier{memory.gpu()};
+    std::vector<GpuCopier::Bytes> runs;
+    for (const DirectTensor& tensor : tensors) runs.push_back({memory.data() + tensor.offset, tensor.length});
+    const std::vector<std::uint32_t> crcs = copier.crcs(runs);
+    std::uint64_t begin = memory.size(), end = 0;
+    for (std::size_t k = 0; k < tensors.size(); ++k) {
+        const std::uint32_t crc = zip_crc(crcs[k], tensors[k].length);
+        write_at(part.segment, tensors[k].crc_at, std::as_bytes(std::span{&crc, 1}), "segment");
+        begin = std::min(begin, tensors[k].crc_at);
+        end = std::max(end, tensors[k].crc_at + sizeof crc);
+    }
+    copier.upload(part.segment, begin, end, memory);
 }
 
 template <class Body>
@@ -202,12 +238,20 @@ void for_each_rank(std::vector<HeldPart>& parts, Body&& body) {
         in_context([&] { return fmt::format("rank {}", parts[k].rank); }, [&] { body(k); });
 }
 
-std::vector<Uploaded> upload_all(std::vector<HeldPart>& parts, const HoldPlace& place) {
+std::vector<Uploaded> upload_all(std::vector<HeldPart>& parts, const HoldPlace& place, const DirectMoves* direct) {
     std::vector<Uploaded> uploaded;
+    std::vector<GpuMemory*> memory;
+    const auto tensors_of = [&](std::size_t k) {
+        return direct != nullptr ? direct->tensors_of(parts[k].rank) : std::span<const DirectTensor>{};
+    };
     for_each_rank(parts, [&](std::size_t k) {
         const int gpu = place.gpus[k];
-        uploaded.push_back(upload(parts[k], gpu, place.rooms[static_cast<std::size_t>(gpu)].bus));
+        uploaded.push_back(upload(parts[k], gpu, place.rooms[static_cast<std::size_t>(gpu)].bus, tensors_of(k)));
+        memory.push_back(uploaded.back().memory.get());
     });
+    if (direct == nullptr) return uploaded;
+    direct->run(memory);
+    for_each_rank(parts, [&](std::size_t k) { add_checksums(parts[k], tensors_of(k), *memory[k]); });
     return uploaded;
 }
 
@@ -217,6 +261,10 @@ void check_rank_gpus(const HoldOptions& options) {
     if (options.rank_gpus.empty()) return;
     if (options.device != "cuda" && options.device != "auto") throw usage_error("--rank-gpus: requires --device cuda");
     given_gpus(options.rank_gpus);
+}
+
+void check_gpu_room(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes) {
+    check_rooms(survey_gpus(), ranks, gpus, bytes);
 }
 
 HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold) {
@@ -230,12 +278,13 @@ HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold) {
     }
 }
 
-std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place) {
+std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place, const DirectMoves* direct) {
     if (place.gpus.empty()) return "";
     std::vector<Uploaded> uploaded;
     try {
-        uploaded = upload_all(parts, place);
+        uploaded = upload_all(parts, place, direct);
     } catch (const Error& error) {
+        if (direct != nullptr) throw DirectFailure{error};
         if (!place.is_auto) throw;
         for (const int gpu : place.gpus) leave_gpu(gpu);  // trainers need the memory
         return error.what();
@@ -244,6 +293,7 @@ std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place) {
         free_tensors(parts[k].segment, formats::held::parse_document(document_text(parts[k].document)));
         parts[k].host_document = std::exchange(parts[k].document, std::move(uploaded[k].document));
         parts[k].gpu = std::move(uploaded[k].memory);
+        parts[k].gpu_place = std::move(uploaded[k].place);
     });
     return "";
 }

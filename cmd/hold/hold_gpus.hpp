@@ -2,12 +2,17 @@
 #pragma once
 
 #include "cmd/hold/hold_state.hpp"
+#include "lib/core/error.hpp"
 #include "lib/exec/gpu_memory.hpp"
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace tpx::cli {
+
+class DirectMoves;
 
 /// Where the tensors of the held ranks are stored.
 struct HoldPlace {
@@ -20,14 +25,23 @@ struct HoldPlace {
 /// Throws Error (usage) unless --rank-gpus is a list of GPUs and goes with --device.
 void check_rank_gpus(const HoldOptions& options);
 
+/// Throws Error unless the GPUs of this host have room for ranks, by their GPU and bytes. Uses CUDA as choose_place().
+void check_gpu_room(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes);
+
 /// Chooses the memory that --device and --rank-gpus ask for. Throws Error if there are fewer GPUs than ranks and none
 /// are assigned, if the state does not fit into the memory of a GPU, or if CUDA finds no GPU. Uses CUDA only in a child
 /// process; this process must not have used it.
 HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold);
 
-/// Copies the tensors of each part into memory of its GPU, and frees their host memory once all are there. Uses CUDA in
-/// this process. If that fails, all tensors stay in host memory: with --device auto, returns why, which is empty
-/// otherwise; else throws Error.
-std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place);
+/// Why tensors could not be copied from GPU to GPU: the state can still go by way of the host.
+struct DirectFailure : Error {
+    explicit DirectFailure(const Error& reason) : Error{reason} {}
+};
+
+/// Copies the tensors of each part into memory of its GPU, and frees their host memory once all are there; those of
+/// `direct`, which may be null, are copied from other GPUs. Uses CUDA in this process. If that fails, all tensors stay
+/// where they are: throws DirectFailure with `direct`; else, with --device auto, returns why, which is empty otherwise;
+/// else throws Error.
+std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place, const DirectMoves* direct);
 
 }  // namespace tpx::cli

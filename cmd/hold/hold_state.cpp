@@ -3,6 +3,7 @@
 
 #include "cmd/cli/options.hpp"
 #include "cmd/cli/positive.hpp"
+#include "cmd/hold/direct_moves.hpp"
 #include "cmd/jobs/check_copies.hpp"
 #include "cmd/jobs/reading.hpp"
 #include "cmd/output/output.hpp"
@@ -69,14 +70,15 @@ HoldJob prepare_hold(const HoldOptions& options) {
 
 void check_fits(const HoldJob& hold, const std::string& checkpoint) {
     const std::uint64_t buffers = ExecOptions{}.memory;
-    if (hold.bytes + buffers > hold.room)
+    const std::uint64_t bytes = hold.bytes - hold.saved;
+    if (bytes + buffers > hold.room)
         throw failure(
             "{}: {} of state and {} of buffers do not fit: {} of memory are free ({}); use --ranks or --drop optimizer",
-            checkpoint, format_size(hold.bytes), format_size(buffers), format_size(hold.room), hold.limit);
+            checkpoint, format_size(bytes), format_size(buffers), format_size(hold.room), hold.limit);
 }
 
 HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record,
-                           const StopSignals& signals, Output& out) {
+                           const StopSignals& signals, const DirectMoves* direct, Output& out) {
     const formats::Conversion& conversion = hold.job.conversion;
     const Draft& draft = conversion.draft;
     allowed_open_files(1);  // raises the limit
@@ -97,8 +99,10 @@ HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, cons
         const mpi::Comm alone;
         const Catalogue& source = hold.job.opened.source.checkpoint.catalogue;
         check_copies(alone, conversion, source, {});
-        held.seconds = execute(alone, hold.job.moves, conversion.source_side(), formats::paths(source),
-                               conversion.target_side(), draft, "/proc/self/fd", exec)
+        const Moves& moves = direct != nullptr ? direct->host_moves() : hold.job.moves;
+        const Side target = direct != nullptr ? direct->host_target() : conversion.target_side();
+        held.seconds = execute(alone, moves, conversion.source_side(), formats::paths(source), target, draft,
+                               "/proc/self/fd", exec)
                            .seconds;
     });
     held.save = save_of(path_without_links(options.checkpoint), hold.job.opened.source.checkpoint);

@@ -13,10 +13,13 @@
 
 namespace tpx::cli {
 
+class DirectMoves;
+
 /// The state of some ranks, about to be read into memory.
 struct HoldJob {
     ReshardJob job;
     std::uint64_t bytes = 0;  ///< of memory that it will take
+    std::uint64_t saved = 0;  ///< bytes of them that need no host memory, because GPUs copy them
     std::uint64_t room = 0;   ///< of memory that processes can still take
     std::string limit;        ///< what limits it
 };
@@ -39,8 +42,9 @@ struct HeldFiles {
     double seconds = 0;
 };
 
-/// Reads the state. Throws Error if a file that was read, as `record` has it, has changed since, and after a signal.
+/// Reads the state, without the tensors that `direct`, which may be null, copies later. Throws Error if a file that was
+/// read, as `record` has it, has changed since, and after a signal.
 HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record,
-                           const StopSignals& signals, Output& out);
+                           const StopSignals& signals, const DirectMoves* direct, Output& out);
 
 }  // namespace tpx::cli

@@ -76,8 +76,15 @@ HeldPart make_part(Fd document, Fd segment) {
     const auto parsed = in_context([] { return "document"; }, [&] { return formats::held::parse_document(text); });
     if (parsed.gpu) throw failure("state in the memory of a GPU cannot be exported; copy it to memory of the host");
     if (parsed.size > size) throw failure("the segment is too short (expected {} bytes, found {})", parsed.size, size);
-    return {parsed.rank,         parsed.ranks,       parsed.iteration, size + length,
-            std::move(document), std::move(segment), nullptr,          Fd{}};
+    return {parsed.rank,
+            parsed.ranks,
+            parsed.iteration,
+            size + length,
+            std::move(document),
+            std::move(segment),
+            nullptr,
+            Fd{},
+            {}};
 }
 
 Keeper::Keeper(std::string name, std::filesystem::path socket, Fd listener, std::optional<Clock::time_point> deadline)
@@ -187,7 +194,7 @@ Json Keeper::answer(Client& client, LocalMessage& message, std::vector<int>& fil
     if (!json.is_object() || !json.contains("op") || !json["op"].is_string()) throw failure("the request has no op");
     const std::string op = json["op"].get<std::string>();
     if (op == "list") return list();
-    const bool continues = op == "done" || op == "release" || (op == "read" && client.reads);
+    const bool continues = op == "done" || op == "release" || ((op == "read" || op == "open") && client.reads);
     if (!continues && is_past_deadline()) throw failure("the timeout has passed");
     if (op == "put") {
         put(message);
@@ -197,6 +204,8 @@ Json Keeper::answer(Client& client, LocalMessage& message, std::vector<int>& fil
         end_take(client);
     } else if (op == "read") {
         return read(client);
+    } else if (op == "open") {
+        return open(client);
     } else if (op == "release") {
         ends_ = true;
     } else {
@@ -274,12 +283,13 @@ void Keeper::end_take(Client& client) {
     snapshot_ = nullptr;
 }
 
-/// What is held, for readers.
-std::shared_ptr<HeldSnapshot> Keeper::take_snapshot() const {
+/// What is held, for readers; with copies of what is on GPUs, or without.
+std::shared_ptr<HeldSnapshot> Keeper::take_snapshot(Copies of_gpus) const {
     std::vector<std::shared_ptr<const HeldPart>> parts;
     for (const auto& [rank, slot] : slots_)
         if (slot.part) parts.push_back(slot.part);
-    return std::make_shared<HeldSnapshot>(std::move(parts), save_, config_ ? std::to_string(config_.get()) : "");
+    return std::make_shared<HeldSnapshot>(std::move(parts), save_, config_ ? std::to_string(config_.get()) : "",
+                                          of_gpus == Copies::made);
 }
 
 bool Keeper::copies_for_readers() const { return snapshot_ && !snapshot_->is_complete(); }
@@ -294,16 +304,34 @@ void Keeper::complete_snapshot() {
     }
 }
 
-/// The path of a manifest of all that is held, which other processes of this user can open; or that it is being copied.
-Json Keeper::read(Client& client) {
+void Keeper::check_none_is_lent() const {
     for (const auto& [rank, slot] : slots_)
         if (slot.state == State::lent) throw busy("rank {} is being taken by process {}", rank, slot.by);
+}
+
+/// The path of the manifest, which other processes of this user can open.
+Json Keeper::place_of(const HeldSnapshot& snapshot) const {
+    return {{"manifest", fmt::format("/proc/{}/fd/{}", ::getpid(), snapshot.manifest().get())}};
+}
+
+/// A manifest of all that is held where it is: the client opens the memory of GPUs itself.
+Json Keeper::open(Client& client) {
+    check_none_is_lent();
+    auto snapshot = take_snapshot(Copies::none);
+    snapshot->step();
+    client.reads = snapshot;
+    return place_of(*snapshot);
+}
+
+/// A manifest of all that is held, as files in memory of the host; or that it is being copied there.
+Json Keeper::read(Client& client) {
+    check_none_is_lent();
     if (!snapshot_ && client.reads && !client.reads->is_complete() && !no_snapshot_.empty()) {
         client.reads = nullptr;
         throw failure("{}", no_snapshot_);
     }
     if (!snapshot_) {
-        snapshot_ = take_snapshot();
+        snapshot_ = take_snapshot(Copies::made);
         no_snapshot_.clear();
     }
     client.reads = snapshot_;
@@ -311,7 +339,7 @@ Json Keeper::read(Client& client) {
         std::ranges::any_of(slots_, [](const auto& slot) { return slot.second.part && slot.second.part->gpu; });
     if (!is_on_gpu && copies_for_readers()) snapshot_->step();
     if (copies_for_readers()) return {{"copying", true}};
-    return {{"manifest", fmt::format("/proc/{}/fd/{}", ::getpid(), snapshot_->manifest().get())}};
+    return place_of(*snapshot_);
 }
 
 }  // namespace tpx::cli

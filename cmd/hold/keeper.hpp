@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tpx {
@@ -34,6 +35,7 @@ struct HeldPart {
     Fd segment;
     std::shared_ptr<const GpuMemory> gpu;  ///< has the bytes of the segment, which has holes where the tensors were
     Fd host_document;                      ///< with a GPU: of the segment without holes
+    std::pair<std::string, std::string> gpu_place;  ///< with a GPU: its PCI address, and the handle in hexadecimal
 };
 
 /// Takes over the files of a rank's state. Throws Error unless they are files in memory, and the document is valid and
@@ -86,7 +88,11 @@ private:
     void take(Client& client, int rank, std::vector<int>& files);
     void end_take(Client& client);
     nlohmann::ordered_json read(Client& client);
-    std::shared_ptr<HeldSnapshot> take_snapshot() const;
+    nlohmann::ordered_json open(Client& client);
+    nlohmann::ordered_json place_of(const HeldSnapshot& snapshot) const;
+    void check_none_is_lent() const;
+    enum class Copies { made, none };
+    std::shared_ptr<HeldSnapshot> take_snapshot(Copies of_gpus) const;
     void complete_snapshot();
     bool copies_for_readers() const;
     Slot& slot(int rank);

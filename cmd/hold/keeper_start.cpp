@@ -37,7 +37,8 @@ std::vector<int> files_but(const std::set<int>& kept) {
     std::vector<int> files;
     for (const std::string& name : list_directory("/proc/self/fd")) {
         const int number = std::atoi(name.c_str());
-        if (number > 2 && !kept.contains(number)) files.push_back(number);
+        const bool is_open = ::fcntl(number, F_GETFD) != -1;  // unlike the listed folder itself
+        if (number > 2 && is_open && !kept.contains(number)) files.push_back(number);
     }
     return files;
 }
@@ -48,8 +49,8 @@ void close_all(const std::vector<int>& files) {
 }
 
 /// Brings the state where `place` says, or changes `place` to host memory.
-void bring_to(std::vector<HeldPart>& parts, HoldPlace& place) {
-    const std::string reason = move_to_gpus(parts, place);
+void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves* direct) {
+    const std::string reason = move_to_gpus(parts, place, direct);
     if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
 }
 
@@ -63,15 +64,17 @@ void become_background(const std::set<int>& kept) {
 }
 
 /// Keeps the state in this process once it is where `place` says; tells `starter` "+" when it is there, "+" and the
-/// reason if it is in host memory instead, or why it failed.
+/// reason if it is in host memory instead, "-" and the reason of a DirectFailure, or why it failed.
 [[noreturn]] void keep_in_place(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace place,
-                                Fd starter) {
+                                const DirectMoves* direct, Fd starter) {
     ::signal(SIGPIPE, SIG_IGN);
     std::string said;
     try {
         const bool was_on_gpu = !place.gpus.empty();
-        bring_to(held.parts, place);
+        bring_to(held.parts, place, direct);
         said = "+" + (was_on_gpu ? place.reason : "");
+    } catch (const DirectFailure& error) {
+        said = fmt::format("-{}", error.what());
     } catch (const std::exception& error) {
         said = error.what();
     }
@@ -96,8 +99,14 @@ std::string await_keeper(const Fd& keeper) {
         said.append(buffer.data(), static_cast<std::size_t>(got));
     }
     if (said.empty()) throw failure("the keeper ended before it had the state");
+    if (said.starts_with('-')) throw DirectFailure{failure("{}", said.substr(1))};
     if (!said.starts_with('+')) throw failure("{}", said);
     return said.substr(1);
+}
+
+void await_end(int process) {
+    while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
+    }
 }
 
 }  // namespace
@@ -112,7 +121,8 @@ NewSocket::~NewSocket() {
     if (listener_) ::unlink(path_.c_str());
 }
 
-int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place) {
+int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
+                        const DirectMoves* direct) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failure("pipe: {}", std::strerror(errno));
     const Fd from{ends[0]};
@@ -123,12 +133,15 @@ int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles h
     if (process < 0) throw failure("cannot start a keeper: {}", std::strerror(errno));
     if (process == 0) {
         become_background(kept);
-        keep_in_place(terms, socket, std::move(held), place, std::move(into));
+        keep_in_place(terms, socket, std::move(held), place, direct, std::move(into));
     }
     into = Fd{};
     try {
         const std::string reason = await_keeper(from);
         if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
+    } catch (const DirectFailure&) {
+        await_end(process);
+        throw;
     } catch (const Error&) {
         end_keeper(process, socket.path());
         throw;
@@ -139,14 +152,23 @@ int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles h
 void end_keeper(int process, const std::filesystem::path& socket) {
     // It may not have got as far as removing its socket.
     ::kill(process, SIGTERM);
-    while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    await_end(process);
     ::unlink(socket.c_str());
 }
 
-std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place) {
-    std::vector<int> unneeded = files_but(files_of(socket, held));  // before CUDA opens its own
-    bring_to(held.parts, place);
+std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place,
+                                 const DirectMoves* direct) {
+    static std::set<int> of_cuda;  // files that it opened in an attempt that failed
+    std::set<int> kept = files_of(socket, held);
+    kept.insert(of_cuda.begin(), of_cuda.end());
+    std::vector<int> unneeded = files_but(kept);  // before CUDA opens its own
+    try {
+        bring_to(held.parts, place, direct);
+    } catch (const DirectFailure&) {
+        kept.insert(unneeded.begin(), unneeded.end());
+        for (const int number : files_but(kept)) of_cuda.insert(number);
+        throw;
+    }
     return unneeded;
 }
 

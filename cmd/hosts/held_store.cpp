@@ -34,7 +34,7 @@ void link_parts(const fs::path& manifest, const std::string& host, const fs::pat
     held::Manifest named;
     for (const held::Manifest::Part& part : all.parts) {
         const int rank = held::parse_document(read_file(from / part.document)).rank;
-        const held::Manifest::Part own{fmt::format("rank-{:05}.json", rank), fmt::format("rank-{:05}.bin", rank)};
+        const held::Manifest::Part own{fmt::format("rank-{:05}.json", rank), fmt::format("rank-{:05}.bin", rank), {}};
         make_link(from / part.document, folder / own.document);
         make_link(from / part.segment, folder / own.segment);
         named.parts.push_back(own);

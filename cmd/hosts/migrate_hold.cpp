@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hosts/migrate_hold.hpp"
 
+#include "cmd/hold/hold_gpus.hpp"
 #include "cmd/hold/hold_output.hpp"
 #include "cmd/jobs/keeper_client.hpp"
 #include "cmd/jobs/reading.hpp"
+#include "formats/convert/holding.hpp"
 #include "formats/driver.hpp"
 #include "formats/files/stores.hpp"
 #include "lib/core/host_name.hpp"
@@ -11,7 +13,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
+#include <vector>
 
 namespace tpx::cli {
 namespace {
@@ -77,6 +81,30 @@ void check_hold_of_parts(const MigrateRequest& options, const Migration& job) {
                 "--hold: each host gets only some of the files, and a checkpoint of format {} can only be held as a "
                 "whole; use --format dcp or torch_dist",
                 formats::name(format));
+}
+
+void check_hold_room(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job) {
+    if (options.hold.empty() || options.hold_device != "cuda" || !team.is_first(comm.rank())) return;
+    constexpr std::uint64_t alignment = 64;  // of tensors in a segment
+    const RankPlaces places = rank_places(job);
+    std::map<int, std::uint64_t> bytes_of_rank;
+    for (std::size_t rank = 0; rank < places.host_of_rank.size(); ++rank)
+        if (places.host_of_rank[rank] == team.host) bytes_of_rank[static_cast<int>(rank)];
+    for (const Piece& piece : formats::needed_pieces(job.opened.source, job.conversion, job.target).pieces) {
+        const auto rank = bytes_of_rank.find(piece.rank);
+        if (rank == bytes_of_rank.end()) continue;
+        const DType dtype = job.conversion.target_tensors[piece.tensor].dtype;
+        const auto size = static_cast<std::uint64_t>(volume(piece.box) * itemsize(dtype));
+        rank->second += (size + alignment - 1) / alignment * alignment;
+    }
+    std::vector<int> ranks, gpus;
+    std::vector<std::uint64_t> bytes;
+    for (const auto& [rank, size] : bytes_of_rank) {
+        ranks.push_back(rank);
+        gpus.push_back(places.device_of_rank[static_cast<std::size_t>(rank)]);
+        bytes.push_back(size);
+    }
+    if (!ranks.empty()) check_gpu_room(ranks, gpus, bytes);
 }
 
 void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team& team,

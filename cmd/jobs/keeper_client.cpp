@@ -52,15 +52,21 @@ std::map<std::string, std::pair<KeeperClient, std::filesystem::path>>& readings(
     return open;
 }
 
-/// The answer to "read". The keeper may need minutes to copy state from GPUs, but answers meanwhile.
-Json manifest_of(KeeperClient& keeper) {
+/// The manifest in the answer to "read" or "open". The keeper may need minutes to copy state from GPUs, but answers
+/// meanwhile. Later calls return the same path.
+const std::filesystem::path& manifest_of(const std::string& name, const char* op) {
     constexpr std::chrono::seconds patience{60};
     constexpr std::chrono::milliseconds interval{50};
-    for (;;) {
-        Json answer = keeper.request({{"op", "read"}}, patience);
-        if (!answer.contains("copying")) return answer;
+    auto& open = readings();
+    if (const auto known = open.find(name); known != open.end()) return known->second.second;
+    KeeperClient keeper{name};
+    Json answer = keeper.request({{"op", op}}, patience);
+    for (; answer.contains("copying"); answer = keeper.request({{"op", op}}, patience))
         std::this_thread::sleep_for(interval);
-    }
+    if (!answer.contains("manifest") || !answer["manifest"].is_string())
+        throw failure("{}{}: the keeper's answer has no manifest", held_prefix, name);
+    const std::string manifest = answer["manifest"].get<std::string>();
+    return open.emplace(name, std::pair{std::move(keeper), std::filesystem::path{manifest}}).first->second.second;
 }
 
 }  // namespace
@@ -132,20 +138,12 @@ void check_is_no_held_name(const std::string& output) {
 
 std::filesystem::path without_held_prefix(const std::filesystem::path& path) {
     if (!is_held(path)) return path;
-    const std::string text = path.string();
-    auto& open = readings();
-    const std::string name = text.substr(held_prefix.size());
-    auto known = open.find(name);
-    if (known == open.end()) {
-        KeeperClient keeper{name};
-        const Json answer = manifest_of(keeper);
-        if (!answer.contains("manifest") || !answer["manifest"].is_string())
-            throw failure("{}: the keeper's answer has no manifest", text);
-        const std::string manifest = answer["manifest"].get<std::string>();
-        known = open.emplace(name, std::pair{std::move(keeper), std::filesystem::path{manifest}}).first;
-    }
-    return known->second.second;
+    return manifest_of(path.string().substr(held_prefix.size()), "read");
 }
+
+std::filesystem::path open_where_it_is(const std::string& name) { return manifest_of(name, "open"); }
+
+void end_reading(const std::string& name) { readings().erase(name); }
 
 std::string with_held_names(std::string text) {
     for (const auto& [name, reading] : readings()) {

@@ -55,6 +55,14 @@ void check_is_no_held_name(const std::string& output);
 /// Throws Error as KeeperClient does.
 std::filesystem::path without_held_prefix(const std::filesystem::path& path);
 
+/// The manifest of the state `name` where it is, also in memory of GPUs, as op "open" gives it. From now on
+/// without_held_prefix() returns this path. Throws Error as KeeperClient does, and if the keeper does not know this
+/// request.
+std::filesystem::path open_where_it_is(const std::string& name);
+
+/// Ends the reading of `name`, so that without_held_prefix() asks the keeper anew.
+void end_reading(const std::string& name);
+
 /// "; the keeper of hold:NAME has ended" for each keeper of which this process read state and that has ended since: the
 /// reason why files of its state are missing. Else empty.
 std::string lost_keepers();

@@ -121,7 +121,10 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     origin.folder = mirror->folder();
     origin.files = mirror->files();
     Migration job = migration_of_mirror(options, team, *mirror, origin, Purpose::folders);
-    mpi::all_or_none(comm, [&] { check_hold_of_parts(options, job); });
+    mpi::all_or_none(comm, [&] {
+        check_hold_of_parts(options, job);
+        check_hold_room(comm, options, team, job);
+    });
     const ContentCheck check = origin.held ? ContentCheck{[](const std::atomic<bool>*) {}}  // documents name the save
                                            : check_stores(comm, job, *mirror, team);
     const ExecOptions limits = limits_of(comm, options, job);

@@ -87,6 +87,7 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
         if (run.options.dry_run && run.comm.rank() != 0) return;  // may not have planned
         check_format(job.migration);
         check_hold_of_parts(run.options, job.migration);
+        check_hold_room(run.comm, run.options, run.team, job.migration);
         check_virtual_nodes_stay(run, job);
     });
     const std::string from = run.options.import_from.empty() ? run.options.store : run.options.import_from;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ public:
     std::uint64_t size() const { return size_; }
     /// Precondition: this process has allocated the memory.
     GpuHandle handle() const;
+    /// Sets all bytes to zero.
+    void clear();
 
 private:
     int gpu_;
@@ -66,15 +69,27 @@ public:
     GpuCopier& operator=(const GpuCopier&) = delete;
 
     /// Copies the first bytes of a file to all of `to`, and all of `from` to the first bytes of a file.
-    void upload(const Fd& from, const GpuMemory& to);
+    void upload(const Fd& from, const GpuMemory& to) { upload(from, 0, to.size(), to); }
     void download(const GpuMemory& from, const Fd& to) { download(from, 0, from.size(), to); }
 
-    /// Copies the bytes from `begin` up to `end` to the same place of a file.
+    /// Copies the bytes from `begin` up to `end` to the same place of the other one.
+    void upload(const Fd& from, std::uint64_t begin, std::uint64_t end, const GpuMemory& to);
     void download(const GpuMemory& from, std::uint64_t begin, std::uint64_t end, const Fd& to);
 
-    /// Makes the copies of a batch between places that this GPU reaches, and waits for them. Only tests and
-    /// bench/device.py use it until state moves from GPU to GPU.
+    /// Makes the copies of a batch between places that this GPU reaches, and waits for them.
     void run(const CopyBatch& batch);
+
+    /// A run of bytes in memory that this GPU reaches.
+    struct Bytes {
+        const std::byte* begin = nullptr;
+        std::uint64_t size = 0;
+    };
+    /// Crc32::of() each of `runs`, computed by this GPU.
+    std::vector<std::uint32_t> crcs(std::span<const Bytes> runs);
+
+    /// Bytes of this GPU's memory that crcs() takes, at most, and run() for each copy of a batch.
+    static constexpr std::uint64_t crc_memory = std::uint64_t{2} << 20;
+    static constexpr std::uint64_t copy_memory = sizeof(StridedCopy);
 
 private:
     struct Buffers;

@@ -32,11 +32,13 @@ GpuMemory::GpuMemory(int, std::uint64_t) { refuse(); }
 GpuMemory::GpuMemory(int, const GpuHandle&, std::uint64_t) { refuse(); }
 GpuMemory::~GpuMemory() = default;
 GpuHandle GpuMemory::handle() const { refuse(); }
+void GpuMemory::clear() { refuse(); }
 
 GpuCopier::GpuCopier(int) { refuse(); }
 GpuCopier::~GpuCopier() = default;
-void GpuCopier::upload(const Fd&, const GpuMemory&) { refuse(); }
+void GpuCopier::upload(const Fd&, std::uint64_t, std::uint64_t, const GpuMemory&) { refuse(); }
 void GpuCopier::download(const GpuMemory&, std::uint64_t, std::uint64_t, const Fd&) { refuse(); }
 void GpuCopier::run(const CopyBatch&) { refuse(); }
+std::vector<std::uint32_t> GpuCopier::crcs(std::span<const Bytes>) { refuse(); }
 
 }  // namespace tpx

@@ -3,8 +3,11 @@
 """hold_client.py WHAT NAME [WORD...]: a client of keepers that shares no code with tpx and examples/tpx_handover.py.
 
 take NAME RANK     takes a rank, and prints the digest of the bytes of its tensors
+bytes NAME RANK    prints the digest of all bytes of a rank's segment, and that of its document but for the memory; does not take it
 die NAME RANK      is killed while it takes a rank
 read NAME SECONDS  reads the manifest, and stays connected
+open NAME SECONDS  the same of the state where it is, on GPUs
+proxy NAME OTHER   is a keeper NAME that does not know the request "open", and leaves the others to the keeper OTHER
 put NAME FAULT [RANK RANKS ITERATION]
                    exports a rank (rank 0 of 1, iteration 7), with FAULT: none, dies, unsealed, short, box, json, dtype, crc, cuda, device,
                    twice, undated
@@ -58,17 +61,46 @@ def take(name, rank, end=True):
         segment, close = on_gpu(document["gpu"], document["size"])
     else:
         close = None
-    digest = hashlib.sha256()
+    digests = []
     for number, one in enumerate(document["tensors"]):
         size = math.prod(one["sizes"]) * {"bfloat16": 2, "float32": 4, "int64": 8, "float16": 2}[one["dtype"]]
         payload = segment[one["offset"] : one["offset"] + size]
         at = document["crcs"] + 4 * number
         assert zlib.crc32(payload) == int.from_bytes(segment[at : at + 4], "little"), one["name"]
-        digest.update(f"{one['name']} {one['begin']} {one['sizes']} ".encode() + payload)
+        digests.append(f"{one['name']} {one['begin']} {one['sizes']} {hashlib.sha256(payload).hexdigest()}")
     if close:
         close()
     ask(connection, {"op": "done"})
-    print(f"rank {rank}: {len(document['tensors'])} tensors {digest.hexdigest()[:12]}")
+    print(f"rank {rank}: {len(document['tensors'])} tensors {hashlib.sha256(' '.join(sorted(digests)).encode()).hexdigest()[:12]}")
+
+
+def whole(name, rank):
+    _, (document, segment) = ask(connect(name), {"op": "take", "rank": int(rank)})
+    document, segment = json.loads(content(document)), content(segment)
+    gpu, size = document.pop("gpu", None), document["size"]
+    on_host = segment[:size]
+    if gpu:
+        segment, close = on_gpu(gpu, size)
+        assert all(segment[one["offset"] :][: one["length"]] == on_host[one["offset"] :][: one["length"]] for one in document["objects"])
+        assert segment[document["crcs"] :] == on_host[document["crcs"] :], "other checksums on the host"
+        close()
+    document.pop("memory")
+    print(f"rank {rank}: {hashlib.sha256(segment[:size]).hexdigest()[:12]} {hashlib.sha256(json.dumps(document).encode()).hexdigest()[:12]}")
+
+
+def proxy(name, other):
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(f"{os.environ['XDG_RUNTIME_DIR']}/tpx/{name}.sock")
+    listener.listen()
+    while True:
+        client, _ = listener.accept()
+        keeper = connect(other)
+        while text := client.recv(1 << 17):
+            if json.loads(text)["op"] == "open":
+                client.send(b'{"error": "unknown op \'open\'"}')
+                continue
+            keeper.send(text)
+            client.send(keeper.recv(1 << 17))
 
 
 def on_gpu(gpu, size):
@@ -141,13 +173,13 @@ def many(name):
 
 
 what, name, *words = sys.argv[1:]
-if what == "read":
+if what in ("read", "open"):
     connection = connect(name)
-    while "copying" in (answer := ask(connection, {"op": "read"})[0]):
+    while "copying" in (answer := ask(connection, {"op": what})[0]):
         time.sleep(0.05)
     print(answer["manifest"], flush=True)
     time.sleep(float(words[0]))
 elif what == "die":
     take(name, words[0], end=False)
 else:
-    {"take": take, "put": put, "many": many}[what](name, *words)
+    {"take": take, "bytes": whole, "proxy": proxy, "put": put, "many": many}[what](name, *words)

@@ -146,6 +146,8 @@ cudaError_t cudaMalloc(void** memory, std::size_t size) {
     const int file = memfd_create("fake-gpu", MFD_CLOEXEC);
     *memory = file >= 0 && ftruncate(file, static_cast<off_t>(size)) == 0 ? map(file, size) : nullptr;
     if (*memory) blocks[*memory] = {size, current, file};
+    constexpr std::size_t shown = std::size_t{1} << 20;  // new memory has what was there before
+    if (*memory) std::memset(*memory, 0xa5, std::min(size, shown));
     return answer("cudaMalloc", *memory != nullptr);
 }
 cudaError_t cudaFree(void* memory) {
@@ -168,8 +170,8 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 cudaError_t cudaMemset(void* memory, int value, std::size_t size) {
     if (!is_known(memory, size)) std::abort();
-    std::memset(memory, value, std::min<std::size_t>(size, 4096));
-    return cudaSuccess;
+    std::memset(memory, value, size);
+    return answer("cudaMemset");
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
     *stream = new CUstream_st{current};
@@ -260,6 +262,11 @@ cudaError_t launch_casts(const StridedCopy* copies, std::uint32_t count, std::ui
         for (std::uint32_t thread = 0; thread < block_threads; ++thread)
             run_tile<cast_items>(copies, count, tile, thread, block_threads);
     return answer("launch_casts");
+}
+
+cudaError_t launch_crcs(const CrcChunk* chunks, std::uint32_t count, std::uint32_t* crcs, cudaStream_t) {
+    for (std::uint32_t k = 0; k < count; ++k) crcs[k] = chunk_crc(chunks[k]);
+    return answer("launch_crcs");
 }
 
 }  // namespace tpx::cuda

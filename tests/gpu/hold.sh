@@ -136,6 +136,11 @@ grep -q 'rank 1: held on GPU 1' out || fail "not on a GPU"
 runs "$tpx" verify kept2 hold:kept2
 runs "$tpx" hold --release kept2
 mkdir from && cp -R ckpt from/host0 && cp -R ckpt from/host1 || exit 1
+refuses 1 "but 100 B of 100 B are free" env FAKE_MEMORY=100 mpirun -n 2 "$tpx" migrate 'from/{host}' 'to/{host}' --emulate --hosts 2x2 --to tp=4 --hold 60 --hold-name 'state-{host}' --hold-device cuda
+grep -q 'GPU 0 (Fake GPU): rank [02] needs ' err || fail "migrate: no numbers"
+refuses 1 "there is no GPU 1; CUDA finds 1 GPU" env FAKE_GPUS=1 mpirun -n 2 "$tpx" migrate 'from/{host}' 'to/{host}' --emulate --hosts 2x2 --to tp=4 --hold 60 --hold-name 'state-{host}' --hold-device cuda
+refuses 1 "but 100 B of 100 B are free" env FAKE_MEMORY=100 mpirun -n 2 "$tpx" migrate --store 'stores/{host}' --import ckpt --iteration 7 --emulate --hosts 2x2 --to tp=4 --hold 60 --hold-name 'state-{host}' --hold-device cuda
+[ ! -e to ] || fail "migrate: an output was written that cannot be held"
 runs mpirun -n 2 "$tpx" migrate 'from/{host}' 'to/{host}' --emulate --hosts 2x2 --to tp=4 --hold 60 --hold-name 'state-{host}' --hold-device cuda
 runs "$tpx" hold --list
 [ "$(grep -c 'held on GPU [01], ' out)" -eq 4 ] || fail "migrate: not on GPUs"

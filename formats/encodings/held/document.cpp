@@ -124,6 +124,15 @@ HeldObject read_object(const Json& json, std::uint64_t size) {
     return object;
 }
 
+std::optional<GpuPlace> gpu_of(const Json& object) {
+    if (!has(object, "gpu")) return std::nullopt;
+    return GpuPlace{text(object["gpu"], "bus"), text(object["gpu"], "handle")};
+}
+
+void add_gpu(Json& json, const std::optional<GpuPlace>& gpu) {
+    if (gpu) json["gpu"] = {{"bus", gpu->bus}, {"handle", gpu->handle}};
+}
+
 Json parse(std::string_view text) {
     Json json = Json::parse(text, nullptr, false);
     if (json.is_discarded() || !json.is_object()) throw failure("not a JSON object");
@@ -197,8 +206,8 @@ Document parse_document(std::string_view json) {
                    [&] { check_inside(*document.crcs, 4 * document.tensors.size(), document.size); });
     }
     if (memory == gpu_memory) {
-        const Json& gpu = at(root, "gpu");
-        document.gpu = GpuPlace{text(gpu, "bus"), text(gpu, "handle")};
+        at(root, "gpu");
+        document.gpu = gpu_of(root);
     }
     check_consistent(document);
     return document;
@@ -206,7 +215,7 @@ Document parse_document(std::string_view json) {
 
 std::string write_document(const Document& document) {
     Json json{{"memory", document.gpu ? gpu_memory : host_memory}, {"rank", document.rank}, {"ranks", document.ranks}};
-    if (document.gpu) json["gpu"] = {{"bus", document.gpu->bus}, {"handle", document.gpu->handle}};
+    add_gpu(json, document.gpu);
     if (document.iteration) json["iteration"] = *document.iteration;
     if (!document.job.empty()) json["job"] = document.job;
     if (!document.layout.empty()) json["layout"] = document.layout;
@@ -243,7 +252,7 @@ Manifest parse_manifest(std::string_view json) {
     };
     Manifest manifest;
     for (const Json& part : list(root, "parts"))
-        manifest.parts.push_back({plain_name(part, "document"), plain_name(part, "segment")});
+        manifest.parts.push_back({plain_name(part, "document"), plain_name(part, "segment"), gpu_of(part)});
     if (has(root, "config")) manifest.config = plain_name(root, "config");
     if (has(root, "save")) manifest.save = text(root, "save");
     return manifest;
@@ -252,7 +261,7 @@ Manifest parse_manifest(std::string_view json) {
 std::string write_manifest(const Manifest& manifest) {
     Json json{{"tpx_held", 1}, {"parts", Json::array()}};
     for (const Manifest::Part& part : manifest.parts)
-        json["parts"].push_back({{"document", part.document}, {"segment", part.segment}});
+        add_gpu(json["parts"].emplace_back(Json{{"document", part.document}, {"segment", part.segment}}), part.gpu);
     if (!manifest.config.empty()) json["config"] = manifest.config;
     if (!manifest.save.empty()) json["save"] = manifest.save;
     return json.dump();

@@ -73,6 +73,7 @@ struct Manifest {
     struct Part {
         std::string document;
         std::string segment;
+        std::optional<GpuPlace> gpu;  ///< what has the tensors, where the segment has holes; unset: the segment
     };
     std::vector<Part> parts;
     std::string config;  ///< empty: none

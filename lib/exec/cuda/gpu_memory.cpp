@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/gpu_memory.hpp"
 
+#include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/cuda/copy_kernels.hpp"
@@ -11,6 +12,7 @@
 #include <array>
 #include <cstring>
 #include <span>
+#include <vector>
 
 namespace tpx {
 namespace {
@@ -95,6 +97,13 @@ GpuHandle GpuMemory::handle() const {
     });
 }
 
+void GpuMemory::clear() {
+    on_gpu(gpu_, [&] {
+        cuda::check(cudaMemset(data_, 0, size_), "cudaMemset");
+        cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    });
+}
+
 struct GpuCopier::Buffers {
     struct Buffer {
         cuda::PinnedMemory memory = cuda::allocate_pinned(pinned_size);
@@ -129,6 +138,27 @@ struct GpuCopier::Buffers {
         buffer.length = 0;
     }
 
+    /// The checksums of chunks, which a kernel computes.
+    std::vector<std::uint32_t> crcs(std::span<const CrcChunk> chunks) {
+        std::vector<std::uint32_t> found(chunks.size());
+        if (chunks.empty()) return found;
+        void *list = nullptr, *sums = nullptr;
+        cuda::check(cudaMalloc(&list, chunks.size_bytes()), "cudaMalloc");
+        const cuda::DeviceMemory owned_list{list};
+        cuda::check(cudaMalloc(&sums, found.size() * sizeof found[0]), "cudaMalloc");
+        const cuda::DeviceMemory owned_sums{sums};
+        cuda::check(cudaMemcpyAsync(list, chunks.data(), chunks.size_bytes(), cudaMemcpyDefault, stream.get()),
+                    "cudaMemcpyAsync");
+        cuda::check(cuda::launch_crcs(static_cast<const CrcChunk*>(list), static_cast<std::uint32_t>(chunks.size()),
+                                      static_cast<std::uint32_t*>(sums), stream.get()),
+                    "checksum kernel");
+        cuda::check(
+            cudaMemcpyAsync(found.data(), sums, found.size() * sizeof found[0], cudaMemcpyDefault, stream.get()),
+            "cudaMemcpyAsync");
+        cuda::check(cudaStreamSynchronize(stream.get()), "checksum kernel");
+        return found;
+    }
+
     /// Starts a kernel with a list that is copied to the GPU before.
     template <class Launch>
     void run(const CopyList& list, Launch&& launch, const char* what) {
@@ -155,13 +185,13 @@ GpuCopier::~GpuCopier() {
     cudaStreamSynchronize(buffers_->stream.get());  // copies use the buffers
 }
 
-void GpuCopier::upload(const Fd& from, const GpuMemory& to) {
+void GpuCopier::upload(const Fd& from, std::uint64_t begin, std::uint64_t end, const GpuMemory& to) {
     on_gpu(gpu_, [&] {
         buffers_->settle();
         std::size_t turn = 0;
-        for (std::uint64_t offset = 0; offset < to.size(); offset += pinned_size, ++turn) {
+        for (std::uint64_t offset = begin; offset < end; offset += pinned_size, ++turn) {
             Buffers::Buffer& buffer = buffers_->pair[turn % 2];
-            const std::size_t length = std::min<std::uint64_t>(pinned_size, to.size() - offset);
+            const std::size_t length = std::min<std::uint64_t>(pinned_size, end - offset);
             if (turn >= 2) Buffers::wait(buffer);
             read_at(from, offset, buffer.bytes(length), "memory of the host");
             buffers_->copy(to.data() + offset, buffer.memory.get(), length, buffer);
@@ -190,6 +220,33 @@ void GpuCopier::run(const CopyBatch& batch) {
         buffers_->run(batch.plain(), cuda::launch_copies, "copy kernel");
         buffers_->run(batch.casts(), cuda::launch_casts, "cast kernel");
     });
+}
+
+std::vector<std::uint32_t> GpuCopier::crcs(std::span<const Bytes> runs) {
+    constexpr std::size_t most = crc_memory / (sizeof(CrcChunk) + sizeof(std::uint32_t));
+    std::vector<std::uint32_t> joined(runs.size());
+    std::vector<CrcChunk> chunks;
+    std::vector<std::size_t> run_of_chunk;
+    const auto finish = [&] {
+        const std::vector<std::uint32_t> crcs = buffers_->crcs(chunks);
+        for (std::size_t k = 0; k < crcs.size(); ++k) {
+            std::uint32_t& crc = joined[run_of_chunk[k]];
+            crc = crcs[k] ^ Crc32::times(crc, Crc32::power(8 * std::uint64_t{chunks[k].size}));
+        }
+        chunks.clear();
+        run_of_chunk.clear();
+    };
+    on_gpu(gpu_, [&] {
+        for (std::size_t run = 0; run < runs.size(); ++run)
+            for (std::uint64_t done = 0; done < runs[run].size; done += CrcChunk::longest) {
+                const std::uint64_t size = std::min<std::uint64_t>(CrcChunk::longest, runs[run].size - done);
+                chunks.push_back({runs[run].begin + done, static_cast<std::uint32_t>(size)});
+                run_of_chunk.push_back(run);
+                if (chunks.size() == most) finish();
+            }
+        finish();
+    });
+    return joined;
 }
 
 }  // namespace tpx

@@ -123,6 +123,7 @@ void CopyBatch::add(const Shape& sizes, const std::byte* source, const Strides& 
     const Index full = widest_item / std::max(read, written);
     const Index unit = run % full == 0 && is_aligned(walk, full * read, full * written) ? full : 1;
     copy.unit = static_cast<std::uint8_t>(unit);
+    copy.overflow = overflow_;
     copy.from = *element_of(from);
     copy.to = *element_of(to);
     add_items(casts_, walk, {run / unit, unit * read, unit * written}, copy);

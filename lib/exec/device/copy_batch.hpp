@@ -18,9 +18,13 @@ struct CopyList {
 };
 
 /// Strided copies between places that do not overlap, in memory of the host or of GPUs. The smallest number of wide
-/// items is chosen from alignment and strides. Only tests and bench/device.py use it until state moves from GPU to GPU.
+/// items is chosen from alignment and strides.
 class CopyBatch {
 public:
+    /// A cast that makes a finite value infinite sets `*overflow`, in memory that the copies' device reaches; null:
+    /// none does.
+    explicit CopyBatch(std::uint32_t* overflow = nullptr) : overflow_{overflow} {}
+
     /// Whether add() takes `from` and `to`: equal types of 1, 2, 4, 8 or 16 bytes, or both of f32, bf16, f16 and
     /// f8_e4m3.
     static bool supports(DType from, DType to);
@@ -33,11 +37,13 @@ public:
     const CopyList& plain() const { return plain_; }  ///< that keep the type
     const CopyList& casts() const { return casts_; }  ///< that change it
     std::uint64_t bytes() const { return bytes_; }    ///< that are written
+    std::size_t copies() const { return plain_.copies.size() + casts_.copies.size(); }
 
 private:
     CopyList plain_;
     CopyList casts_;
     std::uint64_t bytes_ = 0;
+    std::uint32_t* overflow_;
 };
 
 /// Makes the copies of a batch in memory of the host.

@@ -28,6 +28,14 @@ struct E4m3 {
 inline constexpr std::uint32_t sign_bit = 0x80000000;
 inline constexpr std::uint32_t infinity = 0x7f800000;
 
+/// Whether a value is neither infinite nor NaN.
+TPX_HOST_DEVICE inline bool is_finite(float value) {
+    return (std::bit_cast<std::uint32_t>(value) & infinity) != infinity;
+}
+TPX_HOST_DEVICE inline bool is_finite(Half value) { return (value.bits & 0x7c00u) != 0x7c00u; }
+TPX_HOST_DEVICE inline bool is_finite(Bfloat value) { return (value.bits & 0x7f80u) != 0x7f80u; }
+TPX_HOST_DEVICE inline bool is_finite(E4m3 value) { return (value.bits & 0x7fu) != 0x7fu; }
+
 /// The value in a wider type, exactly.
 TPX_HOST_DEVICE inline float widen(float value) { return value; }
 TPX_HOST_DEVICE inline double widen(double value) { return value; }

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 // The walk of a strided copy, for the host and for GPUs: what a kernel does with an item, tests on the host verify.
-// Only tests and bench/device.py use it, as CopyBatch and GpuCopier::run, until state moves from GPU to GPU.
 namespace tpx {
 
 /// Division by a number that is known beforehand, as a multiplication. Exact for dividends below 2^31.
@@ -45,7 +44,8 @@ struct StridedCopy {
     Element from = Element::f32;
     Element to = Element::f32;
     std::int8_t axes = 0;
-    Axis axis[most_axes];  ///< the innermost one is the last
+    std::uint32_t* overflow = nullptr;  ///< set to 1 if a cast makes a finite value infinite; null: nothing is
+    Axis axis[most_axes];               ///< the innermost one is the last
 };
 
 namespace copying {
@@ -84,10 +84,17 @@ struct CopyRun {
 
 template <class From, class To, int Count>
 struct CastRun {
+    std::uint32_t* overflow;
+
     TPX_HOST_DEVICE void operator()(const std::byte* source, std::byte* target) const {
         const auto from = *reinterpret_cast<const Run<From, Count>*>(source);
         Run<To, Count> to;
-        for (int k = 0; k < Count; ++k) to.values[k] = element::narrow<To>(element::widen(from.values[k]));
+        bool overflows = false;
+        for (int k = 0; k < Count; ++k) {
+            to.values[k] = element::narrow<To>(element::widen(from.values[k]));
+            overflows |= element::is_finite(from.values[k]) && !element::is_finite(to.values[k]);
+        }
+        if (overflows && overflow != nullptr) *overflow = 1;  // several threads may, with the same value
         *reinterpret_cast<Run<To, Count>*>(target) = to;
     }
 };
@@ -106,9 +113,9 @@ template <class From, class To>
 TPX_HOST_DEVICE void cast_items(const StridedCopy& copy, std::uint32_t begin, std::uint32_t end, std::uint32_t step) {
     constexpr int full = 16 / (sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To));
     if (copy.unit == full)
-        visit(copy, begin, end, step, CastRun<From, To, full>{});
+        visit(copy, begin, end, step, CastRun<From, To, full>{copy.overflow});
     else
-        visit(copy, begin, end, step, CastRun<From, To, 1>{});
+        visit(copy, begin, end, step, CastRun<From, To, 1>{copy.overflow});
 }
 
 template <class From>

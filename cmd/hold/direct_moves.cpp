@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/direct_moves.hpp"
+
+#include "formats/source.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/memory_file.hpp"
+#include "lib/exec/device/move_copies.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace tpx::cli {
+namespace {
+
+constexpr std::size_t copies_at_once = 16384;
+constexpr std::uint64_t staging_of_gpu = copies_at_once * GpuCopier::copy_memory + GpuCopier::crc_memory;
+
+std::uint64_t payload_of(const Draft& draft, const Piece& piece) {
+    return static_cast<std::uint64_t>(volume(piece.box) * itemsize(draft.tensors[piece.tensor].dtype));
+}
+
+std::vector<int> segments_of_files(const Catalogue& catalogue, std::span<const GpuSegment> sources) {
+    std::vector<int> found;
+    for (const FileEntry& file : catalogue.files) {
+        const auto segment = std::ranges::find(sources, file.path.string(), &GpuSegment::file);
+        const bool is_on_gpu = segment != sources.end() && !file.coding;
+        found.push_back(is_on_gpu ? static_cast<int>(segment - sources.begin()) : -1);
+    }
+    return found;
+}
+
+/// For each piece in files of a draft, the piece of the draft in which its first element is.
+std::vector<std::uint32_t> owners(const Draft& draft, std::span<const Piece> pieces) {
+    std::vector<std::uint32_t> order(draft.pieces.size());
+    for (std::uint32_t k = 0; k < order.size(); ++k) order[k] = k;
+    std::erase_if(order, [&](std::uint32_t k) { return payload_of(draft, draft.pieces[k]) == 0; });
+    const auto place = [&](std::uint32_t k) { return std::pair{draft.pieces[k].file, draft.pieces[k].offset}; };
+    std::ranges::sort(order, {}, place);
+    std::vector<std::uint32_t> found;
+    for (const Piece& piece : pieces) {
+        const auto after = std::ranges::upper_bound(order, std::pair{piece.file, piece.offset}, {}, place);
+        found.push_back(after == order.begin() ? 0 : *std::prev(after));
+    }
+    return found;
+}
+
+}  // namespace
+
+DirectMoves::DirectMoves(const HoldJob& hold, const HoldPlace& place, std::span<const GpuSegment> sources)
+    : conversion_{hold.job.conversion},
+      moves_{hold.job.moves},
+      sources_{sources},
+      ranks_{*hold.job.target.held},
+      gpus_{place.gpus},
+      source_of_file_{segments_of_files(hold.job.opened.source.checkpoint.catalogue, sources)},
+      owner_{owners(conversion_.draft, conversion_.target_pieces)} {
+    find_places();
+    choose(place);
+    split();
+}
+
+void DirectMoves::find_places() {
+    const Draft& draft = conversion_.draft;
+    rank_of_file_.assign(draft.files.size(), -1);
+    for (std::size_t k = 0; k < ranks_.size(); ++k) {
+        const std::filesystem::path name{segment_name(ranks_[k])};
+        const auto file = std::ranges::find(draft.files, name, &FileEntry::path) - draft.files.begin();
+        rank_of_file_.at(static_cast<std::size_t>(file)) = static_cast<int>(k);
+        segment_bytes_[ranks_[k]] = draft.files[static_cast<std::size_t>(file)].size;
+    }
+}
+
+/// Decides which of the draft's pieces kernels fill.
+void DirectMoves::choose(const HoldPlace& place) {
+    for (const int gpu : std::set<int>(gpus_.begin(), gpus_.end())) {
+        GpuNeed need{gpu, 0, 0, staging_of_gpu, place.rooms[static_cast<std::size_t>(gpu)].free, false};
+        for (const GpuSegment& source : sources_)
+            if (source.bus == place.rooms[static_cast<std::size_t>(gpu)].bus) need.old += source.size;
+        for (std::size_t k = 0; k < ranks_.size(); ++k)
+            if (gpus_[k] == gpu) need.fresh += segment_bytes_.at(ranks_[k]);
+        need.is_direct = need.fresh + need.staging <= need.free;
+        if (!need.is_direct) need.staging = 0;
+        needs_.push_back(need);
+    }
+    const Draft& draft = conversion_.draft;
+    const auto has_room = [&](const Piece& piece) {
+        const int rank = rank_of_file_[piece.file];
+        return rank >= 0 && std::ranges::find(needs_, gpus_[static_cast<std::size_t>(rank)], &GpuNeed::gpu)->is_direct;
+    };
+    std::vector<bool> has_moves(draft.pieces.size());
+    std::vector<bool> is_refused(draft.pieces.size());
+    for (const Move& move : moves_) {
+        const std::uint32_t owner = owner_[move.target];
+        const std::uint32_t file = conversion_.source_pieces[move.source].file;
+        const bool is_on_gpu = file < source_of_file_.size() && source_of_file_[file] >= 0;
+        has_moves[owner] = true;
+        if (!is_on_gpu || !can_copy(move, conversion_.source_side(), conversion_.target_side()))
+            is_refused[owner] = true;
+    }
+    for (std::size_t k = 0; k < draft.pieces.size(); ++k)
+        direct_.push_back(has_moves[k] && !is_refused[k] && has_room(draft.pieces[k]));
+}
+
+/// Makes the lists of both ways.
+void DirectMoves::split() {
+    const Draft& draft = conversion_.draft;
+    std::vector<std::uint32_t> number_of_host(conversion_.target_pieces.size());
+    for (std::size_t k = 0; k < conversion_.target_pieces.size(); ++k) {
+        if (direct_[owner_[k]]) continue;
+        number_of_host[k] = static_cast<std::uint32_t>(host_pieces_.size());
+        host_pieces_.push_back(conversion_.target_pieces[k]);
+    }
+    for (std::uint32_t k = 0; k < moves_.size(); ++k) {
+        const Move& move = moves_[k];
+        if (direct_[owner_[move.target]]) {
+            const int rank = rank_of_file_[conversion_.target_pieces[move.target].file];
+            direct_moves_[gpus_[static_cast<std::size_t>(rank)]].push_back(k);
+        } else {
+            host_moves_.push_back({move.source, number_of_host[move.target], move.box});
+        }
+    }
+    for (std::size_t k = 0; k < draft.pieces.size(); ++k)
+        (direct_[k] ? gpu_bytes_ : host_bytes_) += payload_of(draft, draft.pieces[k]);
+    for (const Draft::CrcSlot& slot : draft.crc_slots) {
+        if (slot.length != 0 || !direct_[slot.piece]) continue;
+        const Piece& piece = draft.pieces[slot.piece];
+        tensors_[ranks_[static_cast<std::size_t>(rank_of_file_[piece.file])]].push_back(
+            {piece.offset, payload_of(draft, piece), slot.offset});
+    }
+    for (auto& [rank, tensors] : tensors_) std::ranges::sort(tensors, {}, &DirectTensor::offset);
+}
+
+std::span<const DirectTensor> DirectMoves::tensors_of(int rank) const {
+    const auto found = tensors_.find(rank);
+    return found == tensors_.end() ? std::span<const DirectTensor>{} : std::span{found->second};
+}
+
+void DirectMoves::run(const std::vector<GpuMemory*>& memory) const {
+    std::vector<std::byte*> targets(rank_of_file_.size());
+    for (std::size_t file = 0; file < targets.size(); ++file)
+        if (rank_of_file_[file] >= 0) targets[file] = memory[static_cast<std::size_t>(rank_of_file_[file])]->data();
+    for (const auto& [gpu, moves] : direct_moves_) copy_to(gpu, targets);
+}
+
+/// The GPU of the target opens the source's memory and copies.
+void DirectMoves::copy_to(int gpu, std::span<std::byte* const> targets) const {
+    const std::vector<std::uint32_t>& chosen = direct_moves_.at(gpu);
+    std::map<int, std::unique_ptr<GpuMemory>> opened;
+    std::vector<const std::byte*> sources(source_of_file_.size());
+    for (const std::uint32_t number : chosen) {
+        const std::uint32_t file = conversion_.source_pieces[moves_[number].source].file;
+        const GpuSegment& segment = sources_[static_cast<std::size_t>(source_of_file_[file])];
+        auto& memory = opened[source_of_file_[file]];
+        if (!memory) memory = std::make_unique<GpuMemory>(gpu, segment.handle, segment.size);
+        sources[file] = memory->data();
+    }
+    GpuMemory overflow{gpu, sizeof(std::uint32_t)};
+    overflow.clear();
+    GpuCopier copier{gpu};
+    copy_moves(moves_, chosen, {conversion_.source_side(), sources}, {conversion_.target_side(), targets},
+               reinterpret_cast<std::uint32_t*>(overflow.data()), copies_at_once,
+               [&](const CopyBatch& batch) { copier.run(batch); });
+    const Fd flag = make_memory_file("tpx-overflow", sizeof(std::uint32_t));
+    copier.download(overflow, flag);
+    std::uint32_t value = 0;
+    read_at(flag, 0, std::as_writable_bytes(std::span{&value, 1}), "overflow");
+    if (value != 0) throw failure("GPU {}: a cast makes a finite value infinite", gpu);
+}
+
+}  // namespace tpx::cli

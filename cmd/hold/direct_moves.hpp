@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/hold/gpu_source.hpp"
+#include "cmd/hold/hold_gpus.hpp"
+#include "cmd/hold/hold_state.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace tpx::cli {
+
+/// A tensor of a segment that a GPU copies, and where its checksum is stored.
+struct DirectTensor {
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+    std::uint64_t crc_at = 0;
+};
+
+/// What a GPU gets of the new state, in bytes.
+struct GpuNeed {
+    int gpu = 0;
+    std::uint64_t old = 0;      ///< of the source; in use already
+    std::uint64_t fresh = 0;    ///< of the new segments
+    std::uint64_t staging = 0;  ///< for lists of copies and checksums
+    std::uint64_t free = 0;     ///< before
+    bool is_direct = false;     ///< whether tensors are copied to it from GPUs; otherwise, from memory of the host
+};
+
+/// How the tensors of a change reach the GPUs: those that kernels copy from the source's memory, and the others, by way
+/// of memory of the host.
+class DirectMoves {
+public:
+    /// A tensor is copied by a kernel if all of it comes from memory of GPUs and the kernel has its casts. A GPU
+    /// without room for the lists of copies gets its tensors from memory of the host. `place` has a GPU for each held
+    /// rank.
+    DirectMoves(const HoldJob& hold, const HoldPlace& place, std::span<const GpuSegment> sources);
+
+    const std::vector<GpuNeed>& needs() const { return needs_; }
+    std::uint64_t gpu_bytes() const { return gpu_bytes_; }    ///< that kernels copy
+    std::uint64_t host_bytes() const { return host_bytes_; }  ///< of the other tensors
+    std::uint64_t segment_bytes(int rank) const { return segment_bytes_.at(rank); }
+
+    /// The moves by way of the host, and the pieces that they fill.
+    const Moves& host_moves() const { return host_moves_; }
+    Side host_target() const { return {conversion_.target_tensors, host_pieces_}; }
+
+    /// The tensors of a rank that a kernel copies, by offset.
+    std::span<const DirectTensor> tensors_of(int rank) const;
+
+    /// Copies to `memory`, by held rank in their order, which has been filled but for these tensors. Throws Error if
+    /// CUDA fails, or if a cast makes a finite value infinite.
+    void run(const std::vector<GpuMemory*>& memory) const;
+
+private:
+    void find_places();
+    void choose(const HoldPlace& place);
+    void split();
+    void copy_to(int gpu, std::span<std::byte* const> targets) const;
+
+    const formats::Conversion& conversion_;
+    const Moves& moves_;
+    std::span<const GpuSegment> sources_;
+    std::vector<int> ranks_;
+    std::vector<int> gpus_;             // by held rank
+    std::vector<int> source_of_file_;   // number of the GpuSegment of a source file; -1: in memory of the host
+    std::vector<int> rank_of_file_;     // number of the held rank of a target file; -1: none
+    std::vector<std::uint32_t> owner_;  // the draft's piece in which a target piece is
+    std::vector<bool> direct_;          // by draft piece
+    std::vector<GpuNeed> needs_;
+    std::uint64_t gpu_bytes_ = 0, host_bytes_ = 0;
+    Moves host_moves_;
+    std::vector<Piece> host_pieces_;
+    std::map<int, std::vector<std::uint32_t>> direct_moves_;  // by target GPU
+    std::map<int, std::vector<DirectTensor>> tensors_;        // by rank
+    std::map<int, std::uint64_t> segment_bytes_;
+};
+
+}  // namespace tpx::cli

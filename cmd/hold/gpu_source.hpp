@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lib/core/file.hpp"
+#include "lib/exec/gpu_memory.hpp"
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tpx::cli {
+
+/// A segment that a keeper holds, with its tensors in memory of a GPU.
+struct GpuSegment {
+    std::string file;  ///< its name beside the manifest
+    std::string bus;   ///< PCI address of the GPU
+    GpuHandle handle{};
+    std::uint64_t size = 0;   ///< of the memory
+    std::uint64_t begin = 0;  ///< of the bytes that only the GPU has
+    std::uint64_t end = 0;
+};
+
+/// What a keeper of this host holds in memory of GPUs, opened there without a copy in memory of the host. While it is
+/// open, nobody takes it; and until stop_reader(), read_at() reads the tensors of its segments from the GPUs, by a
+/// child process, so that this process can still start others that use CUDA.
+class GpuSource {
+public:
+    /// `name` is "hold:NAME". Throws Error as KeeperClient does, if the keeper does not know the request, and if the
+    /// memory of a GPU cannot be opened.
+    explicit GpuSource(const std::string& name);
+    ~GpuSource();
+    GpuSource(const GpuSource&) = delete;
+    GpuSource& operator=(const GpuSource&) = delete;
+
+    /// Those on GPUs; none if all is in memory of the host.
+    std::span<const GpuSegment> segments() const { return segments_; }
+
+    void stop_reader();
+
+private:
+    using FileNumber = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
+
+    void start_reader();
+    [[noreturn]] void serve(const Fd& requests) const;
+    bool read(const Fd& file, std::uint64_t offset, std::span<std::byte> into);
+
+    std::string name_;
+    std::vector<GpuSegment> segments_;
+    std::vector<FileNumber> numbers_;  // of the segments
+    std::vector<Fd> scratch_;          // a file for each segment, by which the child passes bytes
+    Fd requests_;
+    pid_t reader_ = 0;
+    std::mutex mutex_;
+    std::optional<ReadHook> hook_;
+};
+
+/// Opens `checkpoint` if it is held in memory of GPUs. Null if it is not, or with a `reason` if it cannot be opened.
+std::unique_ptr<GpuSource> open_gpu_source(const std::string& checkpoint, std::string& reason);
+
+/// The number of the GPU at a PCI address. Throws Error if this process has no such GPU.
+int gpu_at(const std::string& bus, std::span<const GpuRoom> rooms);
+
+/// Handles in documents.
+std::string hexadecimal(const GpuHandle& handle);
+
+}  // namespace tpx::cli

@@ -1,0 +1,182 @@
+#!/bin/bash
+# hold_direct.sh TPX TESTDATA CUDART: state that moves from GPU to GPU, in layouts drawn at random, has the bytes of the path by disk; what
+# kernels cannot copy goes by way of the host; and whatever fails, the state gets there as before, and nothing is left.
+set -u
+tpx=$1 testdata=$2 CUDART=$3
+# shellcheck source=tests/gpu/holding.sh
+. "$(dirname "$0")/holding.sh"
+
+# same NAME OTHER RANKS: two keepers hold the same bytes.
+same() {
+    local rank
+    for rank in $3; do
+        runs client bytes "$1" "$rank"
+        mv out one
+        runs client bytes "$2" "$rank"
+        diff one out || fail "hold:$1 and hold:$2: rank $rank has other bytes"
+    done
+}
+# moved PYTHON: the --json of the command says so of what it moved.
+moved() { python3 -c "import json; moved = json.load(open('out'))['moved']; assert $1, moved" || fail "moved: not $1"; }
+# gone NAME...: releases keepers.
+gone() {
+    local name
+    for name in "$@"; do runs "$tpx" hold --release "$name"; done
+    for name in "$@"; do goes "$XDG_RUNTIME_DIR/tpx/$name.sock"; done
+}
+
+# Layouts, GPUs and types drawn at random; each case can be repeated by its seed.
+FAKE_GPUS=4
+for seed in 1 2 3 4 5 6 7 8; do
+    RANDOM=$seed
+    read -ra layouts <<<"tp=1 tp=2 fsdp=2 fsdp=3 fsdp=4 tp=2,fsdp=2 dp=2 tp=2,dp=2 fsdp=2,dp=2 pp=2 tp=2,pp=2"
+    from=${layouts[RANDOM % ${#layouts[@]}]} to=${layouts[RANDOM % ${#layouts[@]}]}
+    types=("" "--dtype f16" "--dtype f32" "--drop optimizer")
+    read -ra more <<<"${types[RANDOM % 4]}"
+    on=$((RANDOM % 4)) case="seed $seed: $from to $to ${more[*]}"
+    runs "$tpx" hold ckpt --name old --to "$from" --device cuda --rank-gpus $on
+    runs "$tpx" hold hold:old --name new --to "$to" ${more[@]+"${more[@]}"} --device cuda --json
+    moved "moved['gpu'] > 0 and moved['host'] == 0"
+    echo "$case"
+    # In memory of the host all the way: the same segments, but where the tensors are.
+    runs "$tpx" hold ckpt --name old-host --to "$from"
+    runs "$tpx" hold hold:old-host --name host --to "$to" ${more[@]+"${more[@]}"}
+    ranks=$("$tpx" hold --list --json | python3 -c 'import json, sys; print(*[rank["rank"] for keeper in json.load(sys.stdin)["keepers"] if keeper["name"] == "host" for rank in keeper["ranks"]])')
+    same new host "$ranks"
+    # By disk: the same tensors.
+    runs "$tpx" reshard ckpt "disk$seed" --to "$to" ${more[@]+"${more[@]}"}
+    runs "$tpx" verify "disk$seed" hold:new
+    runs "$tpx" hold ckpt --name disk --to "$to" ${more[@]+"${more[@]}"}
+    for rank in $ranks; do
+        runs client take new "$rank"
+        mv out one
+        runs client take disk "$rank"
+        diff one out || fail "$case: rank $rank has other bits than by disk"
+    done
+    gone old old-host host
+done
+nothing_left
+
+# In a second round, in the foreground, for some ranks, and from some GPUs to others.
+runs "$tpx" hold ckpt --name old --device cuda
+runs "$tpx" hold hold:old --name next --to tp=2 --device cuda --rank-gpus 3,2
+runs "$tpx" hold hold:next --name last --to fsdp=2 --device cuda --rank-gpus 1 --ranks 1
+runs "$tpx" hold ckpt --name disk --to fsdp=2
+same last disk 1
+gone last next disk
+"$tpx" hold hold:old --name front --to tp=2 --device cuda --foreground >out 2>err &
+front=$!
+for _ in $(seq 200); do [ -s out ] && break; sleep 0.05; done
+runs "$tpx" hold ckpt --name disk --to tp=2
+for rank in 0 1; do runs client take front $rank; mv out one; runs client take disk $rank; diff one out || fail "--foreground: rank $rank"; done
+wait $front || fail "--foreground: exit $?"
+# Held by the old keeper until then, and taken afterwards.
+client open old 3 >open.out &
+for _ in $(seq 60); do [ -s open.out ] && break; sleep 0.05; done
+refuses 1 "rank 1 is being read by process" client take old 1
+wait $!
+runs client take old 1
+runs "$tpx" hold --release old
+nothing_left
+
+# What it needs is known before: nothing is moved, and what does not fit goes by way of the host.
+runs "$tpx" hold ckpt --name old --device cuda --to fsdp=2
+runs "$tpx" hold hold:old --name new --to tp=2 --device cuda --dry-run --json
+moved "[(one['gpu'], one['direct'], one['new'] > 0, one['old'] > 0, one['staging'] > 0, one['free']) for one in moved['needs']] == [(0, True, True, True, True, 1 << 34), (1, True, True, True, True, 1 << 34)]"
+grep -q 'GPU 0: .* of new state and .* of lists of copies beside .* of old state; 17.2 GB are free' err || fail "no note of the memory"
+runs env FAKE_MEMORY=1000000 "$tpx" hold hold:old --name new --to tp=2 --device cuda --json
+moved "moved['gpu'] == 0 and moved['host'] > 0 and not any(one['direct'] for one in moved['needs'])"
+grep -q 'GPU 1: .* of new state and the lists of copies do not fit into 1.00 MB; its tensors go by way of host memory' err || fail "no note"
+runs "$tpx" hold ckpt --name disk --to tp=2
+same new disk "0 1"
+gone new
+refuses 1 "but 1.00 kB of 1.00 kB are free" env FAKE_MEMORY=1000 "$tpx" hold hold:old --name new --to tp=2 --device cuda
+gone old
+
+# Each call that fails on the way: the state goes by way of the host, with a note; the old keeper still has it.
+runs "$tpx" hold ckpt --name old --device cuda --to fsdp=2
+for call in cudaIpcOpenMemHandle cudaMemset launch_copies launch_crcs; do
+    runs env FAKE_FAULT=$call "$tpx" hold hold:old --name new --to tp=2 --device cuda --json
+    grep -q "note: the state is copied to host memory first: .*GPU [01]: .*: fake fault" err || fail "$call: no note"
+    moved "moved is None"
+    same new disk "0 1"
+    gone new
+done
+env FAKE_FAULT=launch_copies "$tpx" hold hold:old --name new --to tp=2 --device cuda --foreground >front.out 2>front.err &
+front=$!
+for _ in $(seq 200); do [ -s front.out ] && break; sleep 0.05; done
+grep -q "copied to host memory first: GPU 0: copy kernel: fake fault" front.err || fail "--foreground: no note"
+same new disk "0 1"
+gone new
+wait $front || fail "--foreground: exit $?"
+for call in cudaMalloc cudaMallocHost cudaMemcpyAsync cudaStreamSynchronize cudaIpcGetMemHandle; do
+    refuses 1 "GPU 0: $call: fake fault" env FAKE_FAULT=$call "$tpx" hold hold:old --name new --to tp=2 --device cuda
+done
+runs env FAKE_FAULT=cudaMalloc FAKE_FAULT_GPU=1 "$tpx" hold hold:old --name new --to tp=2 --device auto
+grep -q "note: the state is held in host memory: rank 1: GPU 1: cudaMalloc: fake fault" err || fail "auto: no note"
+same new disk "0 1"
+gone new
+runs "$tpx" verify ckpt hold:old
+# A keeper of another version does not know the request.
+python3 "$here/../cli/hold_client.py" proxy former old &  # a function would run it in a subshell
+former=$!
+for _ in $(seq 100); do [ -S "$XDG_RUNTIME_DIR/tpx/former.sock" ] && break; sleep 0.05; done
+runs "$tpx" hold hold:former --name new --to tp=2 --device cuda
+grep -q "note: the state is copied to host memory first: hold:former: unknown op 'open'" err || fail "no note"
+same new disk "0 1"
+kill $former
+rm "$XDG_RUNTIME_DIR/tpx/former.sock"
+gone new disk old
+nothing_left
+
+# Casts that kernels do not have, and values that do not fit.
+python3 - <<'PY' || fail "no checkpoint"
+import json, os, struct
+os.mkdir("mixed")
+tensors = {"a": ("F64", 8, 600), "b": ("BF16", 2, 4000), "c": ("F32", 4, 1000), "d": ("I64", 8, 10)}
+values = {"a": b"".join(struct.pack("<d", k * 1.1) for k in range(600)), "b": bytes(range(250)) * 32,
+          "c": b"".join(struct.pack("<f", k * 1e3 if k < 65 else -k / 7) for k in range(1000)), "d": bytes(range(80))}
+header, at = {}, 0
+for name, (dtype, size, count) in tensors.items():
+    header[name] = {"dtype": dtype, "shape": [count], "data_offsets": [at, at + size * count]}
+    at += size * count
+text = json.dumps(header).encode()
+with open("mixed/model.safetensors", "wb") as file:
+    file.write(len(text).to_bytes(8, "little") + text + b"".join(values[name] for name in tensors))
+PY
+runs "$tpx" hold mixed --name old --to fsdp=2 --device cuda
+for type in bf16 f32 f64; do
+    runs "$tpx" hold hold:old --name new --to fsdp=3 --device cuda --dtype $type --json
+    moved "(moved['gpu'] > 0) and (moved['host'] > 0)"
+    runs "$tpx" hold mixed --name disk --to fsdp=3 --dtype $type
+    same new disk "0 1 2"
+    gone new disk
+done
+runs env FAKE_FAULT=launch_casts "$tpx" hold hold:old --name new --to fsdp=3 --device cuda --dtype f32
+grep -q "copied to host memory first: GPU 0: cast kernel: fake fault" err || fail "no note of the cast"
+gone new old
+python3 - <<'PY' || fail "no checkpoint"
+import json, os, struct
+os.mkdir("large")
+header = json.dumps({"w": {"dtype": "F32", "shape": [8, 2], "data_offsets": [0, 64]}}).encode()
+with open("large/model.safetensors", "wb") as file:
+    file.write(len(header).to_bytes(8, "little") + header + struct.pack("<16f", *range(13), 1e30, 14, 15))
+PY
+runs "$tpx" hold large --name old --to fsdp=2 --device cuda
+refuses 1 "tensor 'w': 1e+30 at [6, 1] does not fit f16, whose largest value is 65504" "$tpx" hold hold:old --name new --to tp=1 --device cuda --dtype f16
+gone old
+
+# A command that is killed while it reads from GPUs leaves no process behind, and the old keeper its state.
+runs "$tpx" hold mixed --name old --to fsdp=2 --device cuda
+FAKE_DELAY=2000 "$tpx" hold hold:old --name new --to fsdp=3 --device cuda --dtype f32 >out 2>err &
+killed=$!
+sleep 1
+kill -9 $killed
+wait $killed 2>/dev/null
+for _ in $(seq 100); do "$tpx" hold --list | grep -q hold:new || break; sleep 0.05; done
+sleep 2.5
+runs "$tpx" verify mixed hold:old
+gone old
+rm -f "$XDG_RUNTIME_DIR/tpx/new.sock"
+nothing_left
+echo "gpu hold_direct: all as it should be"
