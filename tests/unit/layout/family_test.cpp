@@ -129,8 +129,7 @@ TEST_CASE("mistakes in rules are reported with file and line") {
     CHECK(family_refusal("family = 'base'\nextends = ['base']").find("more.toml: base.toml") == std::string::npos);
     CHECK(family_refusal("family = 'more'\n[tensors]\nw = 'a b ; tp=c'") ==
           "more.toml: line 3: tensor 'w': it has no factor 'c'");
-    CHECK(family_refusal("family = 'more'\n[tensors]\nw = 'h ; tp'").find("unknown word 'tp'") !=
-          std::string::npos);
+    CHECK(family_refusal("family = 'more'\n[tensors]\nw = 'h ; tp'").find("unknown word 'tp'") != std::string::npos);
     CHECK(family_refusal("family = 'more'\n[tensors]\nw = 'h'") ==
           "more.toml: tensor 'w': the size of factor 'h' is not declared in [dims]");
     CHECK(family_refusal("family = 'more'\ndims.h.any = '1'\n[tensors]\nw = 'h h'") ==
