@@ -6,34 +6,43 @@
 #include "formats/encodings/dcp/locate.hpp"
 #include "formats/recognize.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
 #include "lib/core/name_list.hpp"
+#include "lib/core/path.hpp"
 
 namespace tpx::formats {
 namespace {
 
 constexpr const char* readable_formats =
-    "this version reads safetensors, dcp, torch_dist, zarr, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF and "
-    "single "
-    "torch.save files";
+    "this version reads safetensors, dcp, torch_dist, zarr, Megatron's rank files, DeepSpeed (also universal), HDF5, "
+    "Keras, GGUF and single torch.save files";
 
-/// The error for a path that is not a checkpoint; lists checkpoints nearby, if any.
-Error not_a_checkpoint(const std::filesystem::path& path) {
-    const std::vector<Recognized> near = checkpoints_near(path);
-    if (near.empty())
-        return failure(
-            "{}: not a checkpoint: found none of metadata.json, .metadata, latest_checkpointed_iteration.txt, "
-            "*.safetensors.index.json or *.safetensors; {}",
-            path.string(), readable_formats);
+/// What was looked for at `path`, which is no checkpoint.
+std::string why_none(const std::filesystem::path& path) {
+    if (!path_is_file(path))
+        return "found none of metadata.json, .metadata, latest, latest_checkpointed_iteration.txt, mp_rank_*, "
+               "*.safetensors, *.bin, *.h5 or *.gguf";
+    return size_of_file(path) == 0 ? "the file is empty" : "its first bytes are not those of a checkpoint's file";
+}
+
+/// The error for a path that is not a checkpoint; lists those `near` it, if any.
+Error not_a_checkpoint(const std::filesystem::path& path, const std::vector<Recognized>& near) {
+    if (near.empty()) return failure("{}: not a checkpoint: {}; {}", path.string(), why_none(path), readable_formats);
     NameList names;
     for (const Recognized& one : near) names.add(fmt::format("{} ({})", one.path.string(), one.description));
-    return failure("{}: not a checkpoint, but found nearby: {}", path.string(), names.text());
+    const bool is_empty = path_is_file(path) && size_of_file(path) == 0;
+    return failure("{}: {}, but found nearby: {}", path.string(), is_empty ? "the file is empty" : "not a checkpoint",
+                   names.text());
 }
 
 }  // namespace
 
 Checkpoint open(const std::filesystem::path& path, MissingFiles missing) {
     const Recognized found = recognize(path);
-    if (found.description.empty()) throw not_a_checkpoint(path);
+    if (found.description.empty()) throw not_a_checkpoint(path, checkpoints_near(path));
+    if (found.description == saved_files)
+        if (const auto around = checkpoints_around_files(found.path); !around.empty())
+            throw not_a_checkpoint(path, around);
     if (found.format == nullptr)
         throw failure("{}: is {}; {}", found.path.string(), found.description, readable_formats);
     return found.format->open(found.path, missing);

@@ -61,7 +61,8 @@ Recognized recognize_file(const fs::path& path) {
     FileStart file{.path = path, .name = path.filename().string(), .bytes = {}, .size = size_of_file(path)};
     file.bytes.resize(std::min<std::uint64_t>(file.size, 16));
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{file.bytes}), path);
-    if (file.name.ends_with(".distcp")) return {path, nullptr, {}};  // a part of a DCP or torch_dist checkpoint
+    if (file.name.ends_with(".distcp") || file.name == ".metadata")
+        return {path, nullptr, {}};  // a part of a DCP or torch_dist checkpoint
     for (const Format format : drivers_by_precedence()) {
         if (format->recognize_file == nullptr) continue;
         if (std::optional<Recognized> found = format->recognize_file(file)) return *std::move(found);
@@ -101,7 +102,7 @@ Recognized recognize_by_names(const fs::path& folder) {
         if (found.description.empty() && name.find(".data-00000-of-") != name.npos) found.description = tensorflow;
         for (const Format format : drivers())
             if (ends_with_any(name, format->endings)) found = {folder, format, std::string{format->folder_description}};
-        if (ends_with_any(name, saved)) found = {folder, nullptr, "a torch.save checkpoint"};
+        if (ends_with_any(name, saved)) found = {folder, nullptr, saved_files};
     }
     return found;
 }
@@ -163,7 +164,27 @@ std::vector<Recognized> checkpoints_below(const fs::path& folder) {
     return found.empty() && is_hub ? checkpoints_below(folder / "snapshots") : found;
 }
 
+/// The checkpoint in `folder` or, if that is none, in the folder above it.
+std::optional<Recognized> checkpoint_above(const fs::path& folder) {
+    std::optional<Recognized> found = checkpoint_at(folder);
+    return found ? std::move(found) : checkpoint_at(folder / "..");
+}
+
 }  // namespace
+
+std::vector<Recognized> checkpoints_around_files(const fs::path& folder) {
+    std::vector<Recognized> around;
+    if (auto above = checkpoint_above(folder / "..")) around.push_back(std::move(*above));
+    for (const std::string& name : list_directory(folder)) {
+        try {
+            if (!path_is_file(folder / name)) continue;
+            Recognized file = recognize_file(folder / name);
+            if (file.format != nullptr && file.path == folder / name) around.push_back(std::move(file));
+        } catch (const Error&) {  // it cannot be read
+        }
+    }
+    return around;
+}
 
 std::string first_line(const fs::path& path) {
     constexpr std::uint64_t longest = 4096;
@@ -187,9 +208,8 @@ std::vector<Recognized> checkpoints_near(const fs::path& path) {
     if (std::vector<Recognized> found = checkpoints_below(path); !found.empty()) return found;
     const fs::path named = path.has_filename() ? path : path.parent_path();  // without a trailing slash
     const fs::path parent = named.has_parent_path() ? named.parent_path() : fs::path{"."};
-    const fs::path here = path_is_directory(path) ? path / ".." : parent;
-    for (const fs::path& above : {here, here / ".."})
-        if (std::optional<Recognized> found = checkpoint_at(above)) return {std::move(*found)};
+    if (std::optional<Recognized> found = checkpoint_above(path_is_directory(path) ? path / ".." : parent))
+        return {std::move(*found)};
     return trailing_number(named) ? checkpoints_below(parent) : std::vector<Recognized>{};
 }
 

@@ -148,9 +148,16 @@ Option& Option::details(std::string_view text) {
 std::int64_t Option::whole_number(const std::string& text) const {
     std::int64_t number = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (code != std::errc{} || end != text.data() + text.size() || number < least_ || number > most_)
-        throw usage_error("{}: '{}' is not a whole number from {} to {}", name(), text, least_, most_);
-    return number;
+    const bool whole = end == text.data() + text.size() && code != std::errc::invalid_argument;
+    const bool out_of_range = code == std::errc::result_out_of_range;
+    const bool large = out_of_range ? !text.starts_with('-') : number > most_;
+    if (whole && !large && !out_of_range && number >= least_) return number;
+    // Such a type's limit is not what the option is about.
+    const bool is_limited =
+        most_ != std::numeric_limits<int>::max() && most_ != std::numeric_limits<std::int64_t>::max();
+    if (is_limited) throw usage_error("{}: '{}' is not a whole number from {} to {}", name(), text, least_, most_);
+    if (whole && large) throw usage_error("{}: '{}' is too large (at most {})", name(), text, most_);
+    throw usage_error("{}: '{}' is not a whole number of at least {}", name(), text, least_);
 }
 
 void Option::store(const std::vector<std::string>& given) const {

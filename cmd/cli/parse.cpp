@@ -114,7 +114,8 @@ void Command::parse_subcommand(std::span<const std::string> words) {
 void Command::parse(std::span<const std::string> words) {
     if (!subcommands_.empty()) return parse_subcommand(words);
     const auto asks_help = [](std::string_view word) { return word == "-h" || word == "--help"; };
-    help_ = std::ranges::any_of(words, asks_help);  // even if other words are wrong: the help explains them
+    const auto end = std::ranges::find(words, "--");     // what follows are arguments, such as paths
+    help_ = std::any_of(words.begin(), end, asks_help);  // even if other words are wrong: the help explains them
     if (help_) return;
     check_values(*this, words);
     CLI::App app;

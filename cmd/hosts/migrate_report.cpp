@@ -157,9 +157,10 @@ void report(const Migration& job, const MigratePlaces& places, const MigrateDone
                  counted(job.choice->compared, "layout"));
     log_event("result", {{"migrate", migrate_json(job, places, done, manifest)}});
     if (out.json()) return out.object("tpx.migrate/1", migrate_json(job, places, done, manifest));
-    if (manifest != nullptr) out.result("{}: {}\n", places.to, in_words(*manifest));
-    out.result("{}: {}, {} ({}), {}\n", places.to, formats::name(job.target.format), to_string(job.target.layout),
-               counted(job.target.layout.ranks(), "rank"), counted(job.conversion.draft.tensors.size(), "tensor"));
+    if (manifest != nullptr) out.result("{}: {}\n", printable(places.to), in_words(*manifest));
+    out.result("{}: {}, {} ({}), {}\n", printable(places.to), formats::name(job.target.format),
+               to_string(job.target.layout), counted(job.target.layout.ranks(), "rank"),
+               counted(job.conversion.draft.tensors.size(), "tensor"));
     out.result("{:<12} {:>6} {:>6} {:>10} {:>10} {:>10}\n", "host", "ranks", "files", "stores", "sends", "receives");
     const std::vector<HostShare> shares = shares_of(job, done);
     for (std::size_t h = 0; h < shares.size(); ++h)
@@ -197,8 +198,8 @@ void report_current(const std::string& store, const formats::Manifest& manifest,
     const Json json = current_json(store, manifest, ranks);
     log_event("result", {{"migrate", json}});
     if (out.json()) return out.object("tpx.migrate/1", json);
-    out.result("{}: {} is current: {}, {} ({}); nothing to do\n", store, state_name(manifest), manifest.format,
-               manifest.layout, in_words(manifest));
+    out.result("{}: {} is current: {}, {} ({}); nothing to do\n", printable(store), state_name(manifest),
+               manifest.format, manifest.layout, in_words(manifest));
     print_copies(ranks.data_copies, out);
 }
 

@@ -16,6 +16,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
 namespace tpx::cli {
@@ -282,7 +283,8 @@ void inspect_store(const InspectStoreOptions& options, Output& out) {
     const bool pattern = options.store.find("{host}") != options.store.npos;
     const std::filesystem::path folder =
         pattern ? formats::store_of(options.store, self) : std::filesystem::path{options.store};
-    if (path_exists(folder) && !path_is_directory(folder)) throw failure("{}: is not a folder", folder.string());
+    if (!path_exists(folder)) throw system_failure(folder, ENOENT);
+    if (!path_is_directory(folder)) throw failure("{}: is not a folder", folder.string());
     if (!path_is_directory(folder / "states"))
         throw failure("{}: not a store of tpx migrate: it has no folder 'states'", folder.string());
     if (show({see("", NodeStore{folder})}) != Exit::success) throw Finished{Exit::no};

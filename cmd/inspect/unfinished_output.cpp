@@ -24,7 +24,7 @@ bool print_unfinished(const std::filesystem::path& path, Output& out) {
         out.object("tpx.inspect/1", {{"directory", path.string()}, {"unfinished", unfinished}});
         return true;
     }
-    out.result("{}: {}; not a checkpoint\n", path.string(), partial.what);
+    out.result("{}: {}; not a checkpoint\n", printable(path.string()), partial.what);
     if (journals && journals->header.total > 0)
         out.result("written    {} of {}, {:.0f} %\n", format_bytes(static_cast<double>(written)),
                    format_bytes(static_cast<double>(journals->header.total)),

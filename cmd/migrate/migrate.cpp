@@ -131,6 +131,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     const std::string source = options.plan.stores;
     if (options.dry_run) {
         mpi::all_or_none(comm, [&] {
+            check_place(job.origin.own, formats::store_of(options.output, team.hosts[team.host]));
             check(nullptr);
             if (comm.rank() == 0) job.forecast = forecast_of(job, options, {}, nullptr);
         });

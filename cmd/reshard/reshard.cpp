@@ -100,7 +100,7 @@ public:
         if (options_.verify) check_archives(comm_, options_, limits_);
         // Held state is in private files whatever the modes of its checkpoint: the umask decides on the output.
         if (!is_held(given_.checkpoint)) limit_modes(comm_, options_, job_, record_);
-        PartialDirectory partial = make_partial(comm_, options_, job_, replaceable_);
+        PartialDirectory partial{comm_, naming_of(options_, job_, replaceable_)};
         for (const std::string& note : partial.notes()) say(note);
         try {
             fill(partial);
@@ -133,6 +133,7 @@ private:
 
     void check_outputs() const {
         replaceable_->check_place(options_.output);
+        if (options_.dry_run) PartialDirectory::check_name(naming_of(options_, job_, replaceable_));
         check_outputs_apart({{"--trace", options_.trace}, {"--log", options_.log}}, record_);
         if (!options_.trace.empty()) check_writable(options_.trace);
     }

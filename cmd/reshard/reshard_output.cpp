@@ -31,18 +31,16 @@ std::string kept_after(const PartialDirectory& partial, Exit exit) {
 
 }  // namespace
 
-PartialDirectory make_partial(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
-                              const std::shared_ptr<formats::Replaceable>& replaceable) {
+Naming naming_of(const ReshardOptions& options, const ReshardJob& job,
+                 const std::shared_ptr<formats::Replaceable>& replaceable) {
     const Draft& draft = job.conversion.draft;
-    return {
-        comm,
-        {.out = options.output,
-         .force = options.force,
-         .check_replaceable = [replaceable](const std::filesystem::path& occupant) { replaceable->check(occupant); },
-         .source = options.checkpoint,
-         .request = job.request,
-         .restart = options.restart,
-         .is_complete = [&draft](const std::filesystem::path& folder) { return has_all_files(draft, folder); }}};
+    return {.out = options.output,
+            .force = options.force,
+            .check_replaceable = [replaceable](const std::filesystem::path& occupant) { replaceable->check(occupant); },
+            .source = options.checkpoint,
+            .request = job.request,
+            .restart = options.restart,
+            .is_complete = [&draft](const std::filesystem::path& folder) { return has_all_files(draft, folder); }};
 }
 
 void leave_or_discard(const mpi::Comm& comm, PartialDirectory& partial, const mpi::AgreedError& error) {
@@ -65,11 +63,11 @@ void clean(const std::string& output, Output& out) {
     auto removed = nlohmann::ordered_json::array();
     for (const Partial& partial : partials_of(without_slashes(output))) {
         remove_partial(partial.path);
-        if (!out.json()) out.result("removed {}, {}\n", partial.path.string(), partial.what);
+        if (!out.json()) out.result("removed {}, {}\n", printable(partial.path.string()), partial.what);
         removed.push_back(partial.path.string());
     }
     if (out.json()) return out.object("tpx.reshard-clean/1", {{"output", output}, {"removed", removed}});
-    if (removed.empty()) out.result("nothing to remove for {}\n", output);
+    if (removed.empty()) out.result("nothing to remove for {}\n", printable(output));
 }
 
 }  // namespace tpx::cli

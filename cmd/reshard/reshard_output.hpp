@@ -12,10 +12,9 @@
 // The folder in which tpx reshard writes its output until the output is complete.
 namespace tpx::cli {
 
-/// Creates the folder for the output of `job`, or takes over that of an earlier run. Collective; throws as
-/// PartialDirectory does.
-PartialDirectory make_partial(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
-                              const std::shared_ptr<formats::Replaceable>& replaceable);
+/// How the output of `job` gets its name.
+Naming naming_of(const ReshardOptions& options, const ReshardJob& job,
+                 const std::shared_ptr<formats::Replaceable>& replaceable);
 
 /// Keeps the folder if a later run can continue it and either `error` is a stop on request or the folder is that of an
 /// earlier run; otherwise removes it. Throws `error`, with what became of the folder. Collective.

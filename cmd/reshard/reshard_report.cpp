@@ -115,7 +115,7 @@ void report(const ReshardJob& job, const ReshardOptions& options, const std::opt
     for (const std::string& note : job.conversion.notes) out.note("{}", note);
     log_event("result", {{"reshard", reshard_json(job, options, done)}});
     if (out.json()) return out.object("tpx.reshard/1", reshard_json(job, options, done));
-    out.result("{}: {}, {} ({}), {} in {} and {}, {}\n", options.output, formats::name(job.target.format),
+    out.result("{}: {}, {} ({}), {} in {} and {}, {}\n", printable(options.output), formats::name(job.target.format),
                to_string(job.target.layout), counted(job.target.layout.ranks(), "rank"),
                counted(draft.tensors.size(), "tensor"), counted(draft.pieces.size(), "piece"),
                counted(draft.files.size(), "file"), format_bytes(static_cast<double>(bytes_of(draft))));

@@ -30,8 +30,8 @@ void run_rules_suggest(const RulesSuggestOptions& options, Output& out) {
     else if (options.output.empty())
         out.data("{}", text);
     else
-        out.result("wrote {}; check it with: tpx rules check {} {}\n", options.output, options.output,
-                   options.checkpoint);
+        out.result("wrote {}; check it with: tpx rules check {} {}\n", printable(options.output),
+                   printable(options.output), options.checkpoint);
 }
 
 }  // namespace tpx::cli

@@ -256,7 +256,6 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
     ExecOptions exec = limits_of(run.comm, run.options, job.migration);
     std::optional<HostPart> part;
     mpi::all_or_none(run.comm, [&] {
-        if (entry_exists(output)) throw failure("{}: already exists", output.string());
         limit_modes(record, job.migration.origin.own, output);
         part.emplace(part_of_host(job.migration, run.team.host, {}));
     });

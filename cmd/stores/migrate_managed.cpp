@@ -69,6 +69,9 @@ Exit export_state(const Managed& run, ManagedJob& job, const ReadRecord& record,
                   std::chrono::steady_clock::time_point start) {
     const double rate = run.pace == nullptr ? 0 : run.pace->rate() * run.host.size();
     const MigratePlaces places{run.options.store, run.options.export_to, {}, rate};
+    mpi::all_or_none(run.comm, [&] {
+        if (entry_exists(run.options.export_to)) throw failure("{}: already exists", run.options.export_to);
+    });
     if (run.options.dry_run) {
         report_dry_run(run, job, places, nullptr, out);
         return Exit::success;

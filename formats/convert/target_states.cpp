@@ -106,6 +106,15 @@ bool is_of_transformers_5(const Config& config) {
 }  // namespace
 
 std::set<std::string> spelling(const Source& source, const Target& target, const Config& config) {
+    const char* module = holds(config, "transformer_impl=local") ? "local" : "te";
+    // Without Megatron's files, its names are those of torch_dist.
+    if (target.dialect == "mcore" && !target.format->has_args) {
+        if (has_state(source.reading))
+            throw Error{Exit::usage,
+                        "--dialect mcore: optimizer state has such names only with --format torch_dist, zarr or "
+                        "megatron; --drop optimizer leaves it out"};
+        return {"dist", module};
+    }
     if (target.format->has_module_names) {
         std::set<std::string> tags;
         if (target.format->has_param_groups) tags.insert("masters");
@@ -116,7 +125,7 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
     }
     if (target.format->is_hugging_face && is_of_transformers_5(config)) return {"transformers5"};
     if (!target.format->has_args) return {};
-    std::set<std::string> tags{"dist", holds(config, "transformer_impl=local") ? "local" : "te"};
+    std::set<std::string> tags{"dist", module};
     if (target.format->has_rank_names) tags.insert("ranks");
     if (!has_state(source.reading)) return tags;
     const bool distributed = holds(config, "use_distributed_optimizer");

@@ -206,12 +206,8 @@ private:
 
 /// NAME and "exp_avg" of the path ("optim", "state", NAME, "exp_avg") or, flattened, ("optim", "state.NAME.exp_avg").
 std::optional<std::pair<std::string, std::string>> state_at(const Path& path) {
-    constexpr std::string_view flattened = "state.";
     if (path.size() == 4 && path[1] == "state") return std::pair{path[2], path[3]};
-    if (path.size() != 2 || !path[1].starts_with(flattened)) return std::nullopt;
-    const std::size_t dot = path[1].rfind('.');
-    if (dot < flattened.size()) return std::nullopt;
-    return std::pair{path[1].substr(flattened.size(), dot - flattened.size()), path[1].substr(dot + 1)};
+    return path.size() == 2 ? state_entry(path[1]) : std::nullopt;
 }
 
 /// Sets roles and parameters of {"model": WEIGHTS, ...}, possibly with an optimizer that names its parameters, by the

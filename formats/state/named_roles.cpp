@@ -24,10 +24,9 @@ struct StateName {
 };
 
 std::optional<StateName> state_name(std::string_view name) {
-    for (const std::string_view root : {"optimizer.state.", "optim.state."}) {
-        const std::size_t dot = name.rfind('.');
-        if (!name.starts_with(root) || dot <= root.size()) continue;
-        return StateName{std::string{name.substr(root.size(), dot - root.size())}, role_of_state(name.substr(dot + 1))};
+    for (const std::string_view root : {"optimizer.", "optim."}) {
+        auto state = name.starts_with(root) ? state_entry(name.substr(root.size())) : std::nullopt;
+        if (state) return StateName{std::move(state->first), role_of_state(state->second)};
     }
     return std::nullopt;
 }

@@ -20,6 +20,13 @@ Role role_of_state(std::string_view state) {
     return role && std::ranges::find(known, *role) != known.end() ? *role : Role::state;
 }
 
+std::optional<std::pair<std::string, std::string>> state_entry(std::string_view entry) {
+    constexpr std::string_view states = "state.";
+    const std::size_t dot = entry.rfind('.');
+    if (!entry.starts_with(states) || dot <= states.size()) return std::nullopt;
+    return std::pair{std::string{entry.substr(states.size(), dot - states.size())}, std::string{entry.substr(dot + 1)}};
+}
+
 bool is_running_statistic(std::string_view name) {
     return name.ends_with(".running_mean") || name.ends_with(".running_var");
 }

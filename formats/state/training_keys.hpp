@@ -4,8 +4,10 @@
 #include "lib/state/role.hpp"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tpx::formats {
 
@@ -22,6 +24,9 @@ std::string unwrapped(std::string_view name);
 /// The role of what an optimizer's state_dict() calls `state`: the role of that name if there is one, otherwise
 /// Role::state.
 Role role_of_state(std::string_view state);
+
+/// NAME and "exp_avg" of the entry "state.NAME.exp_avg" of an optimizer's state_dict(); unset for other entries.
+std::optional<std::pair<std::string, std::string>> state_entry(std::string_view entry);
 
 /// Whether a tensor of this name is a buffer of torch's normalization layers, although it contains real numbers.
 bool is_running_statistic(std::string_view name);

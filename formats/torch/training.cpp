@@ -3,11 +3,12 @@
 
 #include "formats/state/optimizer_order.hpp"
 #include "formats/state/training_keys.hpp"
+#include "formats/torch/flattened.hpp"
+#include "formats/torch/steps.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -45,24 +46,26 @@ public:
     }
 
     std::optional<Training> read() {
-        if (entries_of(archive_.root()).empty()) return std::nullopt;
+        if (entries_of(root_).empty()) return std::nullopt;
         find_weights();
+        if (weights_.empty() && descend()) find_weights();
         if (weights_.empty()) return std::nullopt;
         training_.roles.assign(tensors_.size(), Role::extra);
         for (const torch::NamedTensor& named : tensors_) training_.parameters.push_back(named.name);
         name_weights();
-        for (const Entry& entry : archive_.root().entries())
+        for (const Entry& entry : root_.entries())
             if (entry.key.is(Kind::string) && !state_dict_of(entry.value).is_none()) optimizers_.push_back(entry);
         mark_unread();
         for (const Entry& optimizer : optimizers_) mark_state(optimizer);
         if (optimizers_.size() == 1) read_optimizer();
         if (optimizers_.size() > 1)
             training_.notes.push_back("the roles of optimizer state are unknown, because there are several optimizers");
-        const bool names_suffice = optimizers_.empty() && std::ranges::all_of(tensors_, [&](const auto& named) {
-                                       const std::size_t t = numbers_.at(named.name);
-                                       return is_state(named.name) || (training_.roles[t] == Role::weight &&
-                                                                       training_.parameters[t] == named.name);
-                                   });
+        const bool names_suffice =
+            optimizers_.empty() && !training_.adam && std::ranges::all_of(tensors_, [&](const auto& named) {
+                const std::size_t t = numbers_.at(named.name);
+                return is_state(named.name) ||
+                       (training_.roles[t] == Role::weight && training_.parameters[t] == named.name);
+            });
         if (names_suffice) return std::nullopt;
         return std::move(training_);
     }
@@ -74,15 +77,31 @@ private:
                                    [&](const RolePattern& p) { return star_of(p.pattern, name).has_value(); });
     }
 
+    /// Enters the only dict of the file, such as {"app": {"model": WEIGHTS, "optim": STATE_DICT}}; false if there are
+    /// others or it has no optimizer.
+    bool descend() {
+        const auto is_dict = [](const Entry& entry) {
+            return entry.key.is(Kind::string) && entry.value.is(Kind::dict);
+        };
+        const auto entries = entries_of(root_);
+        const auto only = std::ranges::find_if(entries, is_dict);
+        if (std::ranges::count_if(entries, is_dict) != 1) return false;
+        const bool trained = std::ranges::any_of(
+            (*only).value.entries(), [](const Entry& entry) { return !state_dict_of(entry.value).is_none(); });
+        if (!trained) return false;
+        above_ = fmt::format("{}.", (*only).key.as_string());
+        root_ = (*only).value;
+        return true;
+    }
+
     void find_weights() {
-        const Value root = archive_.root();
-        Value container = root;
-        std::string prefix;
+        Value container = root_;
+        std::string prefix = above_;
         for (const std::string_view key : weight_keys) {
-            const auto found = root.find(key);
+            const auto found = root_.find(key);
             if (!found || Archive::is_tensor(*found) || !has_tensors(*found)) continue;
             container = *found;
-            prefix = fmt::format("{}.", key);
+            prefix = fmt::format("{}{}.", above_, key);
             break;
         }
         for (const Entry& entry : container.entries()) {
@@ -128,14 +147,16 @@ private:
         return result;
     }
 
-    /// Marks tensors below an optimizer's key as state if its form is not supported.
+    /// Reads optimizers whose entries are named by parameter; marks tensors below an optimizer's key as state if its
+    /// form is not supported.
     void mark_unread() {
         for (const std::string_view key : {"optimizer", "optimizer_states", "optimizer_state_dict", "optim"}) {
             const auto is_key = [&](const Entry& entry) { return entry.key.as_string() == key; };
             if (std::ranges::any_of(optimizers_, is_key)) continue;
             for (const auto& [name, number] : numbers_)
-                if (name.starts_with(fmt::format("{}.", key)) && training_.roles[number] == Role::extra)
+                if (name.starts_with(fmt::format("{}{}.", above_, key)) && training_.roles[number] == Role::extra)
                     training_.roles[number] = Role::state;
+            read_flattened(archive_, root_, above_, key, tensors_, training_);
         }
     }
 
@@ -146,8 +167,9 @@ private:
             if (name.starts_with(prefix)) training_.roles[number] = Role::state;
     }
 
-    static std::string state_prefix(const Entry& optimizer) {
-        return fmt::format("{}{}.state.", optimizer.key.as_string(), optimizer.value.is(Kind::list) ? ".0" : "");
+    std::string state_prefix(const Entry& optimizer) const {
+        return fmt::format("{}{}{}.state.", above_, optimizer.key.as_string(),
+                           optimizer.value.is(Kind::list) ? ".0" : "");
     }
 
     void read_optimizer() {
@@ -162,7 +184,7 @@ private:
         for (const Entry& state : optimizer_.at("state").entries())
             if (state.value.is(Kind::dict)) add_states(state, *names);
         for (const Value group : groups()) add_settings(group, *names);
-        adam_.step = step_.value_or(0);
+        steps_.set(adam_);
         if (!adam_.own.empty()) training_.adam = std::move(adam_);
     }
 
@@ -230,27 +252,13 @@ private:
             state.key.is(Kind::string) ? std::string{state.key.as_string()} : std::to_string(state.key.as_int());
         for (const Entry& one : state.value.entries()) {
             if (!one.key.is(Kind::string)) continue;
-            if (one.key.as_string() == "step") note_step(one.value);
+            if (one.key.as_string() == "step") steps_.note(archive_, one.value);
             const auto number = numbers_.find(fmt::format("{}{}.{}", prefix_, key, one.key.as_string()));
             if (number == numbers_.end() || !Archive::is_tensor(one.value)) continue;
             training_.roles[number->second] = role_of_state(one.key.as_string());
             training_.parameters[number->second] = name;
             if (one.key.as_string() == "exp_avg") moments_[name] = tensors_[number->second].name;
         }
-    }
-
-    void note_step(Value value) {
-        std::int64_t step = 0;
-        if (value.is(Kind::integer)) {
-            step = value.as_int();
-        } else if (const auto tensor = archive_.tensor(value); tensor && volume(tensor->shape) == 1) {
-            if (tensor->dtype != DType::f32) return;
-            const double number = scalar(archive_, *tensor);
-            if (!(number >= 0 && number < 1e15)) throw failure("the optimizer's step is {}", number);
-            step = std::llround(number);
-        }
-        if (step_ && *step_ != step) adam_.other_step = std::min(*step_, step);
-        step_ = std::max(step_.value_or(0), step);
     }
 
     void add_settings(Value group, const std::map<std::int64_t, std::string>& names) {
@@ -266,6 +274,8 @@ private:
 
     const Archive& archive_;
     std::span<const torch::NamedTensor> tensors_;
+    Value root_ = archive_.root();  // the dict with the model and its optimizer
+    std::string above_;             // what precedes its keys in names: "", or "app."
     std::unordered_map<std::string, std::size_t> numbers_;
     std::vector<std::pair<std::string, std::size_t>> weights_;  // parameter names and tensor numbers
     std::vector<std::pair<std::string, std::size_t>> states_;   // names and numbers of state with DCP's names
@@ -274,7 +284,7 @@ private:
     std::string prefix_;                          // of names of the optimizer's state
     std::map<std::string, std::string> moments_;  // names of exp_avg by parameter
     Adam adam_;
-    std::optional<std::int64_t> step_;
+    Steps steps_;
     Training training_;
 };
 

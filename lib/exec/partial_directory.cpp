@@ -30,6 +30,11 @@ fs::path output_name(const fs::path& path) {
 
 }  // namespace
 
+void PartialDirectory::check_name(Naming naming) {
+    naming.out = output_name(naming.out);
+    check_occupant(naming);
+}
+
 PartialDirectory::PartialDirectory(const mpi::Comm& comm, Naming naming) : comm_{comm}, naming_{std::move(naming)} {
     mpi::all_or_none(comm_, [&] { naming_.out = output_name(naming_.out); });
     mpi::all_or_none(comm_, [&] {
@@ -59,7 +64,7 @@ PartialDirectory::PartialDirectory(const mpi::Comm& comm, Naming naming) : comm_
 void PartialDirectory::make() {
     recover();
     try {
-        if (entry_exists(naming_.out)) check_occupant();
+        check_occupant(naming_);
     } catch (Error& error) {
         if (!notes_.empty()) error.prepend(notes_.front());
         throw;

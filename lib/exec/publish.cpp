@@ -36,31 +36,32 @@ NamingCalls NamingCalls::system() {
     return {rename, sync};
 }
 
+void PartialDirectory::check_occupant(const Naming& naming) {
+    if (!entry_exists(naming.out)) return;
+    const auto check = [&] {
+        struct stat own {
+        }, parent{};
+        if (::lstat(naming.out.c_str(), &own) != 0) throw system_failure(naming.out, errno);
+        if (S_ISLNK(own.st_mode)) throw failure("it is a symbolic link");
+        if (!S_ISDIR(own.st_mode) && !S_ISREG(own.st_mode)) throw failure("it is neither a file nor a folder");
+        // Only for folders: on overlayfs, files have other device numbers than the folders that contain them.
+        if (S_ISDIR(own.st_mode) && ::stat(parent_of(naming.out).c_str(), &parent) == 0 && parent.st_dev != own.st_dev)
+            throw failure("it is a mount point");
+        naming.check_replaceable(naming.out);
+    };
+    try {
+        check();
+    } catch (const Error& reason) {
+        throw failure("{}: exists, and --force cannot replace it: {}", naming.out.string(), reason.what());
+    }
+    if (!naming.force) throw failure("{}: exists; pass --force to replace it", naming.out.string());
+}
+
 // An unused name beside the output, for an output that is replaced.
 fs::path PartialDirectory::free_name(const char* suffix) const {
     fs::path path = with_suffix(naming_.out, suffix + id_);
     for (int k = 1; entry_exists(path); ++k) path = with_suffix(naming_.out, fmt::format("{}{}-{}", suffix, id_, k));
     return path;
-}
-
-void PartialDirectory::check_occupant() const {
-    const auto check = [&] {
-        struct stat own {
-        }, parent{};
-        if (::lstat(naming_.out.c_str(), &own) != 0) throw system_failure(naming_.out, errno);
-        if (S_ISLNK(own.st_mode)) throw failure("it is a symbolic link");
-        if (!S_ISDIR(own.st_mode) && !S_ISREG(own.st_mode)) throw failure("it is neither a file nor a folder");
-        // Only for folders: on overlayfs, files have other device numbers than the folders that contain them.
-        if (S_ISDIR(own.st_mode) && ::stat(parent_of(naming_.out).c_str(), &parent) == 0 && parent.st_dev != own.st_dev)
-            throw failure("it is a mount point");
-        naming_.check_replaceable(naming_.out);
-    };
-    try {
-        check();
-    } catch (const Error& reason) {
-        throw failure("{}: exists, and --force cannot replace it: {}", naming_.out.string(), reason.what());
-    }
-    if (!naming_.force) throw failure("{}: exists; pass --force to replace it", naming_.out.string());
 }
 
 PartialDirectory::~PartialDirectory() {
@@ -88,7 +89,7 @@ Published PartialDirectory::commit_as(const std::string& file) {
         unmark();
         keep_ = true;
         try {
-            if (entry_exists(naming_.out)) check_occupant();
+            check_occupant(naming_);
             old = swap(fresh);
         } catch (const Error& error) {
             throw Error{error.exit(), "{}; the new output is complete, but is called {}", error.what(), fresh.string()};

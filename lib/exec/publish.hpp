@@ -59,6 +59,10 @@ struct Published {
 /// says that it is unfinished, and a PartialLock protects it. ID is the digest of the request.
 class PartialDirectory {
 public:
+    /// Throws Error if the constructor would because OUT cannot be an output's name, or exists and may not be replaced.
+    /// Creates nothing.
+    static void check_name(Naming naming);
+
     /// Creates the folder and the marker, or takes over those of an earlier run of the same request. If a run was
     /// killed while replacing an earlier output, puts that output back in its place, or moves it to OUT.replaced-ID if
     /// the new one is in place. Throws an mpi::AgreedError if OUT exists and may not be replaced, if another run is
@@ -108,7 +112,7 @@ private:
     void note_old_outputs();
     void take_over();
     void move_aside();
-    void check_occupant() const;
+    static void check_occupant(const Naming& naming);
     Published commit_as(const std::string& file);
     void end_commit(const std::filesystem::path& file, const std::filesystem::path& old, Published& result);
     void unmark();

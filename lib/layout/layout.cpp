@@ -22,24 +22,25 @@ struct DegreeKey {
     std::string_view key;
     int Layout::*member;
     int least;
+    int most = largest_degree;
 };
 
 constexpr std::array degree_keys{
     DegreeKey{"tp", &Layout::tp, 1},     DegreeKey{"pp", &Layout::pp, 1},
     DegreeKey{"dp", &Layout::dp, 1},     DegreeKey{"cp", &Layout::cp, 1},
     DegreeKey{"ep", &Layout::ep, 1},     DegreeKey{"etp", &Layout::etp, 1},
-    DegreeKey{"vpp", &Layout::vpp, 1},   DegreeKey{"zero", &Layout::zero, 0},
+    DegreeKey{"vpp", &Layout::vpp, 1},   DegreeKey{"zero", &Layout::zero, 0, 3},
     DegreeKey{"fsdp", &Layout::fsdp, 1}, DegreeKey{"efsdp", &Layout::efsdp, 1},
     DegreeKey{"vn", &Layout::vn, 0},     DegreeKey{"fsdp_dim", &Layout::fsdp_dim, 0},
 };
 
-int parse_degree(std::string_view key, std::string_view text, int least) {
+int parse_degree(std::string_view key, std::string_view text, int least, int most = largest_degree) {
     if (text.find('=') != text.npos)
         throw usage_error("layout: '{}={}': separate keys with commas, as in tp=4,pp=2", key, text);
     int value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc{} || end != text.data() + text.size() || value < least || value > largest_degree)
-        throw usage_error("layout: '{}={}': must be a whole number from {} to {}", key, text, least, largest_degree);
+    if (code != std::errc{} || end != text.data() + text.size() || value < least || value > most)
+        throw usage_error("layout: '{}={}': must be a whole number from {} to {}", key, text, least, most);
     return value;
 }
 
@@ -152,7 +153,7 @@ void set(Layout& layout, std::string_view key, std::string_view value) {
     if (key == "vn" && value.starts_with('[')) return set_virtual_nodes(layout, value);
     for (const DegreeKey& degree : degree_keys) {
         if (degree.key == key) {
-            layout.*degree.member = parse_degree(key, value, degree.least);
+            layout.*degree.member = parse_degree(key, value, degree.least, degree.most);
             return;
         }
     }
@@ -204,8 +205,9 @@ std::vector<std::string> layout_keys() {
 }
 
 Layout parse_layout(std::string_view written) {
-    std::string lower{written};  // TP=4 is tp=4
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::string lower;  // TP=4 is tp=4, and blanks may follow commas
+    for (const unsigned char c : written)
+        if (c != ' ' || !lower.ends_with(',')) lower += static_cast<char>(std::tolower(c));
     std::string_view text = lower;
     Pairs given;
     if (text.empty()) throw usage_error("layout: empty; write for instance tp=4,pp=2");

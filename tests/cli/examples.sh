@@ -45,8 +45,10 @@ fill_folder() {
     rm -rf "$scratch/work" && mkdir "$scratch/work" && cd "$scratch/work" || exit
     cp -R "$testdata/llama-small/megatron-tp2pp2" ckpt && cp -R "$testdata/llama-small/hf" hf || exit
     cp -R ckpt/iter_* iter_0001000 && cp -R "$testdata/deepspeed/zero2-roundrobin-dp4" zero || exit
-    cp -R "$testdata/llama-opt/legacy-tp2-dp2" legacy && cp -R "$testdata/llama-rope/dcp-fsdp2" dcp || exit
-    cp -R "$testdata/llama-rope/hf" llama && cp -R "$testdata/adapters/lora" lora && cp -R "$testdata/llama-hf" base || exit
+    cp -R "$testdata/llama-opt/legacy-tp2-dp2" legacy && cp -R "$testdata/training/dcp" dcp || exit
+    mkdir llama && sed 's/"head_dim": 8/"head_dim": 2/; s/"hidden_size": 48/"hidden_size": 8/; s/"intermediate_size": 100/"intermediate_size": 6/
+        s/"num_attention_heads": 6/"num_attention_heads": 4/; s/"num_hidden_layers": 3/"num_hidden_layers": 1/; s/"vocab_size": 131/"vocab_size": 10/' \
+        "$testdata/llama-rope/hf/config.json" >llama/config.json && cp -R "$testdata/adapters/lora" lora && cp -R "$testdata/llama-hf" base || exit
     cp "$testdata"/profile/rubick/*.toml . && cp "$testdata/profile/rubick/gpt2.csv" runs.csv || exit
     cp -R "$testdata/simulate/." . && cp -R "$testdata/profile/rubick" rubick || exit
     cp -R hf model && sed -i 's/self_attn/attention/g' model/*.safetensors* && sed -i 's/"llama"/"unknown"/' model/config.json || exit

@@ -107,6 +107,7 @@ refused() {
     cmp -s before after || fail "something was left or removed: ${*:3}"
 }
 refused 1 'already exists' --to tp=2
+refused 1 'already exists' --to tp=2 --dry-run
 rm -rf new
 mpirun -n 2 "$tpx" migrate 'stores/{host}' 'stores/{host}/new' --hosts 2x2 --emulate --to tp=2 >out 2>err
 { [ $? -eq 1 ] && grep -q 'is inside the store' err && [ ! -e stores/host0/new ]; } || fail "an output in a store was made"

@@ -26,6 +26,7 @@ def test_inspect():
     assert "tensor_list" not in found
     assert len(tpx.inspect(megatron, tensors=True)["tensor_list"]) == found["tensors"]
     fails(1, "nowhere: No such file or directory", tpx.inspect, "nowhere")
+    fails(1, "-h: No such file or directory", tpx.inspect, "-h")
 
 
 def test_plan():

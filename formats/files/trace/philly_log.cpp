@@ -59,8 +59,10 @@ Table philly_log_table(std::string_view text, std::string_view file, std::vector
         ++number;
         try {
             table.rows.push_back({number, philly_cells(job)});
-        } catch (const nlohmann::json::exception& error) {
-            bad.push_back(fmt::format("{}:{}: not a job of Philly's log: {}", file, number, error.what()));
+        } catch (const nlohmann::json::exception&) {
+            bad.push_back(fmt::format(
+                "{}:{}: not a job of Philly's log, with 'attempts' whose 'detail' has the 'gpus' of each host", file,
+                number));
         } catch (const Error& error) {
             bad.push_back(fmt::format("{}:{}: {}", file, number, error.what()));
         }

@@ -67,8 +67,8 @@ TEST_CASE("a safetensors file needs no suffix; a broken file is recognized by it
 
 TEST_CASE("unsupported formats are named") {
     const std::string ending =
-        "; this version reads safetensors, dcp, torch_dist, zarr, Megatron's rank files, DeepSpeed, HDF5, Keras, GGUF "
-        "and single torch.save files";
+        "; this version reads safetensors, dcp, torch_dist, zarr, Megatron's rank files, DeepSpeed (also universal), "
+        "HDF5, Keras, GGUF and single torch.save files";
     const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases{
         {{{"metadata.json", R"({"sharded_backend": "gds"})"}}, "a Megatron-core checkpoint of backend 'gds'"},
         {{{"model.pth", "PK"}}, "a torch.save checkpoint"},

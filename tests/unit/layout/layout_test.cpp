@@ -50,6 +50,8 @@ TEST_CASE("TOML and text give the same layout") {
 }
 
 TEST_CASE("invalid layouts are refused with the key and the numbers") {
+    CHECK(layout_refusal("zero=4") == "layout: 'zero=4': must be a whole number from 0 to 3");
+    CHECK(parse_layout("tp=4, pp=2, stages=[1, 2]") == parse_layout("tp=4,pp=2,stages=[1,2]"));
     CHECK(layout_refusal("tp=0") == "layout: 'tp=0': must be a whole number from 1 to 16777216");
     CHECK(layout_refusal("tpp=2").starts_with("layout: unknown key 'tpp'; valid keys: tp="));
     CHECK(layout_refusal("tp=2,tp=4") == "layout: 'tp' is given twice");
