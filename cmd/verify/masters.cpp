@@ -2,6 +2,7 @@
 #include "cmd/verify/masters.hpp"
 
 #include "formats/convert/optimizer_pairs.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"

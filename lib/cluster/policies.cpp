@@ -8,7 +8,7 @@ namespace tpx {
 
 std::span<const PolicyInfo> policies() {
     static constexpr std::array<PolicyInfo, 17> all{{
-        {"fifo", "In order of arrival; a job that does not fit blocks later jobs", make_fifo},
+        {"fifo", "In order of arrival; jobs that do not fit block later jobs", make_fifo},
         {"fifo-backfill", "In order of arrival; later jobs fill gaps if they delay none", make_fifo_backfill},
         {"srtf", "Shortest remaining time first, with preemption", make_srtf},
         {"priority", "By priority, then in order of arrival; no preemption", make_priority},

@@ -50,8 +50,9 @@ TEST_CASE("commands, options, choices and files are offered where they are valid
 }
 
 TEST_CASE("names of policies, models and keys are offered as values") {
-    CHECK(offered({"simulate", "--policy", "fifo,ga"}) ==
-          Words{":nospace", "fifo,gavel", "fifo,gavel-mixed", "fifo,gavel-virtualflow", "fifo,gavel-mixed-virtualflow"});
+    CHECK(offered({"simulate", "--policy", "fifo,ga"}) == Words{":nospace", "fifo,gavel", "fifo,gavel-mixed",
+                                                                "fifo,gavel-virtualflow",
+                                                                "fifo,gavel-mixed-virtualflow"});
     CHECK(offered({"simulate", "--recover", ""}) == Words{"checkpoint", "replicas"});
     CHECK(offered({"simulate", "--reconfig", "c"}) == Words{"central", "checkpoint"});
     CHECK(offered({"simulate", "--sweep", "lo"}) == Words{":nospace", "load="});
