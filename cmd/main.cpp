@@ -77,7 +77,7 @@ Command& find_for_help(Cli& cli, const std::string& name) {
     }
     std::vector<std::string> topics;
     for (const HelpTopic& topic : help_topics()) topics.emplace_back(topic.name);
-    throw Error{Exit::usage, "unknown help topic '{}'; use a command, {}", name, one_of(topics)};
+    throw Error{Exit::usage, "unknown help topic '{}'; use a command, or a topic: {}", name, one_of(topics)};
 }
 
 void print_help(Cli& cli, Words words) {

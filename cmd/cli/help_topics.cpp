@@ -56,7 +56,11 @@ std::string formats_text() {
 
 std::string policies_text() {
     std::string text = "Policies of tpx simulate --policy:\n\n";
-    for (const PolicyInfo& policy : policies()) text += fmt::format("  {:<16} {}\n", policy.name, policy.summary);
+    constexpr std::size_t width = 16;
+    for (const PolicyInfo& policy : policies()) {
+        const std::string gap = policy.name.size() > width ? fmt::format("\n{:{}}", "", width + 3) : " ";
+        text += fmt::format("  {:<{}}{}{}\n", policy.name, width, gap, policy.summary);
+    }
     return text + "\nSee tpx-simulate(1) for details.\n";
 }
 

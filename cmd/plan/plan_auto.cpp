@@ -63,7 +63,7 @@ void print_notes(const ComparedLayouts& found, const PlanOptions& options, Outpu
         out.note("{}: the state of a rank does not fit into device memory (at most {})", excluded(found.too_large),
                  memory);
     if (!found.is_memory_known && found.too_large > 0)
-        out.note("{}: more than {} per device, the most that any device on sale has", excluded(found.too_large),
+        out.note("{}: more than {} needed per device, the most that any device on sale has", excluded(found.too_large),
                  memory);
     if (!found.is_memory_known)
         out.note("device memory is unknown; pass --gpu-memory to exclude layouts that do not fit");
