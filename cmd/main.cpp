@@ -65,18 +65,28 @@ void answer_completion(const Cli& cli, Words words) {
     print(text);
 }
 
+/// The command `name`. Throws Error (usage) with the nearest topics or commands, or with all topics if none is near.
+Command& find_for_help(Cli& cli, const std::string& name) {
+    const bool is_command = std::ranges::find(cli.commands(), name, &Command::name) != cli.commands().end();
+    const std::string advice = unknown_topic_advice(name);
+    if (!is_command && !advice.empty()) throw Error{Exit::usage, "unknown help topic '{}'{}", name, advice};
+    try {
+        return cli.find(name);
+    } catch (const Error& error) {
+        if (std::string_view{error.what()}.ends_with('?')) throw;  // with the nearest commands
+    }
+    std::vector<std::string> topics;
+    for (const HelpTopic& topic : help_topics()) topics.emplace_back(topic.name);
+    throw Error{Exit::usage, "unknown help topic '{}'; use a command, or a topic: {}", name, one_of(topics)};
+}
+
 void print_help(Cli& cli, Words words) {
     if (words.empty() || words[0] == "help") return print(help(cli));
     if (const HelpTopic* topic = find_help_topic(words[0])) {
         if (words.size() > 1) throw Error{Exit::usage, "unexpected argument '{}'", words[1]};
         return print(topic->text());
     }
-    std::vector<std::string> topics;
-    for (const HelpTopic& topic : help_topics()) topics.emplace_back(topic.name);
-    const bool is_command = std::ranges::find(cli.commands(), words[0], &Command::name) != cli.commands().end();
-    if (const std::string near = did_you_mean(words[0], topics); !is_command && !near.empty())
-        throw Error{Exit::usage, "unknown help topic '{}'{}", words[0], near};
-    Command& command = cli.find(words[0]);
+    Command& command = find_for_help(cli, words[0]);
     const bool deeper = words.size() > 1 && !command.subcommands().empty();
     if (words.size() > (deeper ? 2 : 1)) throw Error{Exit::usage, "unexpected argument '{}'", words.back()};
     print(help(deeper ? command.find_subcommand(words[1]) : command));

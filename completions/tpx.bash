@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# bash completion for tpx. It asks tpx itself, so it holds nothing that could go stale.
+# bash completion for tpx. All candidates come from tpx --complete, so this file does not depend on the version of tpx.
 
 _tpx() {
-    # Readline breaks words at '=' and ':', so the words are cut anew; $2 is what it thinks is being typed.
+    # Readline also splits at '=' and ':', so split the line at blanks again; $2 is the word that readline completes.
     local IFS=$' \t\n' line=${COMP_LINE:0:COMP_POINT} words word before candidate files=()
     read -ra words <<<"${line#*"$1"}"
     [[ $line == *[[:blank:]] ]] && words+=("")
@@ -16,7 +16,7 @@ _tpx() {
         *) candidate=${candidate%%$'\t'*} && COMPREPLY+=("${candidate#"$before"}") ;;
         esac
     done < <("${1/#\~/$HOME}" --complete "${words[@]}" 2>/dev/null)
-    # As file names, readline would quote the '=' of what else there is.
+    # Only if all candidates are files: readline would quote the '=' of other candidates.
     ((${#COMPREPLY[@]})) || compopt -o filenames
     COMPREPLY+=("${files[@]}")
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# fish completion for tpx. It asks tpx itself, so it holds nothing that could go stale.
+# fish completion for tpx. All candidates come from tpx --complete, so this file does not depend on the version of tpx.
 
 function __tpx_complete
     set -l words (commandline -opc)

@@ -78,23 +78,42 @@ Candidates list_items(const std::vector<std::string>& words, const std::string& 
     return all;
 }
 
+/// Keys such as "jobs=": each key of a list that `typed` does not contain yet, but no values.
+Candidates key_candidates(const Option& option, const std::string& typed) {
+    const bool is_list = option.value() == "LIST";
+    const std::size_t comma = is_list ? typed.rfind(',') : typed.npos;
+    const std::string before = comma == typed.npos ? "" : typed.substr(0, comma + 1);
+    if (typed.find('=', before.size()) != typed.npos) return {};
+    Candidates all{{std::string{complete_partial}, ""}};
+    for (const std::string& key : option.suggestions())
+        if (("," + before).find("," + key) == std::string::npos) all.push_back({before + key, ""});
+    return all;
+}
+
+Candidates word_candidates(const Option& option) {
+    Candidates all;
+    for (const auto& words : {option.choices(), option.suggestions()})
+        for (const std::string& word : words) all.push_back({word, ""});
+    return all;
+}
+
 Candidates values(const Option& option, const std::string& typed) {
+    Candidates all = word_candidates(option);
     switch (option.completes()) {
         case Completes::list:
             return list_items(option.choices(), typed);
         case Completes::nothing:
             return {};
         case Completes::file:
-            return {{std::string{complete_files}, ""}};
+            all.push_back({std::string{complete_files}, ""});
+            return all;
         case Completes::layout:
             return layouts(typed);
         case Completes::choices:
+            return all;
         case Completes::suggestions:
-            break;
+            return option.suggestions().front().ends_with('=') ? key_candidates(option, typed) : all;
     }
-    Candidates all;
-    for (const auto& words : {option.choices(), option.suggestions()})
-        for (const std::string& word : words) all.push_back({word, ""});
     return all;
 }
 

@@ -102,7 +102,7 @@ std::string help_of_subcommands(const Command& command) {
                                    command.name(), command.summary(), purpose(command));
     for (const auto& sub : command.subcommands())
         text += fmt::format("  {:<9} {}\n", sub->name().substr(command.name().size() + 1), sub->summary());
-    return text + examples(command.examples());
+    return text + examples(command.examples()) + fmt::format("\nSee tpx-{}(1) for details.\n", command.name());
 }
 
 }  // namespace

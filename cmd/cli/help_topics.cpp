@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/cli/help_topics.hpp"
 
+#include "cmd/cli/cli.hpp"
 #include "formats/files/model_file.hpp"
 #include "formats/format_map.hpp"
 #include "formats/registry.hpp"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace tpx::cli {
 namespace {
@@ -38,7 +40,7 @@ std::string limits(const formats::Driver& driver) {
 }
 
 std::string formats_text() {
-    std::string text = "tpx recognizes the format of CKPT by its files; --format chooses that of OUT:\n\n";
+    std::string text = "tpx recognizes the format of CKPT by its content; --format chooses that of OUT:\n\n";
     for (const formats::Format format : formats::drivers()) {
         std::string title{format->title.substr(0, format->title.find_first_of(";,:"))};
         std::erase(title, '`');
@@ -54,7 +56,11 @@ std::string formats_text() {
 
 std::string policies_text() {
     std::string text = "Policies of tpx simulate --policy:\n\n";
-    for (const PolicyInfo& policy : policies()) text += fmt::format("  {:<16} {}\n", policy.name, policy.summary);
+    constexpr std::size_t width = 16;
+    for (const PolicyInfo& policy : policies()) {
+        const std::string gap = policy.name.size() > width ? fmt::format("\n{:{}}", "", width + 3) : " ";
+        text += fmt::format("  {:<{}}{}{}\n", policy.name, width, gap, policy.summary);
+    }
     return text + "\nSee tpx-simulate(1) for details.\n";
 }
 
@@ -80,7 +86,8 @@ std::string exit_status() {
     return "  0    success\n"
            "  1    failure; standard error has the cause\n"
            "  2    usage error\n"
-           "  3    a check failed, or checkpoints differ\n"
+           "  3    negative result: checkpoints differ, a check failed, or the request is\n"
+           "       not possible\n"
            "  4    the output is complete, but a later step failed\n"
            "  75   stopped by SIGTERM or SIGUSR1; run the same command again to continue\n"
            "  130  interrupted (SIGINT)\n";
@@ -96,6 +103,20 @@ constexpr std::array<HelpTopic, 6> topics{{{"layouts", "How tensors are split ov
 }  // namespace
 
 std::span<const HelpTopic> help_topics() { return topics; }
+
+std::string unknown_topic_advice(std::string_view name) {
+    using Pair = std::pair<std::string_view, std::string_view>;
+    static constexpr std::array related{Pair{"policy", "'policies'"},        Pair{"scheduling", "'policies'"},
+                                        Pair{"exit", "'exit-status'"},       Pair{"exit-code", "'exit-status'"},
+                                        Pair{"exit-codes", "'exit-status'"}, Pair{"status", "'exit-status'"},
+                                        Pair{"dialects", "'formats'"},       Pair{"dialect", "'formats'"}};
+    if (name == "json" || name == "--json" || name == "schemas") return "; see tpx-json(7)";
+    const auto* found = std::ranges::find(related, name, &Pair::first);
+    if (found != related.end()) return fmt::format("; did you mean {}?", found->second);
+    std::vector<std::string> names;
+    for (const HelpTopic& topic : topics) names.emplace_back(topic.name);
+    return did_you_mean(name, names);
+}
 
 const HelpTopic* find_help_topic(std::string_view name) {
     const auto* found = std::ranges::find(topics, name, &HelpTopic::name);

@@ -63,14 +63,13 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
         .choices(written_formats())
         .aliases(format_aliases())
         .standard("the format of CKPT");
-    command.option("--dialect", &options.dialect, "D", "Tensor names and fused tensors to write, as in")
+    command.option("--dialect", &options.dialect, "D", "Names and fusion of the tensors in the output")
         .choices({"hf", "titan", "mcore", "keep"})
         .aliases({{"huggingface", "hf"}, {"torchtitan", "titan"}, {"megatron", "mcore"}})
-        .standard("the target format's framework")
+        .standard("keep if the format stays the same, else that of the format's framework")
         .details(
-            "hf: Hugging Face transformers; titan: torchtitan; mcore: Megatron-core; keep: the names in CKPT. If the "
-            "format does not change, the default is keep; otherwise it is hf for safetensors, titan for dcp, and mcore "
-            "for the formats of Megatron.");
+            "hf: Hugging Face transformers; titan: torchtitan; mcore: Megatron-core; keep: the names in CKPT. The "
+            "framework's dialect is hf for safetensors, titan for dcp, and mcore for the formats of Megatron.");
 }
 
 void add_limit_options(Command& command, LimitOptions& options, std::string_view metadata) {

@@ -135,7 +135,7 @@ void start_keeper(const HoldOptions& options, NewSocket& socket, HoldPlan plan, 
         if (was_on_gpu) note_reason(place, out);
         report(options, plan, seconds, process, out);
         out.finish();
-    } catch (const Error&) {  // nobody would know that it is held
+    } catch (const Error&) {  // the user would not know that it is held
         end_keeper(process, socket.path());
         throw;
     }

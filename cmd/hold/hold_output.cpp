@@ -28,7 +28,7 @@
 namespace tpx::cli {
 namespace {
 
-/// Whether a variable tells a process that it is a rank of this job, which the keeper is not.
+/// Whether an environment variable marks a process as a rank of this job. The keeper must not inherit these.
 bool is_of_launcher(std::string_view variable) {
     constexpr std::array beginnings{"OMPI_", "PMIX_", "PMI_", "SLURM_PROCID="};
     return std::ranges::any_of(beginnings, [&](const char* start) { return variable.starts_with(start); });

@@ -29,8 +29,8 @@ std::uint64_t pages(std::uint64_t bytes) {
     return (bytes + page - 1) / page * page;
 }
 
-/// What tells the save in `folder` from others: the change that made a state of a managed store, or what the writer of
-/// the checkpoint chose. Empty if neither is known.
+/// An identifier of the save in `folder`: that of the change if the folder is the state of a managed store, otherwise
+/// the one that the writer of the checkpoint chose. Empty if unknown.
 std::string save_of(const std::filesystem::path& folder, const formats::Checkpoint& checkpoint) {
     const std::filesystem::path manifest = folder / formats::manifest_name;
     try {

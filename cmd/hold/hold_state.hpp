@@ -38,7 +38,7 @@ std::string document_name(int rank);
 struct HeldFiles {
     std::vector<HeldPart> parts;
     Fd config;         ///< a config.json; null: none
-    std::string save;  ///< tells different saves apart; empty: unknown
+    std::string save;  ///< identifier of the save; empty: unknown
     double seconds = 0;
 };
 

@@ -238,7 +238,7 @@ void Keeper::put(LocalMessage& message) {
     if (const auto known = slots_.find(rank); known != slots_.end() && known->second.state == State::lent)
         throw busy("rank {} is being taken by process {}", rank, known->second.by);
     if (part.ranks > 1 && !part.iteration)
-        throw failure("rank {}: 'iteration' is missing, without which steps cannot be told apart", rank);
+        throw failure("rank {}: 'iteration' is missing, which distinguishes steps", rank);
     // Ranks of a former job with another number of ranks would never fit to the new ones.
     std::erase_if(slots_, [&](const auto& slot) {
         return slot.second.state != State::lent && (!slot.second.part || slot.second.part->ranks != part.ranks);
@@ -294,7 +294,7 @@ std::shared_ptr<HeldSnapshot> Keeper::take_snapshot(Copies of_gpus) const {
 
 bool Keeper::copies_for_readers() const { return snapshot_ && !snapshot_->is_complete(); }
 
-/// Continues the copy for readers, who are told when they ask again why it failed.
+/// Continues the copy for readers. If it fails, their next request returns the cause.
 void Keeper::complete_snapshot() {
     try {
         snapshot_->step();

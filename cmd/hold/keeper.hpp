@@ -55,7 +55,7 @@ public:
     Keeper& operator=(const Keeper&) = delete;
 
     /// Adds the parts of a checkpoint; run() then returns once all of them are taken, and nothing can be exported.
-    /// `config` is a config.json, or null; `save` tells different saves apart, empty: unknown.
+    /// `config` is a config.json, or null; `save` identifies the save; empty: unknown.
     void hold(std::vector<HeldPart> parts, Fd config, std::string save);
 
     void run();

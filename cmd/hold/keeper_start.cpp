@@ -43,7 +43,7 @@ std::vector<int> files_but(const std::set<int>& kept) {
     return files;
 }
 
-/// Closes files for which nobody is to wait.
+/// Closes files that the keeper must not keep open.
 void close_all(const std::vector<int>& files) {
     for (const int number : files) ::close(number);
 }
@@ -63,8 +63,8 @@ void become_background(const std::set<int>& kept) {
     close_all(files_but(kept));
 }
 
-/// Keeps the state in this process once it is where `place` says; tells `starter` "+" when it is there, "+" and the
-/// reason if it is in host memory instead, "-" and the reason of a DirectFailure, or why it failed.
+/// Moves the state to `place` and keeps it in this process. Then sends `starter` "+", or "+" and the reason if the
+/// state is in host memory instead, "-" and the cause of a DirectFailure, or the cause of another failure.
 [[noreturn]] void keep_in_place(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace place,
                                 const DirectMoves* direct, Fd starter) {
     ::signal(SIGPIPE, SIG_IGN);

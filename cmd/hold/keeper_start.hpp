@@ -29,7 +29,7 @@ private:
     Fd listener_;
 };
 
-/// What a keeper is told.
+/// Settings of a keeper.
 struct KeeperTerms {
     std::string name;
     std::optional<int> timeout;  ///< in seconds; unset: none

@@ -20,7 +20,7 @@ std::uint64_t bytes_of(const Tensor& tensor) {
 }
 
 /// The number of tensors with each quantization scheme. Gives codes and scales the role "quantized". If scales are
-/// invalid, adds a note only: they matter to nobody who does not need the values.
+/// invalid, adds a note only: the values may not be needed.
 std::map<std::string, std::size_t> read_quantization(formats::Source& source) {
     formats::Checkpoint& checkpoint = source.checkpoint;
     const bool has_parts = std::ranges::any_of(source.reading.meanings,

@@ -51,7 +51,7 @@ std::uint64_t count_replicas(const Catalogue& catalogue);
 std::vector<std::uint64_t> pieces_per_tensor(const Catalogue& catalogue);
 
 /// Whether the family of a checkpoint is certain. An adapter of Megatron Bridge has names of several families, and only
-/// its configuration tells them apart.
+/// its configuration distinguishes them.
 bool is_family_known(const Reading& reading);
 
 /// The document that --json prints, with a list of all tensors if `tensors`.

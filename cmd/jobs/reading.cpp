@@ -29,9 +29,8 @@ void check_settings(const ReadOptions& options, const Families& families, const 
     for (const std::string& setting : options.settings) {
         const std::string key = setting.substr(0, setting.find('='));
         if (!known.contains(key))
-            throw Error{Exit::usage,
-                        "--set {}: neither tpx, the rules of a model family nor the checkpoint knows '{}'{}", setting,
-                        key, did_you_mean(key, {known.begin(), known.end()})};
+            throw Error{Exit::usage, "--set {}: unknown key '{}' (not used by tpx, a model family or the checkpoint){}",
+                        setting, key, did_you_mean(key, {known.begin(), known.end()})};
         Config own;
         formats::add_setting(own, setting);
         const std::string_view kind = formats::kind_of_number(key, families);

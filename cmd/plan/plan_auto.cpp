@@ -62,11 +62,11 @@ void print_notes(const ComparedLayouts& found, const PlanOptions& options, Outpu
     if (found.too_large > 0 && found.is_memory_known)
         out.note("{}: the state of a rank does not fit into device memory (at most {})", excluded(found.too_large),
                  memory);
+    if (!found.is_memory_known && found.too_large > 0)
+        out.note("{}: more than {} needed per device, the most that any device on sale has", excluded(found.too_large),
+                 memory);
     if (!found.is_memory_known)
-        out.note(
-            "device memory is unknown: only layouts that need more than {} per device, the most that any device on "
-            "sale has, are excluded ({}); set --gpu-memory",
-            memory, found.too_large);
+        out.note("device memory is unknown; pass --gpu-memory to exclude layouts that do not fit");
     if (options.throughput.empty())
         out.note("step times are estimates that are not fitted to measured steps: {}; --throughput gives a fit",
                  fmt::join(found.assumed, ", "));
@@ -86,7 +86,7 @@ void print(const ComparedLayouts& found, std::size_t most, Output& out) {
         ++lines;
     }
     if (found.layouts.size() > lines)
-        out.note("{} more; --json lists all", counted(found.layouts.size() - lines, "layout"));
+        out.note("{} of {} shown; --json lists all", lines, counted(found.layouts.size(), "layout"));
 }
 
 }  // namespace

@@ -69,9 +69,12 @@ Json check_json(const PlanOptions& options, const formats::CheckedPlan& plan) {
 }
 
 std::string checked_placement(PlacedFor placed_for, const PlanCheck& check) {
+    const auto pairs = [&](std::string_view what) {
+        return fmt::format("{} of {} and host", counted(check.placements, "pair"), what);
+    };
     switch (placed_for) {
         case PlacedFor::bytes:
-            return fmt::format("no placement of blocks is better, by {} pairs of block and host", check.placements);
+            return fmt::format("no placement of blocks sends less ({} compared)", pairs("block"));
         case PlacedFor::order:
             return "ranks are on the hosts in order";
         case PlacedFor::sequence:
@@ -83,8 +86,8 @@ std::string checked_placement(PlacedFor placed_for, const PlanCheck& check) {
         case PlacedFor::groups:
             break;
     }
-    return fmt::format("no placement of whole TP groups sends less than {}, by {} pairs of group and host",
-                       format_bytes(static_cast<double>(check.group_bound)), check.placements);
+    return fmt::format("no placement of whole TP groups sends less than {} ({} compared)",
+                       format_bytes(static_cast<double>(check.group_bound)), pairs("group"));
 }
 
 void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, Output& out) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/cli/shared_options.hpp"
 #include "cmd/plan/plan.hpp"
+#include "formats/files/model_file.hpp"
 #include "lib/layout/candidates.hpp"
 
 #include <limits>
@@ -9,12 +10,19 @@
 namespace tpx::cli {
 namespace {
 
+std::vector<std::string> builtin_model_names() {
+    std::vector<std::string> names;
+    for (const formats::BuiltinModel& model : formats::builtin_models()) names.emplace_back(model.name);
+    return names;
+}
+
 void add_plan_subject(Command& command, PlanOptions& options) {
     command.positional("CKPT", &options.checkpoint, "Checkpoint: a folder, a file or hold:NAME")
         .required({"--model", "--stores", "--check"})
         .file();
     command.group("Model options");
     command.option("--model", &options.model, "MODEL", "Plan for a model, without a checkpoint")
+        .suggestions(builtin_model_names())
         .file()
         .details(
             "A config.json, a TOML file with the same keys, or the name of a built-in model, such as llama3-70b; see "
@@ -22,6 +30,7 @@ void add_plan_subject(Command& command, PlanOptions& options) {
     command
         .option("--roles", &options.roles, "R",
                 "State per parameter: train (bf16 weight, f32 master weight and two f32 moments), weights, or a list")
+        .suggestions({"train", "weights"})
         .standard("train")
         .details(
             "train takes 14 bytes per parameter; weights is the bf16 weight only. A list names roles and dtypes, such "

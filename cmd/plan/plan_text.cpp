@@ -73,9 +73,9 @@ void print_loads(const PlanReport& report, Output& out) {
 void print_schedule(const PlanReport& report, Output& out) {
     const Relocation& relocation = report.change.relocation;
     if (relocation.rounds == 0) return;
-    out.result("rounds {}, about {} one after the other; a host keeps at most {} of a window of {}\n",
-               relocation.rounds, format_seconds(relocation.seconds_in_step),
-               format_size(*std::ranges::max_element(relocation.staging)), format_size(relocation.window));
+    out.result("rounds {}, about {} in sequence; staging buffers use at most {} of {} per host\n", relocation.rounds,
+               format_seconds(relocation.seconds_in_step), format_size(*std::ranges::max_element(relocation.staging)),
+               format_size(relocation.window));
 }
 
 std::string resource_words(const PlanReport& report, const ResourceBound& resource) {

@@ -13,7 +13,10 @@
 #include "formats/state/roles.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -34,7 +37,37 @@ Families given_families(const PlanOptions& options) {
     return formats::load_families(std::vector<std::filesystem::path>{options.rules.begin(), options.rules.end()});
 }
 
+/// Throws Error (usage) if --model is neither a path nor a built-in model.
+void check_model_name(const std::string& name) {
+    std::vector<std::string> names;
+    for (const formats::BuiltinModel& model : formats::builtin_models()) names.emplace_back(model.name);
+    if (std::ranges::count(names, name) > 0 || path_exists(name)) return;
+    throw Error{Exit::usage, "--model: no such file or built-in model '{}'; use a config.json, a TOML file, {}{}", name,
+                one_of(names), did_you_mean(name, names)};
+}
+
+/// Throws Error (usage) if a role in --roles is unknown.
+void check_role_names(std::string_view text) {
+    if (text == "train" || text == "weights") return;
+    const std::vector<std::string> known{"weight", "master", "exp_avg", "exp_avg_sq"};
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::string_view item = text.substr(begin, text.find(',', begin) - begin);
+        const std::string role{item.substr(0, item.find(':'))};
+        if (std::ranges::count(known, role) == 0) {
+            std::vector<std::string> all{"train", "weights"};
+            all.insert(all.end(), known.begin(), known.end());
+            throw Error{Exit::usage,
+                        "--roles: unknown role '{}'; use train, weights, or a list of {}, as in "
+                        "weight:bf16,exp_avg:f32{}",
+                        role, fmt::join(known, ", "), did_you_mean(role, all)};
+        }
+        begin += item.size() + 1;
+    }
+}
+
 formats::ModelDescription given_description(const PlanOptions& options, const Families& families) {
+    check_model_name(options.model);
+    if (!options.roles.empty()) check_role_names(options.roles);
     ReadOptions file;
     file.config = options.config;
     check_settings(options, families, given_config(file));

@@ -91,7 +91,8 @@ void add_fit(Command& profile) {
     command.option("--columns", &options->columns, "FILE", "Names of the columns in RUNS, TOML")
         .standard("the names of tpx-throughput(5)")
         .file();
-    command.option("--like", &options->like, "FITTED", "Expect what a fitted model of another size of the family says")
+    command
+        .option("--like", &options->like, "FITTED", "Prior for the fit: a fitted model of another size of the family")
         .file();
     command.flag("--drop-outliers", &options->drop_outliers, "Ignore runs that contradict the others");
     command.group("Output options");
@@ -115,7 +116,7 @@ void add_predict(Command& profile) {
         "Uses a model fitted by tpx profile fit to predict step time, samples per second and memory: of one execution "
         "plan (--with), of the fastest plans (--best), or for each number of GPUs (--curve).");
     command.positional("MODEL", &options->model, "Throughput model, written by tpx profile fit").required().file();
-    command.option("--like", &options->like, "FITTED", "For an unfitted MODEL: a fitted model of another size").file();
+    command.option("--like", &options->like, "FITTED", "A fitted model of another size, if MODEL is not fitted").file();
     command.group("What to predict");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1");
     command.option("--best", &options->best, "N", "List the N fastest plans that fit in memory");

@@ -95,7 +95,7 @@ void check_runs(const std::string& file, const std::vector<Run>& runs, Output& o
                  counted(different, "configuration"));
     const auto offloaded = std::ranges::count_if(runs, [](const Run& run) { return run.plan.offload; });
     if (offloaded > 0 && static_cast<std::size_t>(offloaded) < fewest_offloaded)
-        out.note("{} of the runs offload; {} would be needed to tell its parts apart", offloaded, fewest_offloaded);
+        out.note("{} of the runs offload; {} are needed to separate its costs", offloaded, fewest_offloaded);
 }
 
 // Plans that fit, on the placements of the runs and on powers of two of GPUs.

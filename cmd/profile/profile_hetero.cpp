@@ -4,6 +4,7 @@
 #include "cmd/profile/profile.hpp"
 #include "formats/files/profile/gpu_profile_file.hpp"
 #include "formats/files/profile/table.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
@@ -154,8 +155,8 @@ void run_profile_hetero(const ProfileHeteroOptions& options, Output& out) {
     const auto best = assign_virtual_nodes(profiles, batch, communication);
     if (!best)
         throw Error{Exit::no,
-                    "{} examples cannot be dealt to these GPUs: profiled sizes times powers of two do not add up",
-                    batch};
+                    "{} cannot be split over these GPUs: no sum of profiled batch sizes times powers of two is {}",
+                    counted(std::uint64_t(batch), "sample"), batch};
     const auto alone = assign_one_kind(profiles, batch, communication);
     if (!options.output.empty()) write_file(options.output, formats::assignment_text(profiles, *best));
     if (!out.json()) return print_text(profiles, *best, alone, out);

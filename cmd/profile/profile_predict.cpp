@@ -101,7 +101,7 @@ void predict_plan(const Subject& subject, const Judged& judged, const Allocation
         if (!obstacle.empty()) json["obstacle"] = obstacle;
         return out.object("tpx.profile.predict/1", json);
     }
-    if (!obstacle.empty()) out.note("{}: {}, which few trainers support", to_string(judged.plan), obstacle);
+    if (!obstacle.empty()) out.note("{}: {}; few trainers support such plans", to_string(judged.plan), obstacle);
     out.result("plan     {} on {}, {:g} samples a step\n", to_string(judged.plan),
                formats::placement_text(allocation.gpus), job.batch);
     out.result("time     {} a step, {:.4g} samples/s\n", format_seconds(judged.time.total()),

@@ -2,7 +2,7 @@
 // Ranks on hosts: cards for few ranks, squares with numbers for more, and squares without numbers for many.
 "use strict";
 
-// From dark blue to light sand; lightness rises evenly, so that the colors can be told apart in grayscale.
+// From dark blue to light sand; lightness rises evenly, so that the colors remain distinguishable in grayscale.
 const ramp = ["#3d4a95", "#33659f", "#32819f", "#469b98", "#70b48f", "#a5ca87", "#dddc90"];
 const shades = 28;
 

@@ -45,8 +45,9 @@ void add_rules(Cli& cli) {
     add_suggest(rules);
     add_check(rules);
     rules.purpose(
-        "Helps to write a rules file (see tpx-rules(5)) for a model of an unknown family: suggest drafts the file, and "
-        "check lists what the file does not explain.");
+        "Helps to write a rules file for a model of an unknown family: suggest drafts the file, and check lists what "
+        "it does not explain. A rules file is TOML: [dims] has the sizes of the model, [tensors] the axes of each "
+        "tensor, and [dialects.NAME] its name in each framework. tpx-rules(5) describes the notation.");
     rules.example("tpx rules suggest model -o model.toml", "draft rules, to be reviewed");
     rules.example("tpx rules check model.toml model", "list what they do not explain");
 }

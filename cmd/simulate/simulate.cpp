@@ -29,25 +29,14 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view yardstick = "fifo-backfill";
 
-// Those that were asked for, and the yardstick.
-std::vector<const PolicyInfo*> policies_of(std::string_view text) {
+// The requested policies, and the yardstick.
+std::vector<const PolicyInfo*> policies_of(std::vector<std::string> names) {
+    names.emplace_back(yardstick);
     std::vector<const PolicyInfo*> chosen;
-    const auto add = [&](std::string_view name) {
+    for (const std::string& name : names) {
         const PolicyInfo* info = find_policy(name);
-        if (!info) {
-            std::vector<std::string> names;
-            for (const PolicyInfo& policy : policies()) names.emplace_back(policy.name);
-            throw Error{Exit::usage, "--policy: unknown policy '{}'; use {}{}", name, one_of(names),
-                        did_you_mean(name, names)};
-        }
         if (std::ranges::count(chosen, info) == 0) chosen.push_back(info);
-    };
-    while (!text.empty()) {
-        const std::size_t end = std::min(text.find(','), text.size());
-        add(text.substr(0, end));
-        text.remove_prefix(std::min(end + 1, text.size()));
     }
-    add(yardstick);
     return chosen;
 }
 

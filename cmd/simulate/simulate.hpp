@@ -23,7 +23,8 @@ namespace tpx::cli {
 class TimeColumn;
 
 struct SimulateOptions : TechniqueOptions {
-    std::string trace, generate, cluster, policies, speeds;
+    std::string trace, generate, cluster, speeds;
+    std::vector<std::string> policies;
     std::string quantum, reconfig, models, hardware, restart, delays;
     std::string window, load, sample, seed, elastic;
     std::string mtbf, repair, checkpoint, outages, events, recover, model_error, refit;
@@ -84,8 +85,8 @@ void add_outages(const SimulateOptions& options, const Cluster& cluster, const s
 /// Adds how jobs recover from failures, and what policies believe of models.
 void add_script(const SimulateOptions& options, Setup& setup);
 
-/// Gives each job its model and has changes cost what the options ask for, if they are to be report. Throws Error
-/// where a job has no model.
+/// With --reconfig plan, central or checkpoint: gives each job its model, and changes the costs that follow from it.
+/// Throws Error if a job has no model.
 void add_costs(const SimulateOptions& options, const Cluster& cluster, std::vector<TraceJob>& jobs, Rules& rules);
 
 /// What jobs held when, in the format that Perfetto and chrome://tracing read.
@@ -96,6 +97,9 @@ std::string timeline_json(const std::vector<Played>& played, const std::vector<T
 std::string simulation_report(const nlohmann::ordered_json& summary, const SimulateOptions& options,
                               const std::vector<Played>& played, const std::vector<TraceJob>& jobs,
                               const Cluster& cluster);
+
+/// What --sweep accepts before its values: "load=" and so on.
+std::vector<std::string> sweep_keys();
 
 /// The options that were given and have an effect on results, as pairs of name and value.
 nlohmann::ordered_json given_options(const SimulateOptions& options);

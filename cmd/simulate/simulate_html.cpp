@@ -3,6 +3,7 @@
 #include "cmd/simulate/simulate.hpp"
 #include "lib/cluster/usage.hpp"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -57,7 +58,6 @@ ordered_json slices_json(const Played& played) {
 ordered_json given_options(const SimulateOptions& options) {
     using Given = std::pair<std::string_view, std::string SimulateOptions::*>;
     static constexpr std::array all{Given{"--cluster", &SimulateOptions::cluster},
-                                    Given{"--policy", &SimulateOptions::policies},
                                     Given{"--speeds", &SimulateOptions::speeds},
                                     Given{"--quantum", &SimulateOptions::quantum},
                                     Given{"--reconfig", &SimulateOptions::reconfig},
@@ -80,8 +80,11 @@ ordered_json given_options(const SimulateOptions& options) {
                                     Given{"--model-error", &SimulateOptions::model_error},
                                     Given{"--refit", &SimulateOptions::refit}};
     ordered_json given = ordered_json::array();
-    for (const auto& [name, value] : all)
+    for (const auto& [name, value] : all) {
         if (!(options.*value).empty()) given.push_back(ordered_json::array({name, options.*value}));
+        if (name == "--cluster" && !options.policies.empty())
+            given.push_back(ordered_json::array({"--policy", fmt::format("{}", fmt::join(options.policies, ","))}));
+    }
     for (const auto& [name, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})
         for (const auto& value : *list) given.push_back(ordered_json::array({name, value}));
     if (options.skip_bad) given.push_back(ordered_json::array({"--skip-bad", ""}));

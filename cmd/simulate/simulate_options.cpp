@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/cli/shared_options.hpp"
 #include "cmd/simulate/simulate.hpp"
+#include "lib/cluster/policies.hpp"
 #include "lib/model/techniques.hpp"
 
 #include <memory>
 
 namespace tpx::cli {
 namespace {
+
+std::vector<std::string> policy_names() {
+    std::vector<std::string> names;
+    for (const PolicyInfo& policy : policies()) names.emplace_back(policy.name);
+    return names;
+}
 
 void add_costs(Command& command, SimulateOptions& options) {
     command.group("Scheduling and costs");
@@ -15,11 +22,13 @@ void add_costs(Command& command, SimulateOptions& options) {
     command
         .option("--reconfig", &options.reconfig, "COST",
                 "Cost of starting or resizing a job: seconds, plan, central or checkpoint")
+        .suggestions({"plan", "central", "checkpoint"})
         .standard("0")
         .details(
             "A number of seconds is the cost for every job. plan: the time to move the bytes that the planner computes "
-            "for the job's old and new layout and GPUs, at the rates of the hosts. checkpoint: the time to write all "
-            "state to shared storage and to read it. plan and checkpoint require --models and add the seconds of "
+            "for the job's old and new layout and GPUs, at the rates of the hosts. central: the time to collect all "
+            "state on one host and to send each host its part from there. checkpoint: the time to write all state to "
+            "shared storage and to read it. plan, central and checkpoint require --models and add the seconds of "
             "--restart. Meanwhile the job holds its GPUs but does not train.");
     command
         .option("--models", &options.models, "FILE",
@@ -33,6 +42,7 @@ void add_costs(Command& command, SimulateOptions& options) {
                 "With --reconfig plan, central or checkpoint: seconds from the end of the transfer to the next step")
         .standard("30");
     command.option("--delays", &options.delays, "LIST", "Per-event delays in seconds, such as start=86,release=10")
+        .suggestions({"start=", "single=", "change=", "grow=", "shrink=", "release="})
         .details(
             "start: from getting GPUs to the first step; single: the same for a job with one GPU; change: pause of a "
             "job when its GPUs change; grow and shrink: replace change and let the job train until its new GPUs are "
@@ -43,6 +53,7 @@ void add_costs(Command& command, SimulateOptions& options) {
 void add_filters(Command& command, SimulateOptions& options) {
     command.group("Trace options");
     command.option("--generate", &options.generate, "LIST", "Generate random jobs, such as jobs=500,hourly=12")
+        .suggestions({"jobs=", "hourly=", "durations=", "gpus=", "priorities="})
         .details(
             "Keys and defaults: jobs (1000); hourly (12, mean arrivals per hour); durations (philly, the distribution "
             "in Microsoft's trace of 2017, or the mean of an exponential distribution such as 2h); gpus (philly, or a "
@@ -75,7 +86,8 @@ void add_failures(Command& command, SimulateOptions& options) {
     command.option("--checkpoint", &options.checkpoint, "TIME", "Checkpoint interval")
         .standard("none; failures lose no work")
         .details("A failed job continues from its last checkpoint.");
-    command.option("--recover", &options.recover, "FROM", "Where a failed job gets its state: checkpoint or replicas")
+    command.option("--recover", &options.recover, "FROM", "Where a failed job gets its state")
+        .choices({"checkpoint", "replicas"})
         .standard("checkpoint")
         .details(
             "replicas: if the hosts of the job that are left have all its state, they send it to the new hosts, and no "
@@ -111,6 +123,7 @@ void add_outputs(Command& command, SimulateOptions& options) {
     command.option("--timeline", &options.timeline, "FILE", "Write a timeline to open in ui.perfetto.dev").file();
     command.option("--write-trace", &options.write_trace, "FILE", "Write the simulated jobs as a CSV trace").file();
     command.option("--sweep", &options.sweep, "KEY=A,B,..", "Simulate each value of one option, in parallel")
+        .suggestions(sweep_keys())
         .details(
             "KEY is load, sample, seed, quantum, reconfig, restart, mtbf, repair, checkpoint or cluster. A table "
             "compares the policies; --report draws the curves.");
@@ -132,13 +145,10 @@ void add_simulate(Cli& cli) {
         .required()
         .file()
         .details("GPU types follow a colon, as in 1x4:V100,2x8:K80.");
-    command
-        .option("--policy", &options->policies, "P,...",
-                "Policies to compare: fifo, fifo-backfill, srtf, priority, las, wfs, rubick, rubick-e, rubick-r, "
-                "rubick-n, synergy, antman, sia, gavel, gavel-mixed, gavel-virtualflow, gavel-mixed-virtualflow; see "
-                "POLICIES in "
-                "the man page")
-        .standard("fifo-backfill");
+    command.option("--policy", &options->policies, "P,...", "Policies to compare")
+        .any_of(policy_names())
+        .standard("fifo-backfill")
+        .details("See POLICIES below.");
     command.option("--speeds", &options->speeds, "FILE", "Measured job throughput per number of GPUs; see tpx-trace(5)")
         .file();
     add_technique_options(command, *options, techniques, "plans", "With --speeds: ");

@@ -16,6 +16,7 @@
 #include "lib/core/error.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -149,8 +150,8 @@ TraceRecipe recipe_of(const SimulateOptions& options) {
         else if (key == "priorities")
             recipe.priorities = list_from(value, what, 1e6);
         else if (key != "durations" && key != "gpus")
-            throw Error{Exit::usage, "--generate: unknown key '{}'; use jobs, hourly, durations, gpus or priorities",
-                        key};
+            throw Error{Exit::usage, "--generate: unknown key '{}'; use jobs, hourly, durations, gpus or priorities{}",
+                        key, did_you_mean(std::string{key}, {"jobs", "hourly", "durations", "gpus", "priorities"})};
     });
     return recipe;
 }
@@ -214,8 +215,6 @@ void add_script(const SimulateOptions& options, Setup& setup) {
     Rules& rules = setup.rules;
     const std::vector<TraceJob>& jobs = setup.trace.jobs;
     setup.seed = seed_of(options);
-    if (!options.recover.empty() && options.recover != "replicas" && options.recover != "checkpoint")
-        throw Error{Exit::usage, "--recover: '{}' is neither checkpoint nor replicas", options.recover};
     rules.from_replicas = options.recover == "replicas";
     if (rules.from_replicas && !rules.costs)
         throw Error{Exit::usage, "--recover replicas requires --reconfig plan, central or checkpoint, and --models"};
@@ -242,6 +241,10 @@ Rules rules_of(const SimulateOptions& options) {
             if (!value->empty()) throw Error{Exit::usage, "{} is for --reconfig plan, central or checkpoint", name};
     }
     const std::string& seconds = is_planned(options) ? options.restart : options.reconfig;
+    if (&seconds == &options.reconfig && !seconds.empty() && std::isalpha(static_cast<unsigned char>(seconds[0])))
+        throw Error{Exit::usage,
+                    "--reconfig: unknown value '{}'; use a number of seconds, plan, central or checkpoint{}", seconds,
+                    did_you_mean(seconds, {"plan", "central", "checkpoint"})};
     const Time otherwise = is_planned(options) ? usual_restart : 0;
     rules.delays.start =
         seconds.empty() ? otherwise : seconds_from(seconds, is_planned(options) ? "--restart" : "--reconfig");

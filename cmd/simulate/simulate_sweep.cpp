@@ -43,7 +43,7 @@ struct Point {
     std::vector<Played> played;  // without what became of each job
 };
 
-// One point for each value, with all that it needs read.
+// One simulation for each value, with its input files read.
 std::vector<Point> points_of(const SimulateOptions& options, Output& out) {
     const std::size_t equals = std::min(options.sweep.find('='), options.sweep.size());
     const std::string_view name = std::string_view{options.sweep}.substr(0, equals);
@@ -51,7 +51,8 @@ std::vector<Point> points_of(const SimulateOptions& options, Output& out) {
     if (key == keys.end()) {
         std::vector<std::string> names;
         for (const Key& known : keys) names.emplace_back(known.name);
-        throw Error{Exit::usage, "--sweep: unknown option '{}'; use {}", name, one_of(names)};
+        throw Error{Exit::usage, "--sweep: unknown option '{}'; use {}{}", name, one_of(names),
+                    did_you_mean(name, names)};
     }
     std::vector<Point> points;
     std::string_view rest = std::string_view{options.sweep}.substr(std::min(equals + 1, options.sweep.size()));
@@ -164,6 +165,12 @@ std::string table(const SimulateOptions& options, const std::vector<Point>& poin
 }
 
 }  // namespace
+
+std::vector<std::string> sweep_keys() {
+    std::vector<std::string> names;
+    for (const Key& key : keys) names.push_back(fmt::format("{}=", key.name));
+    return names;
+}
 
 void run_sweep(const SimulateOptions& options, std::span<const PolicyInfo* const> chosen, Output& out) {
     for (const auto& [value, name] : {std::pair{&options.jobs, "--jobs"},

@@ -222,9 +222,9 @@ bool compare_settings(const Member& a, const Member& b, const SettingGroups& gro
 }
 
 void compare_steps(const mpi::Comm& comm, const Member& a, const Member& b,
-                   const std::pair<std::string, std::string>& told, Comparison& result) {
+                   const std::pair<std::string, std::string>& of_groups, Comparison& result) {
     if (has_tensors(a) && has_tensors(b)) return;
-    std::array<std::string, 2> texts{told.first, told.second};
+    std::array<std::string, 2> texts{of_groups.first, of_groups.second};
     for (std::size_t k = 0; k < 2; ++k) {
         const Member& member = k == 0 ? a : b;
         if (!has_tensors(member)) continue;

@@ -22,9 +22,9 @@ struct SettingGroups {
 /// settings. Reads files; not collective.
 bool compare_settings(const Member& a, const Member& b, const SettingGroups& groups, Comparison& result);
 
-/// Compares the steps of two optimizers unless both are tensors, which are compared like other tensors. `told` contains
-/// the steps of the parameter groups of A and of B; empty: they have none. Collective.
+/// Compares the steps of two optimizers unless both are tensors, which are compared like other tensors. `of_groups`
+/// contains the steps of the parameter groups of A and of B; empty: they have none. Collective.
 void compare_steps(const mpi::Comm& comm, const Member& a, const Member& b,
-                   const std::pair<std::string, std::string>& told, Comparison& result);
+                   const std::pair<std::string, std::string>& of_groups, Comparison& result);
 
 }  // namespace tpx::cli

@@ -271,11 +271,11 @@ void compare_values(const mpi::Comm& comm, const Member& a, const Member& b,
     mpi::broadcast(comm, found);
     mpi::broadcast(comm, steps);
     decode(found, result);
-    const nlohmann::json told = nlohmann::json::parse(steps);
+    const nlohmann::json texts = nlohmann::json::parse(steps);
     if (ignored("step"))
-        result.ignored["step"] += told[0] == "" && told[1] == "" ? 0 : 1;
+        result.ignored["step"] += texts[0] == "" && texts[1] == "" ? 0 : 1;
     else
-        compare_steps(comm, a, b, {told[0].get<std::string>(), told[1].get<std::string>()}, result);
+        compare_steps(comm, a, b, {texts[0].get<std::string>(), texts[1].get<std::string>()}, result);
 }
 
 }  // namespace tpx::cli

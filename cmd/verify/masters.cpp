@@ -2,6 +2,7 @@
 #include "cmd/verify/masters.hpp"
 
 #include "formats/convert/optimizer_pairs.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
@@ -99,7 +100,8 @@ private:
         if (facts.not_finite > 0)
             return fault(job, facts, fmt::format("{} of {} elements are not finite", facts.not_finite, facts.elements));
         if (facts.negative > 0)
-            return fault(job, facts, fmt::format("{} of {} squares are negative", facts.negative, facts.elements));
+            return fault(job, facts,
+                         fmt::format("{} among {}", counted(facts.negative, "negative square"), facts.elements));
         if (facts.misses == 0) return;
         const bool far = facts.farthest > near_fraction * facts.largest;
         if (!far && facts.misses <= facts.elements / elements_per_near + extra_near) {
@@ -107,8 +109,8 @@ private:
             return;
         }
         fault(job, facts,
-              fmt::format("{} of {} elements do not round to the weight '{}'", facts.misses, facts.elements,
-                          canonical_.stored_name(*job.check.weight)));
+              fmt::format("{} of {} elements {} not round to the weight '{}'", facts.misses, facts.elements,
+                          facts.misses == 1 ? "does" : "do", canonical_.stored_name(*job.check.weight)));
     }
 
     void fault(const RoleCheck& job, const StateFacts& facts, const std::string& cause) {
@@ -125,7 +127,7 @@ private:
     void note_stateless(const std::vector<std::string>& names) {
         const std::set<std::string> stored{names.begin(), names.end()};
         if (stored.empty() || report_.parameters == 0) return;
-        report_.notes.push_back(fmt::format("without optimizer state: {} tensors ('{}'{})", stored.size(),
+        report_.notes.push_back(fmt::format("without optimizer state: {} ('{}'{})", counted(stored.size(), "tensor"),
                                             *stored.begin(), stored.size() > 1 ? ", ..." : ""));
     }
 
@@ -139,9 +141,8 @@ private:
         for (auto step = steps_.begin(); step != steps_.end(); ++step) {
             if (step == most) continue;
             for (std::uint32_t t : step->second)
-                report_.faults.push_back(fmt::format("tensor '{}': is at step {}, {} others at {}",
-                                                     canonical_.stored_name(t), step->first, most->second.size(),
-                                                     most->first));
+                report_.faults.push_back(fmt::format("tensor '{}': is at step {}, {} at {}", canonical_.stored_name(t),
+                                                     step->first, counted(most->second.size(), "other"), most->first));
             report_.misfits += step->second.size();
         }
     }

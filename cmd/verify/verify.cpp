@@ -10,6 +10,7 @@
 #include "cmd/verify/verify_one.hpp"
 #include "formats/convert/addends.hpp"
 #include "formats/quantized/quantized.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 
@@ -40,13 +41,12 @@ Json masters_json(const MastersReport& report) {
 
 void print_masters(const std::string& checkpoint, const MastersReport& report, Output& out) {
     for (const std::string& line : report.faults) out.data("{}\n", printable(line));
-    const std::string step = report.step.empty() ? "" : fmt::format(", step {}", report.step);
-    if (report.faults.empty())
-        out.result("the optimizer fits  {}, {} parameters: {} masters, {} moments{}\n", checkpoint, report.parameters,
-                   report.masters, report.moments, step);
-    else
-        out.result("the optimizer does not fit  {}, {} faults, {} parameters: {} masters, {} moments{}\n", checkpoint,
-                   report.faults.size(), report.parameters, report.masters, report.moments, step);
+    const std::string verdict =
+        report.faults.empty() ? "matches the weights: "
+                              : fmt::format("does not match the weights: {}, ", counted(report.faults.size(), "fault"));
+    out.result("optimizer state of {} {}{}, {}, {}{}\n", checkpoint, verdict, counted(report.parameters, "parameter"),
+               counted(report.masters, "master"), counted(report.moments, "moment"),
+               report.step.empty() ? "" : fmt::format(", step {}", report.step));
 }
 
 /// Checks that the optimizer state of A and, if given, of B matches the weights. `list` becomes the results as JSON.
@@ -99,9 +99,11 @@ std::string line_of(const Comparison::Difference& difference) {
         return fmt::format("tensor '{}'{}: {}", difference.name, part, difference.cause);
     }
     if (difference.lacking != 0)
-        return fmt::format("{} '{}': {} ({} has {})", difference.role, difference.name, difference.cause,
-                           difference.lacking == 'A' ? 'B' : 'A',
-                           short_text(difference.lacking == 'A' ? difference.b : difference.a));
+        return fmt::format(
+            "{} '{}': {} ({} has {})", difference.role, difference.name,
+            difference.name.find(", ") == std::string::npos ? difference.cause
+                                                            : fmt::format("missing in {}", difference.lacking),
+            difference.lacking == 'A' ? 'B' : 'A', short_text(difference.lacking == 'A' ? difference.b : difference.a));
     if (difference.a.empty() && difference.b.empty()) return fmt::format("{}: {}", difference.name, difference.cause);
     return fmt::format("{} '{}': {} in A, {} in B", difference.role, difference.name, short_text(difference.a),
                        short_text(difference.b));

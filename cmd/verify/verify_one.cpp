@@ -138,7 +138,7 @@ void report(const VerifyOptions& options, const FileFindings& found, Output& out
         for (const std::string& line : *lines) out.data("{}\n", printable(line));
     out.result("{}  {}, {}, {}: {}\n", found.digested.state, options.first, counted(tensors, "tensor"),
                format_bytes(static_cast<double>(total_bytes(found.digested))),
-               verdict == "no record" ? "readable and whole; no digests are kept beside it" : verdict);
+               verdict == "no record" ? "complete and readable; no digests are recorded" : verdict);
 }
 
 }  // namespace

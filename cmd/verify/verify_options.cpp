@@ -22,10 +22,11 @@ void add_verify(Cli& cli) {
             "of a Megatron run; if A is a file, it is A.tpx.digests.json. Every later tpx verify A checks A against "
             "it.");
     command.flag("--weights-only", &options->weights_only, "Compare weights only");
-    command.option("--ignore", &options->ignore, "ROLE,...", "Roles to ignore; see ROLES in the man page")
+    command.option("--ignore", &options->ignore, "ROLE,...", "Roles to ignore")
         .any_of({ignorable_roles.begin(), ignorable_roles.end()})
         .details(
-            "Repeatable. A note counts what was ignored. Layouts with different ranks have different RNG states: use "
+            "See ROLES below. Repeatable. A note counts what was ignored. Layouts with different ranks have different "
+            "RNG states: use "
             "--ignore rng to compare everything else.");
     command.exclusive({"--weights-only", "--ignore"});
     for (const char* alone : {"--weights-only", "--ignore", "--dtype"}) command.exclusive({"--write", alone});

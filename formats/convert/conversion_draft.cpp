@@ -22,7 +22,7 @@ namespace tpx::formats {
 namespace {
 
 /// The config.json of the new checkpoint. DCP also gets one, although PyTorch does not need it: without it the
-/// attention heads in the weights could not be told apart.
+/// number of attention heads in the weights would be unknown.
 std::string target_config_json(const Source& source, const Target& target, ModelChoice::File file,
                                const Expressed& expressed, const Config& config) {
     if (file == ModelChoice::File::none) return "";

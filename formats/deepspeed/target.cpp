@@ -187,8 +187,8 @@ void TargetStep::cut(const Grid& grid, const std::string& name, const Parameter&
     }
     if (grid.tp == 1 && layout_.tp > 1 && !grid.info.knows_slices())
         throw Error{Exit::usage,
-                    "layout: tp={}: the source, with tp=1, does not say how tensors are split: "
-                    "universal_checkpoint_info has no patterns of replicated and row-parallel tensors",
+                    "layout: tp={}: the source does not record how tensors are split (universal_checkpoint_info has no "
+                    "patterns of replicated and row-parallel tensors); use tp=1",
                     layout_.tp};
     std::tie(made.slicing, made.locals) = grid.info.cut(name, old.slicing.whole, layout_.tp, rows_.value_or(0));
 }

@@ -2,9 +2,12 @@
 #include "formats/megatron/rank_grid.hpp"
 
 #include "formats/settings/args_layout.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 #include "lib/layout/dims.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -50,9 +53,20 @@ std::vector<int> extents(const std::vector<fs::path>& directories) {
     return most;
 }
 
-void check_extent(std::string_view axis, int found, int expected) {
-    if (found != expected)
-        throw failure("found directories of {} {} ranks, but args specify {}", found, axis, expected);
+/// Throws Error if the directories show `found` ranks on an axis, but args specify `expected`. `name` returns the
+/// directory of a coordinate on that axis.
+template <class Name>
+void check_extent(std::string_view axis, int found, int expected, Name name) {
+    if (found > expected)
+        throw failure("found {}, but args specify {}",
+                      counted(std::uint64_t(found), fmt::format("{}-parallel rank", axis)), expected);
+    if (found == expected) return;
+    constexpr int most_listed = 5;
+    std::vector<std::string> missing;
+    for (int k = found; k < expected && std::ssize(missing) < most_listed; ++k) missing.push_back(name(k));
+    const int others = expected - found - int(missing.size());
+    throw failure("found {} of {} {}-parallel ranks; {}{} {} missing", found, expected, axis, fmt::join(missing, ", "),
+                  others > 0 ? fmt::format(" and {} more", others) : "", expected - found == 1 ? "is" : "are");
 }
 
 /// A rank's coordinates among those that hold experts: etp and ep instead of tp, cp and dp.
@@ -110,9 +124,20 @@ Layout layout_of(const Config& args, const std::vector<fs::path>& directories) {
     if (shown.size() > 1 && !experts) shown_layout.pp = shown[1];
     if (shown.size() == 3) shown_layout.ep = shown[2];
     const Layout layout = layout_of_args(args, shown_layout);
-    check_extent("tensor", shown[0], layout.tp);
-    check_extent("pipeline", shown.size() > 1 && !experts ? shown[1] : 1, layout.pp);
-    check_extent("expert", shown.size() == 3 ? shown[2] : experts ? shown[1] : 1, layout.ep);
+    const auto directory = [&](int RankDirectory::*axis) {
+        return [&layout, axis](int k) {
+            RankDirectory at;
+            at.*axis = k;
+            return directory_name(layout, at);
+        };
+    };
+    check_extent("tensor", shown[0], layout.tp, directory(&RankDirectory::tp));
+    check_extent("pipeline", shown.size() > 1 && !experts ? shown[1] : 1, layout.pp, directory(&RankDirectory::pp));
+    check_extent("expert",
+                 shown.size() == 3 ? shown[2]
+                 : experts         ? shown[1]
+                                   : 1,
+                 layout.ep, directory(&RankDirectory::ep));
     return layout;
 }
 

@@ -118,10 +118,10 @@ private:
             }
         }
         if (stored < volume(grid) && !array.fill.empty())
-            checkpoint_.notes.push_back(
-                fmt::format("tensor '{}': {} of {} chunk files are missing; fill_value {} is not used instead, because "
-                            "Megatron-core stores every chunk",
-                            folder.key, volume(grid) - stored, volume(grid), array.fill));
+            checkpoint_.notes.push_back(fmt::format(
+                "tensor '{}': lacks {} of {}; fill_value {} is not used instead, because Megatron-core "
+                "stores every chunk",
+                folder.key, volume(grid) - stored, counted(std::uint64_t(volume(grid)), "chunk file"), array.fill));
     }
 
     void add_chunk(const KeyFolder& folder, const std::string& name, const ZarrArray& array, const Shape& index,

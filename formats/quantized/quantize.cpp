@@ -176,7 +176,7 @@ private:
         add_piece(own);
     }
 
-    /// Says in the configuration what is quantized, and reads the names anew.
+    /// Records in the configuration which weights are quantized, and repeats the reading of names.
     void describe() {
         Checkpoint& checkpoint = source_.checkpoint;
         checkpoint.config_json = with_fp8_blocks(checkpoint.config_json, block, {modules_.begin(), modules_.end()});

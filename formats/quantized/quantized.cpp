@@ -95,7 +95,7 @@ void dequantize(Source& source, std::optional<DType> dtype) {
         replace(checkpoint, quantized);
         checkpoint.config_json = without_quantization(checkpoint.config_json, quantized[0].scaled.dtype);
     });
-    // Both are of the reading, which is made anew.
+    // Both belong to the reading, which is repeated below.
     checkpoint.roles.clear();
     checkpoint.parameters.clear();
     Config config = source.reading.config;

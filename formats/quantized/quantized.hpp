@@ -31,8 +31,8 @@ std::vector<QuantizedTensor> quantized_tensors(const Checkpoint& checkpoint, std
 /// How many tensors have each scheme. Throws Error like quantized_tensors().
 std::map<std::string, std::size_t> quantization_schemes(const Checkpoint& checkpoint);
 
-/// Replaces quantized weights by what they dequantize to, and reads the names anew. The values are computed when they
-/// are read. Does nothing for a source that is_quantized() denies. Throws Error like quantized_tensors().
+/// Replaces quantized weights by their dequantized values, and repeats the reading of names. The values are computed
+/// when they are read. Does nothing if is_quantized() is false. Throws Error like quantized_tensors().
 void dequantize(Source& source, std::optional<DType> dtype);
 
 /// Why a conversion to `target` stores what quantized weights of `source` dequantize to, though the user asked for no

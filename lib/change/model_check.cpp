@@ -2,6 +2,7 @@
 #include "lib/change/model_check.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/tensor_form.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -28,20 +29,9 @@ void check_class(const TensorClass& kind) {
     }
 }
 
-/// The divisors of `size` that are nearest to `degree` on either side: "tp=4 or tp=8".
-std::string nearest_divisors(std::string_view key, Index size, Index degree) {
-    std::vector<std::string> fitting;
-    for (Index n = degree - 1; n >= 1; --n) {
-        if (size % n != 0) continue;
-        fitting.push_back(fmt::format("{}={}", key, n));
-        break;
-    }
-    for (Index n = degree + 1; n <= size && n <= 8 * degree; ++n) {
-        if (size % n != 0) continue;
-        fitting.push_back(fmt::format("{}={}", key, n));
-        break;
-    }
-    return fmt::format("{}", fmt::join(fitting, " or "));
+/// "tp=1, 2 or 4": the values of `key` near `degree` that divide `size`.
+std::string fitting(std::string_view key, Index size, int degree) {
+    return fmt::format("{}={}", key, fitting_degrees(size, degree));
 }
 
 bool is_cut_equally(const TensorClass& kind) { return kind.tp_axis >= 0 && kind.pad == 0; }
@@ -67,7 +57,7 @@ void check_cut(const ModelState& model, const TensorClass& kind, const Layout& l
                     kind.shape[kind.tp_axis],
                     key,
                     parts,
-                    nearest_divisors(key, common_divisor(model, of_experts), parts)};
+                    fitting(key, common_divisor(model, of_experts), parts)};
     if (kind.of_virtual_nodes && kind.shape[0] != layout.vn)
         throw Error{Exit::usage, "layout: vn={}, but the state is that of {} virtual nodes, whose number cannot change",
                     layout.vn, kind.shape[0]};
@@ -75,11 +65,11 @@ void check_cut(const ModelState& model, const TensorClass& kind, const Layout& l
         throw Error{Exit::usage, "layout: vn=[...]: state of virtual nodes requires equal parts, vn={}", layout.vn};
     if (kind.of_virtual_nodes && kind.shape[0] % layout.dp != 0)
         throw Error{Exit::usage, "layout: {} virtual nodes cannot be split evenly across dp={}; use {}", layout.vn,
-                    layout.dp, nearest_divisors("dp", layout.vn, layout.dp)};
+                    layout.dp, fitting("dp", layout.vn, layout.dp)};
     if (of_experts && kind.experts % layout.ep != 0)
         throw Error{Exit::usage, "tensor '{}': {} experts cannot be split across ep={}; use {}",
                     kind.name,   kind.experts,
-                    layout.ep,   nearest_divisors("ep", kind.experts, layout.ep)};
+                    layout.ep,   fitting("ep", kind.experts, layout.ep)};
 }
 
 }  // namespace
@@ -113,7 +103,7 @@ void check_cuts(const ModelState& model, const Layout& layout) {
                    for (Index count : model.tp_divides) {
                        if (count % layout.tp != 0)
                            throw Error{Exit::usage, "layout: {} attention heads cannot be split across tp={}; use {}",
-                                       count, layout.tp, nearest_divisors("tp", count, layout.tp)};
+                                       count, layout.tp, fitting("tp", count, layout.tp)};
                    }
                    for (const TensorClass& kind : model.classes) check_cut(model, kind, layout);
                });

@@ -6,6 +6,7 @@
 #include "lib/change/transfers.hpp"
 #include "lib/change/whereabouts.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
 
 #include <fmt/ranges.h>
 
@@ -99,11 +100,11 @@ void Relocating::require_holders() const {
     }
     if (first == nullptr) return;
     throw Error{Exit::no,
-                "tensor '{}': no host holds {} bytes of its {} ({} bytes in all{})",
+                "tensor '{}': no host holds {} of its {} ({} in all{})",
                 parcels_.tensors[first->tensor],
-                first->bytes,
+                format_size(first->bytes),
                 parcels_.roles[first->role],
-                bytes,
+                format_size(bytes),
                 lost_hosts(hosts_)};
 }
 

@@ -10,8 +10,8 @@
 
 namespace tpx {
 
-/// Writes parts of existing files. Long parts bypass the page cache, which they would only fill with bytes that nobody
-/// reads and that must be flushed in the end. For one thread.
+/// Writes parts of existing files. Long parts bypass the page cache, which they would only fill with bytes that are not
+/// read and must be flushed in the end. For one thread.
 class FileWriter {
 public:
     /// Bytes can bypass the page cache if their address is congruent to their file offset modulo this.

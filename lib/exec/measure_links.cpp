@@ -108,8 +108,8 @@ void receive_samples(const mpi::Comm& comm, int peer) {
     }
 }
 
-// Rounds in which each of `count` players meets every other player once. round[k] is the player whom k meets; -1:
-// nobody.
+// Rounds in which each of `count` players meets every other player once. round[k] is the player that k meets, or
+// -1 for none.
 std::vector<std::vector<int>> tournament(int count) {
     // The circle method: one player stays, the others move on by one seat each round.
     const int seats = count + count % 2;

@@ -129,7 +129,7 @@ struct Limit {
 /// Models that are built alike: the canonical tensors, where their sizes are found, and how each framework names them.
 struct Family {
     std::string name;
-    bool told = false;                                        ///< it is considered only if a model_type names it
+    bool told = false;                                        ///< used only if the checkpoint's model_type names it
     bool remote_code = false;                                 ///< transformers loads its code from the checkpoint
     std::map<std::string, std::vector<std::string>> detect;   ///< by source of configuration: hf, mcore
     std::map<char, std::map<std::string, std::string>> dims;  ///< factor -> source of configuration -> formula

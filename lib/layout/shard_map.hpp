@@ -26,7 +26,7 @@ struct AxisCut {
 /// The cuts of one axis; they tile it, and none is empty unless the tensor is.
 using Cuts = std::vector<AxisCut>;
 
-/// A box of a tensor and who holds it.
+/// A box of a tensor and its owner.
 struct Shard {
     Box box;
     Owner owner;

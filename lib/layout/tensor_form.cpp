@@ -53,7 +53,7 @@ std::vector<Interval> part_blocks(const Reading& reading, const Expression& expr
         const Index begin = blocks.empty() ? 0 : blocks.back().end;
         blocks.push_back({begin, begin + length});
     }
-    if (blocks.back().end != size) throw failure("its parts cannot be told apart on an axis of {}", size);
+    if (blocks.back().end != size) throw failure("its parts cannot be distinguished on an axis of {}", size);
     return blocks;
 }
 
@@ -105,7 +105,7 @@ void find_experts(TensorForm& form, const Reading& reading, const Meaning& meani
         const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
         const auto found = std::ranges::find_if(axes, [](const Axis& axis) { return leads(axis, 'e'); });
         if (found == axes.end() || found->size() > 1)
-            throw failure("its experts have no axis of their own, so they cannot be told apart");
+            throw failure("its experts have no axis of their own, so they cannot be distinguished");
         form.expert_axis = static_cast<int>(found - axes.begin());
         form.experts = form.shape[form.expert_axis];
     }

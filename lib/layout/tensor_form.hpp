@@ -31,7 +31,7 @@ struct TensorForm {
 };
 
 /// The form of a stored tensor. A tensor that is not a parameter of the family has no axis that is split and is on the
-/// first stage. Throws Error "tensor 'NAME': ..." if its experts or parts cannot be told apart.
+/// first stage. Throws Error "tensor 'NAME': ..." if its experts or parts cannot be distinguished.
 TensorForm form_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
 /// The form of the tensors of one layer of a class; experts are stacked along axis 0.

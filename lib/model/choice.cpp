@@ -57,15 +57,15 @@ std::string obstacle(const Job& job, const ExecutionPlan& plan) {
         return fmt::format("{} share {:g} sample{}", counted(std::uint64_t(plan.dp), "replica"), job.batch,
                            job.batch == 1 ? "" : "s");
     if (!divides(local, passes)) return fmt::format("{:g} passes share the {:g} samples of a replica", passes, local);
-    if (!divides(job.model.heads, plan.tp)) return fmt::format("tp={} cuts {:g} heads", plan.tp, job.model.heads);
+    if (!divides(job.model.heads, plan.tp))
+        return fmt::format("tp={} does not divide {:g} attention heads", plan.tp, job.model.heads);
     if (!divides(job.model.layers, plan.pp * plan.vpp))
         return fmt::format("{} share {}", counted(std::uint64_t(plan.pp * plan.vpp), "stage"),
                            counted(std::uint64_t(job.model.layers), "layer"));
-    if (plan.pp == 1 && plan.micro_batches > 1)
-        return "micro-batches (mb) need a pipeline; ga is for passes without one";
-    if (plan.pp > 1 && plan.accumulation > 1) return "a pipeline has its micro-batches (mb) in place of ga";
-    if (plan.pp > 1 && plan.zero >= 2) return "ZeRO 2 and 3 go without pipelines";
-    if (plan.offload && plan.tp * plan.pp > 1) return "offloading goes without tp and pipelines";
+    if (plan.pp == 1 && plan.micro_batches > 1) return "micro-batches (mb) require a pipeline (without one, use ga)";
+    if (plan.pp > 1 && plan.accumulation > 1) return "pipelines use micro-batches (mb) instead of ga";
+    if (plan.pp > 1 && plan.zero >= 2) return "ZeRO 2 and 3 exclude pipelines";
+    if (plan.offload && plan.tp * plan.pp > 1) return "offloading excludes tensor and pipeline parallelism";
     return {};
 }
 

@@ -128,8 +128,8 @@ struct SlowLink {
 };
 std::vector<SlowLink> slow_links(const Hardware& hardware);
 
-/// Whether links differ so much that only a table of all of them tells how fast they are: a class has a link more than
-/// 10 % from its median.
+/// Whether a table of all links is needed, because the links of a class differ: one is more than 10 % from the median
+/// of its class.
 bool has_uneven_links(const Hardware& hardware);
 
 /// Something that is slower than it was.

@@ -18,7 +18,7 @@ enum class Errors { normal, some_wrong };
 /// The posterior density of the parameters once runs are known. Runs of one configuration count together as one run,
 /// because all of them are as far from the model as it is wrong about that configuration. The logarithms of times are
 /// normal, 3.5 % off; with Errors::some_wrong a run that contradicts the others hardly counts. Parameters that hardware
-/// decides have Student priors, because hardware that nobody tuned for can be far from any prior.
+/// decides have Student priors, because untuned hardware can be far from any prior.
 class Posterior {
 public:
     /// All of `runs` count except those of the same configuration as the one at index `without`.

@@ -19,7 +19,7 @@ constexpr std::array renamed_modules{std::pair{"__builtin__"sv, "builtins"sv}, s
 constexpr std::array renamed_builtins{std::pair{"xrange"sv, "range"sv}, std::pair{"unicode"sv, "str"sv},
                                       std::pair{"long"sv, "int"sv}};
 
-// tpx never calls anything, so this list protects those who load what tpx writes, and reveals a malicious file early.
+// tpx never calls anything, so this list protects users who load what tpx writes, and reveals a malicious file early.
 constexpr std::array forbidden{"_operator"sv,  "_pickle"sv,  "_posixsubprocess"sv,
                                "_winapi"sv,    "asyncio"sv,  "bdb"sv,
                                "code"sv,       "codeop"sv,   "commands"sv,

@@ -102,7 +102,7 @@ public:
     std::string read(const ZipEntry& entry, std::uint64_t limit) const;
 
     /// Reads the member and throws Error when its content does not have the CRC-32 that the directory records. Members
-    /// without CRC-32 (torch.save can be told to compute none, and stores 0) pass.
+    /// without CRC-32 pass (torch.save stores 0 if it is configured to compute none).
     void check_crc(const ZipEntry& entry) const;
 
     /// The same for a member whose content was read already.

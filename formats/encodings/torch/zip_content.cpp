@@ -49,7 +49,7 @@ std::uint32_t crc_of(std::uint32_t seed, std::string_view bytes) {
     return crc32_gzip_refl(seed, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
-/// False for members whose writer was told to compute no CRC-32: torch.save then stores 0.
+/// False for members without CRC-32: torch.save stores 0 if it is configured to compute none.
 bool has_crc(const ZipEntry& entry) { return entry.crc != 0; }
 
 void expect_crc(const ZipEntry& entry, std::uint32_t crc) {

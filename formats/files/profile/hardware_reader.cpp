@@ -71,7 +71,7 @@ bool set_count(Owner& owner, const std::array<Count<Owner>, Size>& counts, std::
 }
 
 [[noreturn]] void refuse(std::string_view key, const toml::node& node, std::string_view file) {
-    throw mistake(node, file, "unknown key '{}'; tpx-hardware(5) has those that are known", key);
+    throw mistake(node, file, "unknown key '{}'; tpx-hardware(5) lists the known keys", key);
 }
 
 GpuHardware gpu_of(const toml::node& node, std::string_view file, std::size_t gpus) {

@@ -9,6 +9,7 @@
 #include "lib/cluster/gpu_pool.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/units.hpp"
 
 #include <fmt/ranges.h>
 
@@ -142,15 +143,16 @@ void find_unknown_columns(const Table& table, const Format& format, Trace& trace
         if (std::ranges::count(trace.known_columns, column) == 0) trace.unknown_columns.push_back(column);
 }
 
-// Whether `job` could run on the cluster if nobody else did. Throws Error where it could not.
+// Throws Error if `job` cannot run on the cluster even if no other job does.
 void check_fit(const TraceJob& job, const Cluster& cluster, const GpuPool& empty) {
-    const auto here = [&] { return job.kind == any ? "" : fmt::format(" of kind {}", cluster.kinds[job.kind]); };
+    const auto here = [&] { return job.kind == any ? "" : fmt::format(" of type {}", cluster.kinds[job.kind]); };
     if (job.gpus > cluster.gpus(job.kind))
         throw failure("the job requests {}, but the cluster has {}{}", counted(std::uint64_t(job.gpus), "GPU"),
                       cluster.gpus(job.kind), here());
     if (!empty.place(job, job.gpus))
-        throw failure("{} of one kind with {:g} cores and {:g} bytes each are not there, even when nobody else runs",
-                      counted(std::uint64_t(job.gpus), "GPU"), job.cpus, job.memory);
+        throw failure("the job requests {} of one type with {:g} core{} and {} each, which even the idle cluster lacks",
+                      counted(std::uint64_t(job.gpus), "GPU"), job.cpus, job.cpus == 1 ? "" : "s",
+                      format_bytes(job.memory));
     if (job.tenant != any && job.guaranteed && job.gpus > cluster.tenants[job.tenant].quota)
         throw failure("the job requests {}, but the quota of tenant '{}' is {}",
                       counted(std::uint64_t(job.gpus), "GPU"), cluster.tenants[job.tenant].name,

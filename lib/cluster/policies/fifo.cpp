@@ -5,8 +5,8 @@
 namespace tpx {
 namespace {
 
-// Strictly in order of arrival: who does not fit holds up all who came later. A job that only its tenant's quota stops
-// holds up nobody else.
+// Strictly in order of arrival: a job that does not fit blocks all later jobs. A job that only exceeds its tenant's
+// quota blocks none.
 class Fifo final : public Policy {
 public:
     void schedule(Simulation& simulation) override {

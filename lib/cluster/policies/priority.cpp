@@ -5,7 +5,8 @@
 namespace tpx {
 namespace {
 
-// The queue in order of priority, then arrival; who does not fit holds up all behind it. Running jobs stay.
+// The queue in order of priority, then arrival; a job that does not fit blocks all jobs after it. Running jobs are
+// not preempted.
 class Priority final : public Policy {
 public:
     void schedule(Simulation& simulation) override {

@@ -8,9 +8,8 @@ namespace tpx {
 namespace {
 
 // As Mohan et al., "Synergy" (OSDI 2022), orders and packs: first come first served, each job with the GPUs and the
-// plan that it asks for; who does not fit is passed over. A job that fits only with fewer cores than it asks for has
-// those that belong to its GPUs in equal parts of a host, at the speed that they give it. Memory is what a job must
-// have.
+// plan that it requests; jobs that do not fit are skipped. A job that fits only with fewer cores than it requests gets
+// an equal share of its hosts' cores per GPU, and the speed that this share allows. Memory is never reduced.
 class Synergy final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
@@ -30,7 +29,8 @@ public:
     }
 
 private:
-    // What a GPU's equal part of the cores of its host is, of those that `job` asks for; on the worst of all hosts.
+    // Cores per GPU, as a share of those that `job` requests, if each host divides its cores equally among its GPUs;
+    // the least of all hosts.
     static double equal_share(const Cluster& cluster, const TraceJob& job) {
         double share = 1;
         if (job.cpus == 0) return share;

@@ -39,7 +39,7 @@ void enable_peer_access(int from, int to) {
         check(code, "cudaDeviceEnablePeerAccess");
 }
 
-// What the owner of memory tells the rank that will write to it.
+// The message of the owner of memory to the rank that will write to it.
 struct Offer {
     int valid = 0;
     cudaIpcMemHandle_t handle{};

@@ -73,7 +73,7 @@ private:
     };
     using Comm = std::unique_ptr<ncclComm, Abort>;
 
-    // A first try tells how large transfers must be to take about 10 ms; all members take the least that any needs.
+    // A first try determines the size of transfers that take about 10 ms; all members use the smallest size of all.
     Measured measure(bool takes_part, const Work& work) {
         double seconds = 0;
         if (takes_part) {

@@ -137,7 +137,7 @@ void FetchDesk::ask_one_each(std::span<RemoteQuestion* const> questions) const {
         mpi::send(comm_, question->server, mpi::Tag::request, std::as_bytes(std::span{header}));
         mpi::send_in_parts(comm_, question->server, mpi::Tag::request, std::as_bytes(std::span{question->text}));
     }
-    std::exception_ptr error;  // thrown after all answers have arrived, because nobody else would receive them
+    std::exception_ptr error;  // thrown after all answers have arrived, because they must be received in any case
     for (RemoteQuestion* question : questions) {
         if (question->server != comm_.rank()) continue;
         try {

@@ -211,5 +211,5 @@ TEST_CASE("bytes that no host holds are read from storage, or refused") {
     CHECK(read.bound == 2000);
     CHECK(read.meets_bound());
     CHECK_THROWS_WITH_AS(relocate(instance.parcels, instance.hosts, instance.seats, placement, StateIn::memory, false),
-                         "tensor 'w': no host holds 1000 bytes of its weight (1000 bytes in all; lost: host0)", Error);
+                         "tensor 'w': no host holds 1.00 kB of its weight (1.00 kB in all; lost: host0)", Error);
 }

@@ -279,11 +279,11 @@ TEST_CASE("an invalid layout is refused with the tensor, the numbers and the nea
     model.classes = {{.name = "q", .shape = {24, 8}, .tp_axis = 0, .layers = {0, 1, 2, 3}},
                      {.name = "down", .shape = {8, 6}, .tp_axis = 1, .layers = {0, 1, 2, 3}, .experts = 8}};
     CHECK(refusal(model, "tp=5") ==
-          "tp=5: tensor 'q': axis 0 of length 24 cannot be split across tp=5; use tp=4 or tp=6");
+          "tp=5: tensor 'q': axis 0 of length 24 cannot be split across tp=5; use tp=1, 2, 3, 4, 6 or 8");
     CHECK(refusal(model, "tp=4,etp=4") ==
-          "tp=4: tensor 'down': axis 1 of length 6 cannot be split across etp=4; use etp=3 or etp=6");
+          "tp=4: tensor 'down': axis 1 of length 6 cannot be split across etp=4; use etp=1, 2, 3 or 6");
     CHECK(refusal(model, "ep=3,dp=3") ==
-          "dp=3,ep=3: tensor 'down': 8 experts cannot be split across ep=3; use ep=2 or ep=4");
+          "dp=3,ep=3: tensor 'down': 8 experts cannot be split across ep=3; use ep=1, 2 or 4");
     CHECK(refusal(model, "pp=3") ==
           "pp=3: layout: 4 layers cannot be split evenly across 3 stages; use pp=1, 2 or 4, or "
           "first=, last= or stages=[...]");

@@ -49,6 +49,19 @@ TEST_CASE("commands, options, choices and files are offered where they are valid
     CHECK(offered({"profile", "nonsense", ""}).empty());
 }
 
+TEST_CASE("names of policies, models and keys are offered as values") {
+    CHECK(offered({"simulate", "--policy", "fifo,ga"}) == Words{":nospace", "fifo,gavel", "fifo,gavel-mixed",
+                                                                "fifo,gavel-virtualflow",
+                                                                "fifo,gavel-mixed-virtualflow"});
+    CHECK(offered({"simulate", "--recover", ""}) == Words{"checkpoint", "replicas"});
+    CHECK(offered({"simulate", "--reconfig", "c"}) == Words{"central", "checkpoint"});
+    CHECK(offered({"simulate", "--sweep", "lo"}) == Words{":nospace", "load="});
+    CHECK(offered({"simulate", "--sweep", "load=1,"}).empty());
+    CHECK(offered({"simulate", "--generate", "jobs=5,h"}) == Words{":nospace", "jobs=5,hourly="});
+    CHECK(offered({"plan", "--model", "llama3-7"}) == Words{"llama3-70b", ":file"});
+    CHECK(offered({"plan", "--roles", ""}) == Words{"train", "weights"});
+}
+
 TEST_CASE("after the last argument, options are offered, each once unless it repeats") {
     CHECK(offers({"inspect", "a", ""}, "--tensors"));
     CHECK(!offers({"inspect", "a", "--tensors", "--"}, "--tensors"));

@@ -26,6 +26,14 @@ bool has_word(std::string_view text, std::string_view word) {
 
 }  // namespace
 
+TEST_CASE("a name that resembles a topic leads to it") {
+    CHECK(cli::unknown_topic_advice("policy") == "; did you mean 'policies'?");
+    CHECK(cli::unknown_topic_advice("exit-code") == "; did you mean 'exit-status'?");
+    CHECK(cli::unknown_topic_advice("layuots") == "; did you mean 'layouts'?");
+    CHECK(cli::unknown_topic_advice("json") == "; see tpx-json(7)");
+    CHECK(cli::unknown_topic_advice("foo") == "");
+}
+
 TEST_CASE("tpx help formats names every format, and every alias") {
     const cli::HelpTopic* topic = cli::find_help_topic("formats");
     REQUIRE(topic != nullptr);

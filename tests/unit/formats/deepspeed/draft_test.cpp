@@ -194,7 +194,7 @@ TEST_CASE("changes that DeepSpeed's files cannot represent are refused") {
           std::string::npos);
     CHECK(refusal_without_rules(mpu, &deepspeed_driver, "tp=2,dp=2,zero=3")
               .find("BF16_Optimizer's state cannot become") != std::string::npos);
-    CHECK(refusal_without_rules(zero3, &deepspeed_driver, "tp=2,dp=2").find("does not say how tensors are split") !=
+    CHECK(refusal_without_rules(zero3, &deepspeed_driver, "tp=2,dp=2").find("does not record how tensors are split") !=
           std::string::npos);
     CHECK(refusal_without_rules(zero3, &deepspeed_driver, "pp=2,dp=2").find("zero=3 does not support pipelines") !=
           std::string::npos);

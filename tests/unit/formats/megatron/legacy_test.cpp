@@ -93,10 +93,10 @@ TEST_CASE("state that ranks have in common is kept as in torch_dist") {
 TEST_CASE("rank files that do not belong together are refused by name") {
     RankFilesCopy lost;
     fs::remove_all(lost.inner() / "mp_rank_01");
-    CHECK(lost.message() == ": found directories of 1 tensor ranks, but args specify 2");
+    CHECK(lost.message() == ": found 1 of 2 tensor-parallel ranks; mp_rank_01 is missing");
     RankFilesCopy more;
     fs::copy(more.inner() / "mp_rank_01", more.inner() / "mp_rank_02", fs::copy_options::recursive);
-    CHECK(more.message() == ": found directories of 3 tensor ranks, but args specify 2");
+    CHECK(more.message() == ": found 3 tensor-parallel ranks, but args specify 2");
     RankFilesCopy mixed;
     fs::copy(mixed.inner() / "mp_rank_01", mixed.inner() / "mp_rank_01_000", fs::copy_options::recursive);
     CHECK(mixed.message() == ": directories mp_rank_00 and mp_rank_01_000 have names of different kinds");

@@ -98,7 +98,7 @@ TEST_CASE("fill_value does not replace lost chunks") {
     const Checkpoint checkpoint = open_zarr(copy.root());
     CHECK(find_holes(checkpoint.catalogue).size() == 1);
     CHECK(checkpoint.notes ==
-          std::vector<std::string>{"tensor 'uneven': 1 of 6 chunk files are missing; fill_value 0.0 is not used "
+          std::vector<std::string>{"tensor 'uneven': lacks 1 of 6 chunk files; fill_value 0.0 is not used "
                                    "instead, because Megatron-core stores every chunk"});
 }
 

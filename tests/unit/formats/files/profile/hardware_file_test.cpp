@@ -263,7 +263,7 @@ TEST_CASE("implausible figures are refused with their line") {
 
 TEST_CASE("unknown keys, and figures of unknown hosts, are refused") {
     const auto with = [](const std::string& line) { return fault(two_hosts + line + "\n"); };
-    CHECK(with("color = 3") == "old.toml:6: unknown key 'color'; tpx-hardware(5) has those that are known");
+    CHECK(with("color = 3") == "old.toml:6: unknown key 'color'; tpx-hardware(5) lists the known keys");
     CHECK(with("[[measured.hosts]]\nname = \"a\"\nmemry = [1e9, 0]").starts_with("old.toml:8: unknown key 'memry'"));
     CHECK(with("[[measured.hosts]]\nname = \"c\"") == "old.toml:7: no [[hosts]] table has the host 'c'");
     CHECK(with("[[measured.hosts]]\nmemory = [1e9, 0]") == "old.toml:6: a host needs a name");

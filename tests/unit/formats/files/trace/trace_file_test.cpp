@@ -124,7 +124,7 @@ TEST_CASE("cores, memory and quotas that can never be met are refused") {
     };
     CHECK(bad("0,2,5,4,8GB,\n").empty());
     CHECK(bad("0,4,5,4,8GB,\n") ==
-          "t:2: 4 GPUs of one kind with 4 cores and 8e+09 bytes each are not there, even when nobody else runs");
+          "t:2: the job requests 4 GPUs of one type with 4 cores and 8.00 GB each, which even the idle cluster lacks");
     CHECK(bad("0,3,5,1,1GB,t\n") == "t:2: the job requests 3 GPUs, but the quota of tenant 't' is 2");
     CHECK(bad("0,1,5,1,1GB,u\n") == "t:2: column 'tenant': the cluster has no tenant 'u'");
 }
