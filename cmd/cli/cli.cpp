@@ -45,6 +45,12 @@ constexpr auto synonyms =
                                                                   {"fit", "profile fit"},
                                                                   {"predict", "profile predict"},
                                                                   {"sim", "simulate"},
+                                                                  {"schedule", "simulate"},
+                                                                  {"scheduler", "simulate"},
+                                                                  {"resize", "reshard"},
+                                                                  {"resharding", "reshard"},
+                                                                  {"suggest", "rules suggest"},
+                                                                  {"store", "inspect --store"},
                                                                   {"version", "--version"},
                                                                   {"man", "help"}});
 
@@ -175,7 +181,7 @@ void Option::store(const std::vector<std::string>& given) const {
         if (value.empty() && takes_value()) throw usage_error("{}: the value is empty", name());
         if (!choices_.empty() && std::ranges::find(choices_, value) == choices_.end())
             throw usage_error("{}: unknown value '{}'; use {}{}", name(), value, one_of(choices_),
-                              did_you_mean(value, choices_));
+                              choices_.size() == 1 ? "" : did_you_mean(value, choices_));
     }
     if (auto* const* on = std::get_if<bool*>(&target_)) **on = true;
     if (auto* const* text = std::get_if<std::string*>(&target_)) **text = values.front();

@@ -51,13 +51,14 @@ std::vector<std::uint32_t> owners(const Draft& draft, std::span<const Piece> pie
 
 }  // namespace
 
-DirectMoves::DirectMoves(const HoldJob& hold, const HoldPlace& place, std::span<const GpuSegment> sources)
+DirectMoves::DirectMoves(const HoldJob& hold, const HoldPlace& place, const GpuSource& source)
     : conversion_{hold.job.conversion},
       moves_{hold.job.moves},
-      sources_{sources},
+      source_{source},
+      sources_{source.segments()},
       ranks_{*hold.job.target.held},
       gpus_{place.gpus},
-      source_of_file_{segments_of_files(hold.job.opened.source.checkpoint.catalogue, sources)},
+      source_of_file_{segments_of_files(hold.job.opened.source.checkpoint.catalogue, sources_)},
       owner_{owners(conversion_.draft, conversion_.target_pieces)} {
     find_places();
     choose(place);
@@ -145,6 +146,7 @@ void DirectMoves::run(const std::vector<GpuMemory*>& memory) const {
     for (std::size_t file = 0; file < targets.size(); ++file)
         if (rank_of_file_[file] >= 0) targets[file] = memory[static_cast<std::size_t>(rank_of_file_[file])]->data();
     for (const auto& [gpu, moves] : direct_moves_) copy_to(gpu, targets);
+    source_.check_still_held();
 }
 
 /// The GPU of the target opens the source's memory and copies.

@@ -36,7 +36,7 @@ public:
     /// A tensor is copied by a kernel if all of it comes from memory of GPUs and the kernel has its casts. A GPU
     /// without room for the lists of copies gets its tensors from memory of the host. `place` has a GPU for each held
     /// rank.
-    DirectMoves(const HoldJob& hold, const HoldPlace& place, std::span<const GpuSegment> sources);
+    DirectMoves(const HoldJob& hold, const HoldPlace& place, const GpuSource& source);
 
     const std::vector<GpuNeed>& needs() const { return needs_; }
     std::uint64_t gpu_bytes() const { return gpu_bytes_; }    ///< that kernels copy
@@ -51,7 +51,7 @@ public:
     std::span<const DirectTensor> tensors_of(int rank) const;
 
     /// Copies to `memory`, by held rank in their order, which has been filled but for these tensors. Throws Error if
-    /// CUDA fails, or if a cast makes a finite value infinite.
+    /// CUDA fails, if a cast makes a finite value infinite, or if the keeper of the source ended before all was copied.
     void run(const std::vector<GpuMemory*>& memory) const;
 
 private:
@@ -62,6 +62,7 @@ private:
 
     const formats::Conversion& conversion_;
     const Moves& moves_;
+    const GpuSource& source_;
     std::span<const GpuSegment> sources_;
     std::vector<int> ranks_;
     std::vector<int> gpus_;             // by held rank

@@ -63,6 +63,13 @@ bool is_same_address(std::string_view one, std::string_view other) {
     return std::ranges::equal(one, other, {}, lower, lower);
 }
 
+/// The device and inode of a file, which no other file has while it is open somewhere.
+std::pair<std::uint64_t, std::uint64_t> number_of(const fs::path& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) throw system_failure(path, errno);
+    return {status.st_dev, status.st_ino};
+}
+
 /// Frees the memory of whole pages around bytes of a file.
 void free_pages(const Fd& file, std::uint64_t begin, std::uint64_t end) {
     constexpr std::uint64_t page = 4096;
@@ -87,15 +94,14 @@ int gpu_at(const std::string& bus, std::span<const GpuRoom> rooms) {
 }
 
 GpuSource::GpuSource(const std::string& name) : name_{name.substr(held_prefix.size())} {
-    const fs::path manifest = open_where_it_is(name_);
+    manifest_ = open_where_it_is(name_);
     try {
-        for (const held::Manifest::Part& part : held::parse_manifest(read_file(manifest)).parts) {
+        manifest_number_ = number_of(manifest_);
+        const fs::path folder = manifest_.parent_path();
+        for (const held::Manifest::Part& part : held::parse_manifest(read_file(manifest_)).parts) {
             if (!part.gpu) continue;
-            segments_.push_back(segment_of(part, manifest.parent_path()));
-            const fs::path path = manifest.parent_path() / part.segment;
-            struct stat status {};
-            if (::stat(path.c_str(), &status) != 0) throw system_failure(path, errno);
-            numbers_.emplace_back(status.st_dev, status.st_ino);
+            segments_.push_back(segment_of(part, folder));
+            numbers_.push_back(number_of(folder / part.segment));
         }
         if (!segments_.empty()) start_reader();
     } catch (...) {
@@ -168,9 +174,9 @@ bool GpuSource::read(const Fd& file, std::uint64_t offset, std::span<std::byte> 
     if (end <= segment.begin || offset >= segment.end || end > segment.size) return false;
     const std::scoped_lock lock{mutex_};
     const GpuRead wanted{number, offset, end};
-    if (::send(requests_.get(), &wanted, sizeof wanted, MSG_NOSIGNAL) != sizeof wanted)
-        throw failure("CUDA: the process that reads from GPUs has ended");
-    const auto answer = receive_message(requests_);
+    const bool is_sent = ::send(requests_.get(), &wanted, sizeof wanted, MSG_NOSIGNAL) == sizeof wanted;
+    const auto answer = is_sent ? receive_message(requests_) : std::nullopt;
+    has_failed_ = has_failed_ || !answer || answer->text != "+";
     if (!answer) throw failure("CUDA: the process that reads from GPUs has ended");
     if (answer->text != "+") throw failure("{}", answer->text);
     read_at(scratch_[number], offset, into, "memory of a GPU");
@@ -188,8 +194,18 @@ void GpuSource::stop_reader() {
     reader_ = 0;
 }
 
+void GpuSource::check_still_held() const {
+    // However a keeper ends, its manifest is gone before the memory of its GPUs is freed.
+    try {
+        if (number_of(manifest_) == manifest_number_) return;
+    } catch (const Error&) {  // the file is gone
+    }
+    throw failure("{}{}: the keeper ended while its state was copied", held_prefix, name_);
+}
+
 std::unique_ptr<GpuSource> open_gpu_source(const std::string& checkpoint, std::string& reason) {
     if (!is_held(checkpoint)) return nullptr;
+    const KeeperClient exists{checkpoint.substr(held_prefix.size())};
     try {
         auto source = std::make_unique<GpuSource>(checkpoint);
         if (!source->segments().empty()) return source;

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,12 @@ public:
 
     void stop_reader();
 
+    /// Whether a GPU, or the child process, failed to read.
+    bool has_failed() const { return has_failed_; }
+
+    /// Throws Error if the keeper has ended: what was copied from its memory until now may then have other bytes.
+    void check_still_held() const;
+
 private:
     using FileNumber = std::pair<std::uint64_t, std::uint64_t>;  // device and inode
 
@@ -52,16 +59,20 @@ private:
     bool read(const Fd& file, std::uint64_t offset, std::span<std::byte> into);
 
     std::string name_;
+    std::filesystem::path manifest_;
+    FileNumber manifest_number_;
     std::vector<GpuSegment> segments_;
     std::vector<FileNumber> numbers_;  // of the segments
     std::vector<Fd> scratch_;          // a file for each segment, by which the child passes bytes
     Fd requests_;
     pid_t reader_ = 0;
     std::mutex mutex_;
+    bool has_failed_ = false;
     std::optional<ReadHook> hook_;
 };
 
 /// Opens `checkpoint` if it is held in memory of GPUs. Null if it is not, or with a `reason` if it cannot be opened.
+/// Throws Error as KeeperClient if there is no such keeper.
 std::unique_ptr<GpuSource> open_gpu_source(const std::string& checkpoint, std::string& reason);
 
 /// The number of the GPU at a PCI address. Throws Error if this process has no such GPU.

@@ -174,7 +174,7 @@ void hold_from(HoldRun& run, GpuSource* gpus) {
     HoldPlan plan{&job, *run.place, {}};
     note_reason(plan.place, run.out);
     if (gpus != nullptr && !plan.place.gpus.empty()) {
-        plan.direct.emplace(job, plan.place, gpus->segments());
+        plan.direct.emplace(job, plan.place, *gpus);
         job.saved = plan.direct->gpu_bytes();
     }
     if (gpus != nullptr) check_fits(job, options.checkpoint);
@@ -211,9 +211,14 @@ void hold(const HoldOptions& given, Output& out) {
     try {
         return hold_from(run, source.get());
     } catch (const DirectFailure& error) {
-        out.note("the state is copied to host memory first: {}", error.what());
+        reason = error.what();
+    } catch (const Error& error) {
+        if (!source->has_failed()) throw;
+        reason = error.what();
     }
-    signals.emplace();
+    if (signals) check_not_stopped(&signals->signal());
+    out.note("the state is copied to host memory first: {}", reason);
+    if (!signals && !options.dry_run) signals.emplace();
     source->stop_reader();
     end_reading(given.checkpoint.substr(held_prefix.size()));
     hold_from(run, nullptr);

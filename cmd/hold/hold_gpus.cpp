@@ -284,9 +284,9 @@ std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place, c
     try {
         uploaded = upload_all(parts, place, direct);
     } catch (const Error& error) {
+        if (direct == nullptr && !place.is_auto) throw;
+        for (const int gpu : place.gpus) leave_gpu(gpu);  // trainers need the memory; kernels may have left an error
         if (direct != nullptr) throw DirectFailure{error};
-        if (!place.is_auto) throw;
-        for (const int gpu : place.gpus) leave_gpu(gpu);  // trainers need the memory
         return error.what();
     }
     for_each_rank(parts, [&](std::size_t k) {

@@ -3,6 +3,7 @@
 
 #include "cmd/hold/keeper.hpp"
 #include "cmd/jobs/keeper_client.hpp"
+#include "cmd/output/output.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/local_socket.hpp"
@@ -55,19 +56,22 @@ void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves*
 }
 
 /// Leaves the terminal, the folder and the session of the process that started this one.
-void become_background(const std::set<int>& kept) {
+void become_background() {
     ::setsid();
     if (::chdir("/") != 0) std::_Exit(int(Exit::failure));
     const int nothing = ::open("/dev/null", O_RDWR);
     for (int number = 0; number <= 2; ++number) ::dup2(nothing, number);
-    close_all(files_but(kept));
 }
 
 /// Moves the state to `place` and keeps it in this process. Then sends `starter` "+", or "+" and the reason if the
-/// state is in host memory instead, "-" and the cause of a DirectFailure, or the cause of another failure.
+/// state is in host memory instead, "-" and the cause of a DirectFailure, or the cause of another failure. Closes other
+/// files only after the copy: while the connection to the source's keeper is open, that keeper holds the memory.
 [[noreturn]] void keep_in_place(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace place,
                                 const DirectMoves* direct, Fd starter) {
     ::signal(SIGPIPE, SIG_IGN);
+    std::set<int> kept = files_of(socket, held);
+    kept.insert(starter.get());
+    const std::vector<int> unneeded = files_but(kept);  // before CUDA opens its own
     std::string said;
     try {
         const bool was_on_gpu = !place.gpus.empty();
@@ -78,6 +82,7 @@ void become_background(const std::set<int>& kept) {
     } catch (const std::exception& error) {
         said = error.what();
     }
+    close_all(unneeded);
     const bool heard = ::write(starter.get(), said.data(), said.size()) == static_cast<ssize_t>(said.size());
     if (!said.starts_with('+') || !heard) {
         if (!heard) ::unlink(socket.path().c_str());
@@ -125,14 +130,13 @@ int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles h
                         const DirectMoves* direct) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failure("pipe: {}", std::strerror(errno));
-    const Fd from{ends[0]};
+    Fd from{ends[0]};
     Fd into{ends[1]};
-    std::set<int> kept = files_of(socket, held);
-    kept.insert(into.get());
     const pid_t process = ::fork();
     if (process < 0) throw failure("cannot start a keeper: {}", std::strerror(errno));
     if (process == 0) {
-        become_background(kept);
+        from = Fd{};
+        become_background();
         keep_in_place(terms, socket, std::move(held), place, direct, std::move(into));
     }
     into = Fd{};

@@ -8,6 +8,7 @@
 #include "formats/convert/holding.hpp"
 #include "formats/driver.hpp"
 #include "formats/files/stores.hpp"
+#include "lib/core/error.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/exec/publish.hpp"
 
@@ -104,7 +105,9 @@ void check_hold_room(const mpi::Comm& comm, const MigrateRequest& options, const
         gpus.push_back(places.device_of_rank[static_cast<std::size_t>(rank)]);
         bytes.push_back(size);
     }
-    if (!ranks.empty()) check_gpu_room(ranks, gpus, bytes);
+    if (ranks.empty()) return;
+    in_context([&] { return fmt::format("--hold-device cuda: host {}", team.hosts[team.host].name); },
+               [&] { check_gpu_room(ranks, gpus, bytes); });
 }
 
 void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team& team,

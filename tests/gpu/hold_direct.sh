@@ -155,6 +155,12 @@ done
 runs env FAKE_FAULT=launch_casts "$tpx" hold hold:old --name new --to fsdp=3 --device cuda --dtype f32
 grep -q "copied to host memory first: GPU 0: cast kernel: fake fault" err || fail "no note of the cast"
 gone new old
+runs "$tpx" hold mixed --name old --to fsdp=2 --device cuda --rank-gpus 3
+runs env FAKE_FAULT=cudaEventRecord FAKE_FAULT_GPU=3 "$tpx" hold hold:old --name new --to fsdp=3 --device cuda --dtype f32
+grep -q "copied to host memory first: .*GPU 3: cudaEventRecord: fake fault" err || fail "no note of the reader"
+gone new old
+refuses 1 "hold:old: no keeper has this name" "$tpx" hold hold:old --name new --to fsdp=3 --device cuda
+grep -q "copied to host memory first" err && fail "a note of a keeper that does not exist"
 python3 - <<'PY' || fail "no checkpoint"
 import json, os, struct
 os.mkdir("large")
@@ -179,4 +185,31 @@ runs "$tpx" verify mixed hold:old
 gone old
 rm -f "$XDG_RUNTIME_DIR/tpx/new.sock"
 nothing_left
+
+# Nor does one that is killed while GPUs copy, and until they are done, the old keeper gives nothing away.
+runs "$tpx" hold ckpt --name old --to fsdp=2 --device cuda
+FAKE_DELAY=3000 "$tpx" hold hold:old --name new --to tp=2 --device cuda --rank-gpus 0 >out 2>err &
+killed=$!
+sleep 1
+kill -9 $killed
+wait $killed 2>/dev/null
+refuses 1 "rank 0 is being read by process" client take old 0
+for _ in $(seq 100); do client take old 0 >/dev/null 2>&1 && break; sleep 0.1; done
+runs "$tpx" hold --release old
+goes "$XDG_RUNTIME_DIR/tpx/old.sock"
+nothing_left
+
+# A keeper that ends while GPUs copy from its memory: what they have copied is not held.
+for end in release kill; do
+    runs "$tpx" hold ckpt --name old --to fsdp=2 --device cuda --json
+    keeper=$(python3 -c 'import json; print(json.load(open("out"))["process"])')
+    FAKE_DELAY=3000 "$tpx" hold hold:old --name new --to tp=2 --device cuda --rank-gpus 0 >late.out 2>late.err &
+    late=$!
+    sleep 1
+    if [ $end = release ]; then "$tpx" hold --release old >/dev/null; else kill -9 "$keeper"; fi
+    wait $late && fail "$end: a state of unknown bytes is held"
+    grep -q "hold:old: the keeper ended while its state was copied" late.err || fail "$end: no note"
+    rm -f "$XDG_RUNTIME_DIR/tpx/old.sock"
+    nothing_left
+done
 echo "gpu hold_direct: all as it should be"

@@ -15,7 +15,6 @@ for option in list release empty; do
     [ "$lines" -eq 1 ] || { echo "tpx-hold.1: --$option is in $lines lines of the synopsis" && status=1; }
 done
 [ "$status" -eq 0 ] || exit 1
-command -v mandoc >/dev/null || { echo "skipped: no mandoc here"; exit 77; }
 pages=$(find "$1" -name '*.[1-9]')
 # shellcheck disable=SC2086 # one word a page
 mandoc -Tlint -Wwarning $pages
