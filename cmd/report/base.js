@@ -134,7 +134,8 @@ function timeColumn(pointers) {
     const suiting = most < 119.5 ? 0 : most < 7200 ? 1 : 2;
     const [size, unit] = units[suiting > 0 && least < 0.1 * units[suiting][0] ? suiting - 1 : suiting];
     const digits = (value) => (value > 0 ? 1 + Math.floor(Math.log10(value / size)) : 1);
-    const decimals = Math.min(3, Math.max(0, 4 - digits(most), 2 - digits(least)));
+    const wanted = Math.min(3, Math.max(0, 4 - digits(most), 2 - digits(least)));
+    const decimals = Math.min(wanted, Math.max(0, 6 - digits(most)));
     return (pointer) => {
         const value = at(pointer);
         const text = value === null ? "-" : `${(value / size).toFixed(decimals)} ${unit}`;

@@ -176,6 +176,8 @@ TraceFilter filter_of(const SimulateOptions& options) {
     TraceFilter filter;
     filter.seed = seed_of(options);
     if (!options.load.empty()) filter.load = factor_from(options.load, "--load", 1e6);
+    if (constexpr double least = 1e-6; filter.load < least)  // times would exceed the range of Time
+        throw usage_error("--load: '{}' is below {:g}", options.load, least);
     if (!options.sample.empty()) filter.sample = factor_from(options.sample, "--sample", 1);
     if (options.window.empty()) return filter;
     const std::string_view window = options.window;

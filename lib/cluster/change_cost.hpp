@@ -19,6 +19,8 @@ public:
     virtual ~ChangeCosts() = default;
     /// A running job goes on with `to`, which is not empty, in place of `from`.
     virtual ChangeCost change(const TraceJob& job, const Grant& from, const Grant& to) const = 0;
+    /// The part of each delay that comes after the state has reached the new GPUs.
+    virtual Time restart() const { return 0; }
     /// Whether changes take state through storage, which has a checkpoint then.
     virtual bool stores() const { return true; }
     /// A job that was stopped goes on with `to`. It left `from`, and its state goes from there to storage and back;

@@ -18,11 +18,16 @@ ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
     return {grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start, 0};
 }
 
-// A job that is still starting or changing starts or changes anew: its state is where it was before.
+// While the state of a job moves, a new change starts where the state was before, if all hosts there are up. Once the
+// state has arrived, it starts on the new GPUs. Before its first step, a job has no state.
 ChangeCost Simulation::change_cost(int id, const Grant& to) const {
     const State& state = states_[id];
     if (!rules_.costs) return {rules_.delays.change, 0};
-    if (!state.trains.empty()) return rules_.costs->change(jobs_[id], state.target, to);
+    const auto is_down = [&](const GpuShare& part) { return down_[part.host] > 0; };
+    const bool has_state = !state.trains.empty() || state.in_memory || results_.jobs[id].stops > 0;
+    const bool is_there = now_ >= state.arrived || std::ranges::any_of(state.left.parts, is_down);
+    if (!state.trains.empty() || (has_state && is_there && state.lost.empty()))
+        return rules_.costs->change(jobs_[id], state.target, to);
     if (state.in_memory && state.lost.empty()) return rules_.costs->change(jobs_[id], state.left, to);
     return start_cost(id, to);
 }

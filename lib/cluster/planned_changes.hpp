@@ -28,6 +28,7 @@ public:
     /// `hosts` has the rates of each host of `cluster`. Jobs have models.
     PlannedChanges(const Cluster& cluster, std::vector<Host> hosts, StateGoes goes, Time restart);
 
+    Time restart() const override { return restart_; }
     ChangeCost change(const TraceJob& job, const Grant& from, const Grant& to) const override;
     bool stores() const override { return goes_ == StateGoes::by_storage; }
     ChangeCost resume(const TraceJob& job, const Grant& from, const Grant& to) const override;

@@ -157,6 +157,7 @@ void Simulation::push(Time time, Kind kind, int subject, std::vector<GpuShare> p
 // Has the job train as it was told after `delay`.
 void Simulation::make_ready(int id, Time delay) {
     states_[id].ready = now_ + delay;
+    states_[id].arrived = now_ + delay - std::min(delay, rules_.costs ? rules_.costs->restart() : 0);
     delay > 0 ? push(now_ + delay, Kind::ready, id) : ready(id);
 }
 

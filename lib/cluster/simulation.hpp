@@ -119,6 +119,7 @@ private:
         double cpu_share = 1;  // of the cores that it asks for
         Time since = 0;        // until when it is accounted for
         Time ready = 0;        // when it trains as it was told, if it is changing
+        Time arrived = 0;      // when its state has reached the GPUs of `target`, if it is changing
         Time finish = never;
         std::uint32_t version = 0;
         std::uint32_t period = 0;  // in which it trains with the same GPUs at the same rate

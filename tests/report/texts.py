@@ -40,7 +40,7 @@ def column_text(seconds, column):
     suiting = 0 if most < 119.5 else 1 if most < 7200 else 2
     size, unit = units[suiting - 1 if suiting > 0 and least < 0.1 * units[suiting][0] else suiting]
     before = [1 + floor(log10(value / size)) if value > 0 else 1 for value in (most, least)]
-    decimals = min(3, max(0, 4 - before[0], 2 - before[1]))
+    decimals = min(3, max(0, 4 - before[0], 2 - before[1]), max(0, 6 - before[0]))
     return f"{seconds / size:.{decimals}f} {unit}"
 
 

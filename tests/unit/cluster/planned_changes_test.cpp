@@ -161,13 +161,18 @@ TEST_CASE("a change during a start or a change is priced from where the state is
         Moves policy{std::move(moves)};
         return Simulation{cluster, jobs, rules}.run(policy).jobs[0];
     };
-    // It has trained for 70 s on host 0 when it is told to move. Ten seconds later its state is still there.
-    const JobResult back = play({{0, 0}, {100 * second, 1}, {110 * second, 0}});
+    // It has trained for 70 s on host 0 when it is told to move. While its state moves, the state is still there.
+    const Time half = time_of(move / 2), at = 100 * second + half, later = 100 * second + 2 * half + second;
+    const JobResult back = play({{0, 0}, {100 * second, 1}, {at, 0}});
     CHECK(back.moved == state);
-    CHECK(seconds_of(back.finish) == doctest::Approx(110 + 30 + 930).epsilon(1e-9));
-    const JobResult onwards = play({{0, 0}, {100 * second, 1}, {110 * second, 2}});
+    CHECK(seconds_of(back.finish) == doctest::Approx(seconds_of(at) + 30 + 930).epsilon(1e-9));
+    const JobResult onwards = play({{0, 0}, {100 * second, 1}, {at, 2}});
     CHECK(onwards.moved == 2 * state);
-    CHECK(seconds_of(onwards.finish) == doctest::Approx(110 + 30 + move + 930).epsilon(1e-6));
+    CHECK(seconds_of(onwards.finish) == doctest::Approx(seconds_of(at) + 30 + move + 930).epsilon(1e-6));
+    // During the restart, it has arrived on host 1.
+    const JobResult late = play({{0, 0}, {100 * second, 1}, {later, 0}});
+    CHECK(late.moved == 2 * state);
+    CHECK(seconds_of(late.finish) == doctest::Approx(seconds_of(later) + 30 + move + 930).epsilon(1e-6));
     // Before its first step it has no state.
     const JobResult starting = play({{0, 0}, {10 * second, 1}});
     CHECK(starting.moved == 0);
