@@ -190,5 +190,5 @@ refused 2 'vn=4, but the state in the stores has vn=8' 3 3x2 --to fsdp=2,vn=4
 refused 2 'vn=8 virtual nodes cannot run on dp=12' 3 3x4 --to fsdp=12,vn=8
 refused 2 'batch of 7 samples cannot be split over vn=8' 3 3x2 --to fsdp=2,vn=8 --batch 7
 refused 2 'batch: requires virtual nodes; add vn=N to --to' 3 3x2 --import "$dcp" --iteration 8 --to fsdp=2 --batch 8
-refused 2 "batch: 'x' is not a positive" 3 3x2 --to fsdp=2,vn=8 --batch x
+refused 2 "batch: 'x' is not a whole number of at least 1" 3 3x2 --to fsdp=2,vn=8 --batch x
 echo ok
