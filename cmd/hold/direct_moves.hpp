@@ -19,10 +19,10 @@ struct DirectTensor {
     std::uint64_t crc_at = 0;
 };
 
-/// What a GPU gets of the new state, in bytes.
+/// Memory that one GPU needs for the new state, in bytes.
 struct GpuNeed {
     int gpu = 0;
-    std::uint64_t old = 0;      ///< of the source; in use already
+    std::uint64_t old = 0;      ///< of old state on this GPU, already allocated
     std::uint64_t fresh = 0;    ///< of the new segments
     std::uint64_t staging = 0;  ///< for lists of copies and checksums
     std::uint64_t free = 0;     ///< before
@@ -50,8 +50,9 @@ public:
     /// The tensors of a rank that a kernel copies, by offset.
     std::span<const DirectTensor> tensors_of(int rank) const;
 
-    /// Copies to `memory`, by held rank in their order, which has been filled but for these tensors. Throws Error if
-    /// CUDA fails, if a cast makes a finite value infinite, or if the keeper of the source ended before all was copied.
+    /// Copies the tensors to `memory`, one entry for each held rank, which already contains everything else. Throws
+    /// Error if CUDA fails, if a cast makes a finite value infinite, or if the keeper of the source ended before all
+    /// was copied.
     void run(const std::vector<GpuMemory*>& memory) const;
 
 private:

@@ -128,7 +128,7 @@ void GpuSource::start_reader() {
     }
     other = Fd{};
     const auto greeting = receive_message(requests_);
-    if (!greeting) throw failure("CUDA: the process that reads from GPUs has ended");
+    if (!greeting) throw failure("CUDA: the process that reads from GPUs ended unexpectedly");
     if (!greeting->text.empty() && greeting->text != "+") throw failure("{}", greeting->text);
     hook_.emplace(
         [this](const Fd& file, std::uint64_t offset, std::span<std::byte> into) { return read(file, offset, into); });
@@ -177,7 +177,7 @@ bool GpuSource::read(const Fd& file, std::uint64_t offset, std::span<std::byte> 
     const bool is_sent = ::send(requests_.get(), &wanted, sizeof wanted, MSG_NOSIGNAL) == sizeof wanted;
     const auto answer = is_sent ? receive_message(requests_) : std::nullopt;
     has_failed_ = has_failed_ || !answer || answer->text != "+";
-    if (!answer) throw failure("CUDA: the process that reads from GPUs has ended");
+    if (!answer) throw failure("CUDA: the process that reads from GPUs ended unexpectedly");
     if (answer->text != "+") throw failure("{}", answer->text);
     read_at(scratch_[number], offset, into, "memory of a GPU");
     free_pages(scratch_[number], offset, end);

@@ -40,7 +40,7 @@ public:
     GpuSource(const GpuSource&) = delete;
     GpuSource& operator=(const GpuSource&) = delete;
 
-    /// Those on GPUs; none if all is in memory of the host.
+    /// The segments in GPU memory; empty if there are none.
     std::span<const GpuSegment> segments() const { return segments_; }
 
     void stop_reader();
@@ -71,14 +71,14 @@ private:
     std::optional<ReadHook> hook_;
 };
 
-/// Opens `checkpoint` if it is held in memory of GPUs. Null if it is not, or with a `reason` if it cannot be opened.
+/// Opens `checkpoint` if it is held in GPU memory. Returns null if it is not, or sets `reason` if it cannot be opened.
 /// Throws Error as KeeperClient if there is no such keeper.
 std::unique_ptr<GpuSource> open_gpu_source(const std::string& checkpoint, std::string& reason);
 
 /// The number of the GPU at a PCI address. Throws Error if this process has no such GPU.
 int gpu_at(const std::string& bus, std::span<const GpuRoom> rooms);
 
-/// Handles in documents.
+/// A handle as hexadecimal digits, as documents contain it.
 std::string hexadecimal(const GpuHandle& handle);
 
 }  // namespace tpx::cli

@@ -63,17 +63,18 @@ Json json_of(const DirectMoves& moves) {
 
 /// Says which way the tensors go, and, before they do, what each GPU needs.
 void note_moves(const HoldOptions& options, const DirectMoves& moves, Output& out) {
-    out.note("{} of tensors move from GPU to GPU, and {} by way of host memory", format_size(moves.gpu_bytes()),
+    out.note("copying {} of tensors from GPU to GPU and {} through host memory", format_size(moves.gpu_bytes()),
              format_size(moves.host_bytes()));
     for (const GpuNeed& need : moves.needs()) {
         if (!need.is_direct)
             out.note(
-                "GPU {}: {} of new state and the lists of copies do not fit into {}; its tensors go by way of host "
-                "memory",
+                "GPU {}: {} of new state and the lists of copies do not fit into the {} that are free; its tensors are "
+                "copied through host memory",
                 need.gpu, format_size(need.fresh), format_size(need.free));
         else if (options.dry_run)
-            out.note("GPU {}: {} of new state and {} of lists of copies beside {} of old state; {} are free", need.gpu,
-                     format_size(need.fresh), format_size(need.staging), format_size(need.old), format_size(need.free));
+            out.note("GPU {}: needs {} for new state and {} for lists of copies, beside {} of old state; {} are free",
+                     need.gpu, format_size(need.fresh), format_size(need.staging), format_size(need.old),
+                     format_size(need.free));
     }
 }
 
@@ -206,7 +207,7 @@ void hold(const HoldOptions& given, Output& out) {
     HoldRun run{given, options, socket, signals, out};
     std::string reason;
     const auto source = wants_gpus(options) ? open_gpu_source(given.checkpoint, reason) : nullptr;
-    if (!reason.empty()) out.note("the state is copied to host memory first: {}", reason);
+    if (!reason.empty()) out.note("copying through host memory instead: {}", reason);
     if (source == nullptr) return hold_from(run, nullptr);
     try {
         return hold_from(run, source.get());
@@ -217,7 +218,7 @@ void hold(const HoldOptions& given, Output& out) {
         reason = error.what();
     }
     if (signals) check_not_stopped(&signals->signal());
-    out.note("the state is copied to host memory first: {}", reason);
+    out.note("copying through host memory instead: {}", reason);
     if (!signals && !options.dry_run) signals.emplace();
     source->stop_reader();
     end_reading(given.checkpoint.substr(held_prefix.size()));

@@ -33,7 +33,7 @@ void check_gpu_room(std::span<const int> ranks, std::span<const int> gpus, std::
 /// process; this process must not have used it.
 HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold);
 
-/// Why tensors could not be copied from GPU to GPU: the state can still go by way of the host.
+/// Thrown if copies from GPU to GPU fail; the state can still be copied through host memory.
 struct DirectFailure : Error {
     explicit DirectFailure(const Error& reason) : Error{reason} {}
 };

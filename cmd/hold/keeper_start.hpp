@@ -37,16 +37,16 @@ struct KeeperTerms {
 };
 
 /// Starts a keeper in a background process, and returns the process when it has the state in `place`, which becomes
-/// host memory if move_to_gpus() leaves it there. Throws Error if it cannot bring it there; after a DirectFailure, the
-/// socket can still be used.
+/// host memory if move_to_gpus() leaves it there. Throws Error if the state cannot be moved there; after a
+/// DirectFailure, the socket can still be used.
 int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
                         const DirectMoves* direct);
 
 /// Ends a keeper that start_in_background() has started.
 void end_keeper(int process, const std::filesystem::path& socket);
 
-/// Brings the state to `place` in this process, as start_in_background() does. Returns the open files that keep() does
-/// not need: only it may close them, for then nothing that still owns one closes another file of this number.
+/// Moves the state to `place` in this process, as start_in_background() does. Returns the open files that keep() does
+/// not need. Only keep() may close them: the objects that own them must not close other files of these numbers later.
 std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place, const DirectMoves* direct);
 
 /// Keeps the state in this process until a keeper ends; closes the files `unneeded`.

@@ -30,7 +30,7 @@ std::vector<GpuRoom> gpu_rooms();
 /// Never throws.
 void leave_gpu(int gpu);
 
-/// By which other processes of this host reach memory of a GPU (CUDA IPC).
+/// A CUDA IPC handle, with which another process of this host opens GPU memory.
 using GpuHandle = std::array<std::byte, 64>;
 
 /// A range of memory of a GPU, which lasts as long as this object.
@@ -87,9 +87,8 @@ public:
     /// Crc32::of() each of `runs`, computed by this GPU.
     std::vector<std::uint32_t> crcs(std::span<const Bytes> runs);
 
-    /// Bytes of this GPU's memory that crcs() takes, at most, and run() for each copy of a batch.
-    static constexpr std::uint64_t crc_memory = std::uint64_t{2} << 20;
-    static constexpr std::uint64_t copy_memory = sizeof(StridedCopy);
+    static constexpr std::uint64_t crc_memory = std::uint64_t{2} << 20;  ///< GPU memory that crcs() needs, at most
+    static constexpr std::uint64_t copy_memory = sizeof(StridedCopy);    ///< GPU memory that run() needs for each copy
 
 private:
     struct Buffers;

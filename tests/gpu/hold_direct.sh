@@ -86,7 +86,7 @@ moved "[(one['gpu'], one['direct'], one['new'] > 0, one['old'] > 0, one['staging
 grep -q 'GPU 0: .* of new state and .* of lists of copies beside .* of old state; 17.2 GB are free' err || fail "no note of the memory"
 runs env FAKE_MEMORY=1000000 "$tpx" hold hold:old --name new --to tp=2 --device cuda --json
 moved "moved['gpu'] == 0 and moved['host'] > 0 and not any(one['direct'] for one in moved['needs'])"
-grep -q 'GPU 1: .* of new state and the lists of copies do not fit into 1.00 MB; its tensors go by way of host memory' err || fail "no note"
+grep -q 'GPU 1: .* of new state and the lists of copies do not fit into the 1.00 MB that are free; its tensors are copied through host memory' err || fail "no note"
 runs "$tpx" hold ckpt --name disk --to tp=2
 same new disk "0 1"
 gone new
@@ -97,7 +97,7 @@ gone old
 runs "$tpx" hold ckpt --name old --device cuda --to fsdp=2
 for call in cudaIpcOpenMemHandle cudaMemset launch_copies launch_crcs; do
     runs env FAKE_FAULT=$call "$tpx" hold hold:old --name new --to tp=2 --device cuda --json
-    grep -q "note: the state is copied to host memory first: .*GPU [01]: .*: fake fault" err || fail "$call: no note"
+    grep -q "note: copying through host memory instead: .*GPU [01]: .*: fake fault" err || fail "$call: no note"
     moved "moved is None"
     same new disk "0 1"
     gone new
@@ -122,7 +122,7 @@ python3 "$here/../cli/hold_client.py" proxy former old &  # a function would run
 former=$!
 for _ in $(seq 100); do [ -S "$XDG_RUNTIME_DIR/tpx/former.sock" ] && break; sleep 0.05; done
 runs "$tpx" hold hold:former --name new --to tp=2 --device cuda
-grep -q "note: the state is copied to host memory first: hold:former: unknown op 'open'" err || fail "no note"
+grep -q "note: copying through host memory instead: hold:former: unknown op 'open'" err || fail "no note"
 same new disk "0 1"
 kill $former
 rm "$XDG_RUNTIME_DIR/tpx/former.sock"

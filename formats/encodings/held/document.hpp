@@ -73,7 +73,7 @@ struct Manifest {
     struct Part {
         std::string document;
         std::string segment;
-        std::optional<GpuPlace> gpu;  ///< what has the tensors, where the segment has holes; unset: the segment
+        std::optional<GpuPlace> gpu;  ///< GPU memory with the tensors; the segment has holes in their place
     };
     std::vector<Part> parts;
     std::string config;  ///< empty: none
