@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold/hold.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/hold/direct_moves.hpp"
 #include "cmd/hold/gpu_source.hpp"
 #include "cmd/hold/hold_gpus.hpp"
+#include "cmd/hold/hold_seconds.hpp"
 #include "cmd/hold/hold_state.hpp"
 #include "cmd/hold/keeper_start.hpp"
 #include "cmd/jobs/keeper_client.hpp"
@@ -35,8 +35,7 @@ using Json = nlohmann::ordered_json;
 
 std::optional<int> timeout_of(const HoldOptions& options) {
     constexpr int usual = 300;
-    if (options.timeout == "none") return std::nullopt;
-    return positive(options.timeout, "--timeout", usual);
+    return options.timeout.empty() ? usual : hold_seconds(options.timeout, "--timeout");
 }
 
 /// What is to be held, as planned.

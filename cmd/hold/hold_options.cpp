@@ -48,7 +48,9 @@ void add_keeper_options(Command& command, HoldOptions& options) {
         .details("One number is the GPU of all ranks. Only with this option do ranks share a GPU.");
     command.flag("--foreground", &options.foreground, "Keep the state in this process instead of a background process");
     command.flag("-n,--dry-run", &options.dry_run, "Check that the state fits into memory; do not read it");
-    command.option("-j,--threads", &options.threads, "N", "Threads that read and copy").standard("2");
+    command.option("-j,--threads", &options.threads, "N", "Threads that read and copy")
+        .range(1, max_threads)
+        .standard("2");
     command.flag("--list", &options.list, "List your keepers on this host and the ranks they hold");
     command.option("--release", &options.release, "NAME", "End the keeper NAME, and free what it holds");
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold/hold_output.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/hold/hold.hpp"
+#include "cmd/hold/hold_seconds.hpp"
 #include "cmd/hold/hold_state.hpp"
 #include "cmd/jobs/keeper_client.hpp"
 #include "cmd/jobs/reading.hpp"
@@ -112,7 +112,7 @@ std::string held_output_name(const ReshardOptions& options) {
 }
 
 void check_hold(const std::string& name, const std::string& seconds) {
-    if (seconds != "none") positive(seconds, "--hold", 0);
+    hold_seconds(seconds, "--hold");
     Fd other;
     if (connect_to(keeper_socket(name), other) == Contact::connected) throw name_is_taken(name);
 }

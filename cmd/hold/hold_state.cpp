@@ -2,7 +2,6 @@
 #include "cmd/hold/hold_state.hpp"
 
 #include "cmd/cli/options.hpp"
-#include "cmd/cli/positive.hpp"
 #include "cmd/hold/direct_moves.hpp"
 #include "cmd/jobs/check_copies.hpp"
 #include "cmd/jobs/reading.hpp"
@@ -87,7 +86,7 @@ HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, cons
         files.push_back(make_memory_file("tpx-" + file.path.filename().string(), file.size));
     std::optional<Progress> progress;
     ExecOptions exec;
-    exec.threads = positive(options.threads, "--threads", exec.threads, max_threads);
+    exec.threads = static_cast<int>(options.threads.value_or(exec.threads));
     exec.memory_files = &files;
     exec.cancelled = &signals.signal();
     exec.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view slowest) {

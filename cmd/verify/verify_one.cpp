@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/verify/verify_one.hpp"
 
-#include "cmd/cli/positive.hpp"
 #include "cmd/jobs/digesting.hpp"
 #include "cmd/jobs/memory_bound.hpp"
 #include "cmd/jobs/ranks.hpp"

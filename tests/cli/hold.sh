@@ -199,7 +199,7 @@ mkdir "$XDG_RUNTIME_DIR/tpx/kept6.sock"
 refuses 4 "kept6.sock: Is a directory; kept6 is complete and in place" "$tpx" reshard ckpt kept6 --to tp=2 --hold 60
 rmdir "$XDG_RUNTIME_DIR/tpx/kept6.sock"
 runs "$tpx" verify ckpt kept6
-refuses 2 "--hold: 'x' is not a positive whole number" "$tpx" reshard ckpt kept4 --to tp=2 --hold x
+refuses 2 "--hold: 'x' is not a whole number of seconds of at least 1, or none" "$tpx" reshard ckpt kept4 --to tp=2 --hold x
 
 # With --json.
 runs "$tpx" hold ckpt --name json --to fsdp=2 --ranks 1 --timeout none --json
@@ -238,7 +238,7 @@ done
 refuses 1 "hold:none: no keeper has this name on this host" "$tpx" inspect hold:none
 refuses 2 "'../x' cannot name held state" "$tpx" hold ckpt --name ../x
 refuses 2 "is not a list of ranks, such as 0-3,8, of tp=2 (2 ranks)" "$tpx" hold ckpt --name job --to tp=2 --ranks 1-2
-refuses 2 "--timeout: '0' is not a positive whole number" "$tpx" hold ckpt --name job --timeout 0
+refuses 2 "--timeout: '0' is not a whole number of seconds of at least 1, or none" "$tpx" hold ckpt --name job --timeout 0
 refuses 1 "nowhere: No such file or directory" "$tpx" hold nowhere --name job
 # Without a GPU; tests/gpu/hold.sh has stand-ins for some.
 refuses 1 "CUDA" env CUDA_VISIBLE_DEVICES= "$tpx" hold ckpt --name job --device cuda

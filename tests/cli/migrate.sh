@@ -94,8 +94,10 @@ migrate 2 2 2 --to fsdp=2,dp=2
 whole "fsdp=2,dp=2"
 
 # A dry run writes nothing.
+mv new kept
 migrate 2 2 2 --to tp=2 --dry-run
-{ [ "$status" -eq 0 ] && grep -q 'nothing was written' out; } || fail "dry run: status $status"
+{ [ "$status" -eq 0 ] && grep -q 'nothing was written' out && [ ! -e new ]; } || fail "dry run: status $status"
+mv kept new
 
 # refused STATUS TEXT ARGS...: tpx migrate exits with STATUS and one line with TEXT, and changes nothing.
 refused() {

@@ -73,7 +73,7 @@ struct Manifest {
     struct Part {
         std::string document;
         std::string segment;
-        std::optional<GpuPlace> gpu;  ///< GPU memory with the tensors; the segment has holes in their place
+        std::optional<GpuPlace> gpu;  ///< contains the tensors instead of the segment; unset: the segment does
     };
     std::vector<Part> parts;
     std::string config;  ///< empty: none
