@@ -205,7 +205,7 @@ void GpuSource::check_still_held() const {
 
 std::unique_ptr<GpuSource> open_gpu_source(const std::string& checkpoint, std::string& reason) {
     if (!is_held(checkpoint)) return nullptr;
-    const KeeperClient exists{checkpoint.substr(held_prefix.size())};
+    { const KeeperClient exists{checkpoint.substr(held_prefix.size())}; }  // if not, no other memory helps
     try {
         auto source = std::make_unique<GpuSource>(checkpoint);
         if (!source->segments().empty()) return source;

@@ -83,7 +83,7 @@ nothing_left
 runs "$tpx" hold ckpt --name old --device cuda --to fsdp=2
 runs "$tpx" hold hold:old --name new --to tp=2 --device cuda --dry-run --json
 moved "[(one['gpu'], one['direct'], one['new'] > 0, one['old'] > 0, one['staging'] > 0, one['free']) for one in moved['needs']] == [(0, True, True, True, True, 1 << 34), (1, True, True, True, True, 1 << 34)]"
-grep -q 'GPU 0: .* of new state and .* of lists of copies beside .* of old state; 17.2 GB are free' err || fail "no note of the memory"
+grep -q 'GPU 0: needs .* for new state and .* for lists of copies, beside .* of old state; 17.2 GB are free' err || fail "no note of the memory"
 runs env FAKE_MEMORY=1000000 "$tpx" hold hold:old --name new --to tp=2 --device cuda --json
 moved "moved['gpu'] == 0 and moved['host'] > 0 and not any(one['direct'] for one in moved['needs'])"
 grep -q 'GPU 1: .* of new state and the lists of copies do not fit into the 1.00 MB that are free; its tensors are copied through host memory' err || fail "no note"
@@ -105,7 +105,7 @@ done
 env FAKE_FAULT=launch_copies "$tpx" hold hold:old --name new --to tp=2 --device cuda --foreground >front.out 2>front.err &
 front=$!
 for _ in $(seq 200); do [ -s front.out ] && break; sleep 0.05; done
-grep -q "copied to host memory first: GPU 0: copy kernel: fake fault" front.err || fail "--foreground: no note"
+grep -q "copying through host memory instead: GPU 0: copy kernel: fake fault" front.err || fail "--foreground: no note"
 same new disk "0 1"
 gone new
 wait $front || fail "--foreground: exit $?"
@@ -153,14 +153,14 @@ for type in bf16 f32 f64; do
     gone new disk
 done
 runs env FAKE_FAULT=launch_casts "$tpx" hold hold:old --name new --to fsdp=3 --device cuda --dtype f32
-grep -q "copied to host memory first: GPU 0: cast kernel: fake fault" err || fail "no note of the cast"
+grep -q "copying through host memory instead: GPU 0: cast kernel: fake fault" err || fail "no note of the cast"
 gone new old
 runs "$tpx" hold mixed --name old --to fsdp=2 --device cuda --rank-gpus 3
 runs env FAKE_FAULT=cudaEventRecord FAKE_FAULT_GPU=3 "$tpx" hold hold:old --name new --to fsdp=3 --device cuda --dtype f32
-grep -q "copied to host memory first: .*GPU 3: cudaEventRecord: fake fault" err || fail "no note of the reader"
+grep -q "copying through host memory instead: .*GPU 3: cudaEventRecord: fake fault" err || fail "no note of the reader"
 gone new old
 refuses 1 "hold:old: no keeper has this name" "$tpx" hold hold:old --name new --to fsdp=3 --device cuda
-grep -q "copied to host memory first" err && fail "a note of a keeper that does not exist"
+grep -q "copying through host memory instead" err && fail "a note of a keeper that does not exist"
 python3 - <<'PY' || fail "no checkpoint"
 import json, os, struct
 os.mkdir("large")
