@@ -23,6 +23,7 @@
 #include "lib/core/path.hpp"
 #include "lib/core/unfinished.hpp"
 #include "lib/core/write_file.hpp"
+#include "lib/exec/agreement.hpp"
 #include "lib/exec/draft_files.hpp"
 #include "lib/exec/execute.hpp"
 #include "lib/exec/move_digests.hpp"
