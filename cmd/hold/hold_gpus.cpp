@@ -2,6 +2,7 @@
 #include "cmd/hold/hold_gpus.hpp"
 
 #include "cmd/hold/direct_moves.hpp"
+#include "cmd/hold/pipe.hpp"
 #include "formats/encodings/held/document.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/crc.hpp"
@@ -12,11 +13,9 @@
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -33,30 +32,18 @@ namespace {
 
 /// What `body` returns in a process of its own, so that this one can still start others that use CUDA.
 std::string in_child(std::string (*body)()) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failure("pipe: {}", std::strerror(errno));
-    const Fd from{ends[0]};
-    Fd into{ends[1]};
+    Pipe pipe = make_pipe();
     const pid_t child = ::fork();
     if (child < 0) throw failure("fork: {}", std::strerror(errno));
     if (child == 0) {
         const std::string text = body();
-        const bool whole = ::write(into.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+        const bool whole = ::write(pipe.into.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
         std::_Exit(whole ? 0 : 1);
     }
-    into = Fd{};
-    std::string text;
-    std::array<char, 4096> buffer{};
-    for (;;) {
-        const ssize_t got = ::read(from.get(), buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        text.append(buffer.data(), static_cast<std::size_t>(got));
-    }
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (status != 0) throw failure("CUDA: the process that looked for GPUs ended with status {}", status);
+    pipe.into = Fd{};
+    std::string text = read_all(pipe.from);
+    if (const int status = await_end(child); status != 0)
+        throw failure("CUDA: the process that looked for GPUs ended with status {}", status);
     return text;
 }
 

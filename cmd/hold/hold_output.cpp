@@ -4,6 +4,7 @@
 #include "cmd/hold/hold.hpp"
 #include "cmd/hold/hold_seconds.hpp"
 #include "cmd/hold/hold_state.hpp"
+#include "cmd/hold/pipe.hpp"
 #include "cmd/jobs/keeper_client.hpp"
 #include "cmd/jobs/reading.hpp"
 #include "cmd/output/output.hpp"
@@ -79,24 +80,18 @@ int run_tpx(const std::vector<std::string>& words, const StopSignals* signals, s
     for (char** variable = environ; *variable != nullptr; ++variable)
         if (!is_of_launcher(*variable)) environment.push_back(*variable);
     environment.push_back(nullptr);
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failure("pipe: {}", std::strerror(errno));
-    const Fd from{ends[0]};
-    Fd into{ends[1]};
+    Pipe pipe = make_pipe();
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, into.get(), STDOUT_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions, pipe.into.get(), STDOUT_FILENO);
     ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     pid_t child = 0;
     const int code = ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments.data(), environment.data());
     ::posix_spawn_file_actions_destroy(&actions);
     if (code != 0) throw failure("tpx hold: {}", std::strerror(code));
-    into = Fd{};
-    said = output_of(child, from, signals);
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    return status;
+    pipe.into = Fd{};
+    said = output_of(child, pipe.from, signals);
+    return await_end(child);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -36,6 +37,11 @@ struct HeldPart {
     std::shared_ptr<const GpuMemory> gpu;  ///< has the bytes of the segment, which has holes where the tensors were
     Fd host_document;                      ///< with a GPU: of the segment without holes
     std::pair<std::string, std::string> gpu_place;  ///< with a GPU: its PCI address, and the handle in hexadecimal
+};
+
+/// A refusal that may be over when the client tries again.
+struct KeeperBusy : Error {
+    using Error::Error;
 };
 
 /// Takes over the files of a rank's state. Throws Error unless they are files in memory, and the document is valid and

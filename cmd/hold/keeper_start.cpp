@@ -2,6 +2,7 @@
 #include "cmd/hold/keeper_start.hpp"
 
 #include "cmd/hold/keeper.hpp"
+#include "cmd/hold/pipe.hpp"
 #include "cmd/jobs/keeper_client.hpp"
 #include "cmd/output/output.hpp"
 #include "lib/core/error.hpp"
@@ -10,10 +11,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -95,23 +94,11 @@ void become_background() {
 /// Waits until a keeper has its state in place. Returns why it is in host memory instead, if it is. Throws Error with
 /// the keeper's reason if it fails.
 std::string await_keeper(const Fd& keeper) {
-    std::string said;
-    std::array<char, 1024> buffer{};
-    for (;;) {
-        const ssize_t got = ::read(keeper.get(), buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        said.append(buffer.data(), static_cast<std::size_t>(got));
-    }
+    const std::string said = read_all(keeper);
     if (said.empty()) throw failure("the keeper ended before it had the state");
     if (said.starts_with('-')) throw DirectFailure{failure("{}", said.substr(1))};
     if (!said.starts_with('+')) throw failure("{}", said);
     return said.substr(1);
-}
-
-void await_end(int process) {
-    while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
-    }
 }
 
 }  // namespace
@@ -128,20 +115,17 @@ NewSocket::~NewSocket() {
 
 int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
                         const DirectMoves* direct) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw failure("pipe: {}", std::strerror(errno));
-    Fd from{ends[0]};
-    Fd into{ends[1]};
+    Pipe pipe = make_pipe();
     const pid_t process = ::fork();
     if (process < 0) throw failure("cannot start a keeper: {}", std::strerror(errno));
     if (process == 0) {
-        from = Fd{};
+        pipe.from = Fd{};
         become_background();
-        keep_in_place(terms, socket, std::move(held), place, direct, std::move(into));
+        keep_in_place(terms, socket, std::move(held), place, direct, std::move(pipe.into));
     }
-    into = Fd{};
+    pipe.into = Fd{};
     try {
-        const std::string reason = await_keeper(from);
+        const std::string reason = await_keeper(pipe.from);
         if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
     } catch (const DirectFailure&) {
         await_end(process);
