@@ -12,26 +12,30 @@ namespace tpx::cli {
 
 struct ProfileFitOptions {
     std::string runs, model, columns, like, output;
-    std::string suggest, hold_out;
+    Whole suggest, hold_out;
     bool drop_outliers = false;
 };
 
 struct ProfileReadOptions {
     std::vector<std::string> logs;
-    std::string model, gpu, gpus, plan, placement, per_host, batch, sequence, output;
+    std::string model, gpu, plan, placement, output;
+    Whole gpus, per_host, batch, sequence;
 };
 
 struct ProfilePredictOptions : TechniqueOptions {
-    std::string model, like, plan, placement, batch, cpus, best, curve, per_host, html, svg;
+    std::string model, like, plan, placement, curve, html, svg;
+    Whole batch, cpus, best, per_host;
 };
 
 struct ProfileHeteroOptions {
     std::vector<std::string> profiles, gpus, shares;
-    std::string batch, communication, output;
+    std::string communication, output;
+    Whole batch;
 };
 
 struct ProfileHardwareOptions {
-    std::string output, compare, seconds, folder, hosts, html, show;
+    std::string output, compare, folder, hosts, html, show;
+    Whole seconds;
     std::vector<std::string> skip;
 };
 
@@ -48,7 +52,7 @@ formats::ThroughputModel read_model_like(const std::string& path, const std::str
 /// Describes `tpx profile` and its commands.
 void add_profile(Cli& cli);
 
-/// A whole number from `least` to `most`, or `standard` when `text` is empty. Throws Error (usage) that names `option`.
-int whole_number(std::string_view text, std::string_view option, int standard, int least, int most);
+/// A whole number from `least` to `most`, as a part of the value of `option`. Throws Error (usage) that names `option`.
+int whole_number(std::string_view text, std::string_view option, int least, int most);
 
 }  // namespace tpx::cli

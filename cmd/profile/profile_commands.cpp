@@ -18,7 +18,7 @@ void add_hardware(Command& profile) {
         "the option --hardware of tpx plan, reshard and simulate. Run it under mpirun with at least one process per "
         "host.");
     command.group("Measurement options");
-    command.option("--seconds", &options->seconds, "S", "Approximate duration").standard("20");
+    command.option("--seconds", &options->seconds, "S", "Approximate duration").range(1, 3600).standard("20");
     command.option("--folder", &options->folder, "DIR", "Folder on the disk to measure")
         .standard("the current folder")
         .file()
@@ -58,13 +58,13 @@ void add_read(Command& profile) {
     command.group("Settings missing from the logs");
     command.option("--model", &options->model, "MODEL", "Name of the trained model");
     command.option("--gpu", &options->gpu, "NAME", "GPU type, such as H100");
-    command.option("--gpus", &options->gpus, "N", "Number of GPUs; sets dp = N / (tp * pp * cp)");
+    command.option("--gpus", &options->gpus, "N", "Number of GPUs; sets dp = N / (tp * pp * cp)").range(1, 1 << 17);
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1")
         .details("These options apply to all logs and override what the logs record.");
     command.option("--on", &options->placement, "PLACE", "GPUs on each host, such as 8+8 or 4x8");
-    command.option("--per-host", &options->per_host, "N", "GPUs per host");
-    command.option("--batch", &options->batch, "N", "Samples per step");
-    command.option("--sequence", &options->sequence, "N", "Tokens per sample");
+    command.option("--per-host", &options->per_host, "N", "GPUs per host").range(1, 1024);
+    command.option("--batch", &options->batch, "N", "Samples per step").range(1, 1 << 24);
+    command.option("--sequence", &options->sequence, "N", "Tokens per sample").range(1, 1 << 30);
     command.exclusive({"--on", "--per-host"});
     command.exclusive({"--gpus", "--with"});
     command.group("Output options");
@@ -98,8 +98,10 @@ void add_fit(Command& profile) {
     command.group("Output options");
     command.option("-o,--output", &options->output, "FILE", "Write the fitted model to FILE").file();
     command.option("--suggest", &options->suggest, "N", "Suggest N more runs to measure")
+        .range(1, 100)
         .details("They are the runs that would improve the fit most. Works with fewer than 7 runs, too.");
     command.option("--hold-out", &options->hold_out, "N", "Fit to N of the configurations and predict the others")
+        .range(1, 10000)
         .details("The N runs are chosen as for --suggest, regardless of their times.");
     command.common_options();
     command.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml -o gpt2.model.toml",
@@ -119,14 +121,15 @@ void add_predict(Command& profile) {
     command.option("--like", &options->like, "FITTED", "A fitted model of another size, if MODEL is not fitted").file();
     command.group("What to predict");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1");
-    command.option("--best", &options->best, "N", "List the N fastest plans that fit in memory");
+    command.option("--best", &options->best, "N", "List the N fastest plans that fit in memory").range(1, 100000);
     command.option("--curve", &options->curve, "RANGE", "Best throughput for each number of GPUs, such as gpus=1..64");
     add_technique_options(command, *options, techniques, "plans", "With --best or --curve: ");
     command.option("--on", &options->placement, "PLACE", "GPUs on each host, such as 8+8 or 4x8")
         .details("With --with, the default is one host.");
-    command.option("--per-host", &options->per_host, "N", "With --curve: GPUs per host").standard("8");
-    command.option("--batch", &options->batch, "N", "Samples per step").standard("the model's");
+    command.option("--per-host", &options->per_host, "N", "With --curve: GPUs per host").range(1, 1024).standard("8");
+    command.option("--batch", &options->batch, "N", "Samples per step").range(1, 1 << 24).standard("the model's");
     command.option("--cpus", &options->cpus, "N", "CPU threads per GPU, for offloaded optimizers")
+        .range(1, 4096)
         .standard("the model's");
     command.group("Output options");
     command.option("--html", &options->html, "FILE", "Write an HTML page to FILE").file();
@@ -153,7 +156,7 @@ void add_hetero(Command& profile) {
         .required()
         .details("FILE has one line per batch size.");
     command.option("--count", &options->gpus, "T=N", "Number of GPUs of type T; repeatable").required({"--assign"});
-    command.option("--batch", &options->batch, "N", "Samples per step").required({"--assign"});
+    command.option("--batch", &options->batch, "N", "Samples per step").range(1, 1 << 24).required({"--assign"});
     command
         .option("--assign", &options->shares, "T=GxVxB",
                 "Predict this assignment: G GPUs of type T, each with V virtual nodes of B samples; repeatable")
@@ -176,8 +179,7 @@ void add_hetero(Command& profile) {
 
 }  // namespace
 
-int whole_number(std::string_view text, std::string_view option, int standard, int least, int most) {
-    if (text.empty()) return standard;
+int whole_number(std::string_view text, std::string_view option, int least, int most) {
     int value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc{} || end != text.data() + text.size() || value < least || value > most)

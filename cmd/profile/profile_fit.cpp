@@ -272,9 +272,8 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     if (!options.like.empty()) found.prior = formats::uncertainty_of(found.model).belief;
     read_runs(options, found, out);
     check_outputs_apart({{"--output", options.output}}, record);
-    const int suggest = whole_number(options.suggest, "--suggest", 0, 1, 100);
-    if (!options.hold_out.empty())
-        return print_hold_out(found, whole_number(options.hold_out, "--hold-out", 0, 1, 10000), out);
+    const auto suggest = static_cast<int>(options.suggest.value_or(0));
+    if (options.hold_out) return print_hold_out(found, static_cast<int>(*options.hold_out), out);
     if (suggest > 0 && found.runs.size() < fewest_runs) {
         Belief belief = found.prior;
         const std::vector<std::size_t> same = configurations(found.runs);

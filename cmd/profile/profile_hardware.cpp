@@ -66,7 +66,7 @@ Exit report(const ProfileHardwareOptions& options, const Hardware& hardware, Out
 SurveyOptions survey_options(const ProfileHardwareOptions& options) {
     const auto measures = [&](const char* part) { return std::ranges::find(options.skip, part) == options.skip.end(); };
     SurveyOptions survey{.folder = options.folder.empty() ? "." : options.folder,
-                         .seconds = double(whole_number(options.seconds, "--seconds", 20, 1, 3600)),
+                         .seconds = double(options.seconds.value_or(20)),
                          .memory = measures("memory"),
                          .disk = measures("disk"),
                          .links = measures("links"),

@@ -44,7 +44,7 @@ std::vector<GpuProfile> profiles_of(const ProfileHeteroOptions& options) {
     for (const std::string& text : options.gpus) {
         const auto [name, count] = pair_of(text, "--count");
         if (find(name) == profiles.end()) throw Error{Exit::usage, "--count: there is no --profile of {}", name};
-        find(name)->count = whole_number(count, "--count", 0, 1, 4096);
+        find(name)->count = whole_number(count, "--count", 1, 4096);
     }
     for (const GpuProfile& profile : profiles)
         if (profile.count == 0 && options.shares.empty())
@@ -62,16 +62,16 @@ WorkShare share_of(const std::string& text, std::span<const GpuProfile> profiles
         throw Error{Exit::usage, "--assign: '{}' is not TYPE=GPUSxVIRTUAL_NODESxSAMPLES, such as V100=2x8x64", text};
     WorkShare share;
     share.type = static_cast<std::size_t>(profile - profiles.begin());
-    share.gpus = whole_number(numbers.substr(0, first), "--assign", 0, 1, 4096);
-    share.virtual_nodes = whole_number(numbers.substr(first + 1, second - first - 1), "--assign", 0, 1, 1 << 20);
-    share.virtual_node_batch = whole_number(numbers.substr(second + 1), "--assign", 0, 1, 1 << 24);
+    share.gpus = whole_number(numbers.substr(0, first), "--assign", 1, 4096);
+    share.virtual_nodes = whole_number(numbers.substr(first + 1, second - first - 1), "--assign", 1, 1 << 20);
+    share.virtual_node_batch = whole_number(numbers.substr(second + 1), "--assign", 1, 1 << 24);
     return share;
 }
 
 // The step of the assignment that --assign gives.
 HeteroAssignment given_assignment(const ProfileHeteroOptions& options, const std::vector<GpuProfile>& profiles,
                                   double communication) {
-    if (!options.gpus.empty() || !options.batch.empty())
+    if (!options.gpus.empty() || options.batch)
         throw Error{Exit::usage, "--assign excludes --count and --batch: it says both"};
     std::vector<WorkShare> shares;
     for (const std::string& text : options.shares) shares.push_back(share_of(text, profiles));
@@ -151,7 +151,7 @@ void run_profile_hetero(const ProfileHeteroOptions& options, Output& out) {
         json["one_kind"] = nullptr;
         return out.object("tpx.profile.hetero/1", json);
     }
-    const int batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
+    const auto batch = static_cast<int>(options.batch.value_or(0));
     const auto best = assign_virtual_nodes(profiles, batch, communication);
     if (!best)
         throw Error{Exit::no,

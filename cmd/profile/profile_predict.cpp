@@ -65,8 +65,8 @@ struct Subject {
 Subject subject_of(const ProfilePredictOptions& options, const formats::ThroughputModel& model, Output& out) {
     Job job = formats::job_of(model);
     if (!model.parameters) out.note("{}: has no [parameters]; they are assumed, not fitted", options.model);
-    if (!options.batch.empty()) job.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
-    if (!options.cpus.empty()) job.cpus = whole_number(options.cpus, "--cpus", 0, 1, 4096);
+    if (options.batch) job.batch = static_cast<double>(*options.batch);
+    if (options.cpus) job.cpus = static_cast<int>(*options.cpus);
     if (job.batch == 0) throw Error{Exit::usage, "--batch is missing: {} has no batch", options.model};
     return {job, uncertainty_of(model)};
 }
@@ -136,7 +136,6 @@ std::string exclude_techniques(std::vector<Judged>& plans, std::span<const std::
 void predict_best(const Subject& subject, const Allocation& allocation, const ProfilePredictOptions& options,
                   Output& out) {
     const Job& job = subject.job;
-    const int count = whole_number(options.best, "--best", 5, 1, 100000);
     std::vector<Judged> ranked = best_plans(job, allocation);
     if (ranked.empty())
         throw Error{Exit::no,
@@ -149,7 +148,7 @@ void predict_best(const Subject& subject, const Allocation& allocation, const Pr
     const std::string reasons = exclude_techniques(ranked, excluded_techniques(options, techniques));
     if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded: {}", reasons};
     if (!reasons.empty()) out.note("{} excluded: {}", counted(all - ranked.size(), "plan"), reasons);
-    const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(count)));
+    const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(*options.best)));
     if (out.json()) {
         ordered_json plans = ordered_json::array();
         for (const Judged& judged : shown) plans.push_back(prediction_json(subject, judged, allocation));
@@ -170,9 +169,9 @@ void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
     if (range.starts_with("gpus=")) range.remove_prefix(5);
     const std::size_t dots = range.find("..");
     if (dots == range.npos) throw Error{Exit::usage, "--curve: '{}' is not a range such as gpus=1..64", options.curve};
-    const int first = whole_number(range.substr(0, dots), "--curve", 0, 1, 4096);
-    const int last = whole_number(range.substr(dots + 2), "--curve", 0, 1, 4096);
-    const int per_host = whole_number(options.per_host, "--per-host", 8, 1, 1024);
+    const int first = whole_number(range.substr(0, dots), "--curve", 1, 4096);
+    const int last = whole_number(range.substr(dots + 2), "--curve", 1, 4096);
+    const auto per_host = static_cast<int>(options.per_host.value_or(8));
     job.excluded = excluded_techniques(options, techniques);
     if (!job.excluded.empty())
         out.note("plans with {} are excluded", one_of({job.excluded.begin(), job.excluded.end()}));
@@ -217,15 +216,16 @@ void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     const Subject subject = subject_of(options, model, out);
     const Job& job = subject.job;
     for (const auto& [option, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})
-        if (!list->empty() && options.best.empty() && options.curve.empty())
+        if (!list->empty() && !options.best && options.curve.empty())
             throw Error{Exit::usage, "{} requires --best or --curve", option};
     if (!options.curve.empty()) return predict_curve(options, job, out);
-    for (const auto& [option, value] :
-         {std::pair{"--svg", &options.svg}, {"--html", &options.html}, {"--per-host", &options.per_host}})
-        if (!value->empty()) throw Error{Exit::usage, "{} requires --curve", option};
+    for (const auto& [option, is_given] :
+         {std::pair{"--svg", !options.svg.empty()}, std::pair{"--html", !options.html.empty()},
+          std::pair{"--per-host", options.per_host.has_value()}})
+        if (is_given) throw Error{Exit::usage, "{} requires --curve", option};
     Allocation allocation{{}, job.gpus_per_nic, job.cpus};
     if (!options.placement.empty()) allocation.gpus = formats::parse_placement(options.placement);
-    if (!options.best.empty()) {
+    if (options.best) {
         if (allocation.gpus.empty()) throw Error{Exit::usage, "--on is missing: the GPUs of each host, such as 2x8"};
         return predict_best(subject, allocation, options, out);
     }

@@ -40,11 +40,11 @@ void check_gpus(const ProfileReadOptions& options, int gpus) {
 
 formats::RunOverrides run_overrides(const ProfileReadOptions& options) {
     formats::RunOverrides overrides{options.model, options.gpu, options.plan, options.placement};
-    overrides.gpus = whole_number(options.gpus, "--gpus", 0, 1, 1 << 17);
+    overrides.gpus = static_cast<int>(options.gpus.value_or(0));
     check_gpus(options, overrides.gpus);
-    overrides.per_host = whole_number(options.per_host, "--per-host", 0, 1, 1024);
-    overrides.batch = whole_number(options.batch, "--batch", 0, 1, 1 << 24);
-    overrides.sequence_length = whole_number(options.sequence, "--sequence", 0, 1, 1 << 30);
+    overrides.per_host = static_cast<int>(options.per_host.value_or(0));
+    overrides.batch = static_cast<int>(options.batch.value_or(0));
+    overrides.sequence_length = static_cast<int>(options.sequence.value_or(0));
     return overrides;
 }
 

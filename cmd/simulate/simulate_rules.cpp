@@ -127,7 +127,8 @@ std::vector<Host> rates_of(const Cluster& cluster, const std::string& file) {
 }
 
 std::uint64_t seed_of(const SimulateOptions& options) {
-    return static_cast<std::uint64_t>(whole_number(options.seed, "--seed", 1, 0, std::numeric_limits<int>::max()));
+    if (options.seed.empty()) return 1;
+    return static_cast<std::uint64_t>(whole_number(options.seed, "--seed", 0, std::numeric_limits<int>::max()));
 }
 
 }  // namespace
