@@ -11,6 +11,11 @@ bool is_of_writing(std::string_view key) {
 
 Cutting cutting_of(Format format) { return format->cutting; }
 
+Role role_of(const Source& source, std::size_t tensor) {
+    const std::vector<Role>& recorded = source.checkpoint.roles;
+    return recorded.empty() ? source.reading.meanings[tensor].role : recorded[tensor];
+}
+
 void adopt_dims(Source& source, const Source& other) {
     // Each checkpoint was read with its own Families, so compare names, not addresses.
     if (source.reading.family && other.reading.family && source.reading.family->name == other.reading.family->name)

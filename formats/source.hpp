@@ -50,6 +50,9 @@ struct Target {
     std::optional<std::vector<int>> held;
 };
 
+/// The role of a tensor, as the checkpoint records it or else as the rules of its family give it.
+Role role_of(const Source& source, std::size_t tensor);
+
 /// Copies from `other` the sizes that the configuration of `source` lacks, if both are of the same family.
 void adopt_dims(Source& source, const Source& other);
 

@@ -61,8 +61,8 @@ Inspection inspect(Opened& opened, const std::string& path) {
 std::string role_text(const formats::Source& source, std::size_t tensor) {
     const Meaning& meaning = source.reading.meanings[tensor];
     if (meaning.virtual_node >= 0) return std::string{name(Role::virtual_node)};
-    if (!source.checkpoint.roles.empty()) return std::string{name(source.checkpoint.roles[tensor])};
-    if (meaning.kind == Meaning::Kind::parameter) return std::string{name(meaning.role)};
+    if (!source.checkpoint.roles.empty() || meaning.kind == Meaning::Kind::parameter)
+        return std::string{name(role_of(source, tensor))};
     return meaning.kind == Meaning::Kind::extra ? "extra" : "unknown";
 }
 

@@ -21,11 +21,6 @@ double number(const Config& settings, const std::string& key, double otherwise) 
     throw Error{Exit::usage, "--set {}: not a number", key};
 }
 
-Role role_in(const Source& source, std::uint32_t tensor) {
-    const std::vector<Role>& recorded = source.checkpoint.roles;
-    return recorded.empty() ? source.reading.meanings[tensor].role : recorded[tensor];
-}
-
 /// Sets the steps of `adam` from scalar f32 tensors. Returns false if there are none.
 bool read_step_tensors(Source& source, Adam& adam) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
@@ -33,7 +28,7 @@ bool read_step_tensors(Source& source, Adam& adam) {
     for (std::uint32_t p = 0; p < catalogue.pieces.size(); ++p) {
         const Piece& piece = catalogue.pieces[p];
         const Tensor& tensor = catalogue.tensors[piece.tensor];
-        if (role_in(source, piece.tensor) == Role::step && tensor.dtype == DType::f32 && tensor.shape.empty() &&
+        if (role_of(source, piece.tensor) == Role::step && tensor.dtype == DType::f32 && tensor.shape.empty() &&
             !catalogue.files[piece.file].coding)
             pieces.push_back(p);
     }

@@ -148,15 +148,10 @@ private:
     std::vector<Piece> shared_;
 };
 
-Role role_of(const Checkpoint& checkpoint, const Meaning& meaning, std::size_t t) {
-    if (meaning.kind == Meaning::Kind::extra) return Role::extra;
-    return checkpoint.roles.empty() ? meaning.role : checkpoint.roles[t];
-}
-
 std::vector<Role> roles_of_source(const Source& source) {
     std::vector<Role> roles;
     for (std::size_t t = 0; t < source.reading.meanings.size(); ++t)
-        roles.push_back(role_of(source.checkpoint, source.reading.meanings[t], t));
+        roles.push_back(source.reading.meanings[t].kind == Meaning::Kind::extra ? Role::extra : role_of(source, t));
     return roles;
 }
 

@@ -48,12 +48,9 @@ bool of_optimizer(std::string_view name) {
 
 /// The role of tensor `t`, as the checkpoint records it or else from its name.
 Role role(const Source& source, std::uint32_t t) {
-    const auto& roles = source.checkpoint.roles;
-    if (!roles.empty()) return roles[t];
-    const Meaning& meaning = source.reading.meanings[t];
-    const bool by_rule = meaning.kind == Meaning::Kind::parameter;
-    if (!by_rule && of_optimizer(source.checkpoint.catalogue.tensors[t].name)) return Role::state;
-    return by_rule ? meaning.role : Role::weight;
+    if (!source.checkpoint.roles.empty() || source.reading.meanings[t].kind == Meaning::Kind::parameter)
+        return role_of(source, t);
+    return of_optimizer(source.checkpoint.catalogue.tensors[t].name) ? Role::state : Role::weight;
 }
 
 /// The name of a weight, or of the weight of a master.
