@@ -155,8 +155,8 @@ def main():
         done = (f"SIGKILL of {counts['rank']} ranks, {counts['launcher']} times of mpirun, {counts['all']} times of all processes, and "
                 f"SIGSTOP of {counts['stop']} ranks")  # fmt: skip
     text = (f"`bench/kills.py --kills {options.kills}{f' --hosts {options.hosts}' if options.hosts else ''}` on {machine(HERE)}: {total / 2**30:.1f} GiB, {len(CHANGES)} changes, "
-            f"{done}; {counts['outputs']} outputs, each equal to that of an undisturbed run. 0 outputs were wrong, "
-            "0 incomplete, 0 runs hung, 0 left processes.")  # fmt: skip
+            f"{done}; {counts['outputs']} outputs, all equal to those of undisturbed runs. No run hung or left a "
+            "process: the first that does ends this program.")  # fmt: skip
     print(text)
     if options.write:
         import results

@@ -182,7 +182,7 @@ def limits(tpx, folder):
     rows = [f"3600,n{host},4" for host in range(4)] + [f"7200,n{host},0" for host in (1, 2, 3)] + ["10800,n0,1"]
     events.write_text("\n".join(["time,host,gpus", *rows]) + "\n")
     ours = simulate(tpx, trace, "4x8", "--speeds", speeds, "--events", events, "--policy", "rubick")["rubick"]
-    row("Rubick, Fig. 7", f"LLaMA-2-7B limited to 32, 16, 4 and 1 GPUs for an hour each: h for {steps:,} steps; changes", "",
+    row("Rubick, Fig. 7", f"LLaMA-2-7B with at most 32, 16, 4 and then 1 GPUs, an hour each: hours for {steps:,} steps; changes of plan", "",
         "4.00; 3 (fastest measured plans)", f"{ours['makespan'] / 3600:.2f}; {ours['changes']}", "changes cost nothing here")
     threads(tpx, folder)
 

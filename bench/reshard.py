@@ -4,7 +4,7 @@
            [--reflinks | --pieces] [--write]
 
 Times, in turn, `mpirun tpx reshard`, `cp -r` of the same checkpoint (both sync each file), and two `dd oflag=direct`
-that together write as many zeros, and prints both ratios: 1 means equally fast. The source is in the page cache, except with
+that together write as many bytes of zeros. Prints the ratios of tpx to both; 1 means equally fast. The source is in the page cache, except with
 --cold. Then prints the peak memory of a rank for several values of --memory. --write stores both tables in RESULTS.md;
 with --cold, in a separate section.
 

@@ -35,8 +35,8 @@ void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> h
 std::vector<std::vector<bool>> files_to_export(const Migration& job, std::span<const Host> hosts,
                                                std::span<const Piece> held);
 
-/// By host and file: each file is kept by the hosts that remain and have all of it. A file that none of them has
-/// completely goes to the one that has the most of its bytes; in a tie, to the one with the least to write. Files
+/// By host and file: each file is kept by the hosts that remain and have all of it. If none of them has the complete
+/// file, it goes to the host that has the most of its bytes; in a tie, to the host that has the least to write. Files
 /// without tensor data go to all hosts that remain.
 std::vector<std::vector<bool>> files_to_save(const Migration& job, std::span<const Host> hosts,
                                              std::span<const Piece> held);

@@ -55,7 +55,7 @@ struct ReshardJob {
 };
 
 /// The job that `options` ask for, or that their plan file describes. Nothing is written. Throws Error "CKPT: cause"
-/// for a source that cannot be read or converted, and with exit status 2 for invalid options.
+/// if the source cannot be read or converted; its exit status is 2 if the options are invalid.
 ReshardJob prepare(const ReshardOptions& options);
 
 }  // namespace tpx::cli

@@ -25,7 +25,7 @@ std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& opti
 /// The names in `list`, the value of `option`. Throws Error (usage) if a name occurs twice, which is probably a typo.
 std::vector<std::string> distinct_names(const std::string& list, const char* option);
 
-/// A whole number that cannot be negative, as an unsigned one.
+/// The number of an option whose range excludes negative numbers.
 inline std::optional<std::uint64_t> unsigned_of(Whole number) {
     return number ? std::optional{static_cast<std::uint64_t>(*number)} : std::nullopt;
 }

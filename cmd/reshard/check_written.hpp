@@ -41,7 +41,7 @@ Verified check_written(const mpi::Comm& comm, const formats::Conversion& convers
                        std::span<const SourceFile> files, const ExecOptions& exec);
 
 /// Compares the non-tensor values of `source` and of `output`, which was converted from it, and sets their counts in
-/// `verified`. Throws an mpi::AgreedError that names a value that differs. Collective; only rank 0 reads.
+/// `verified`. Throws an mpi::AgreedError that names the first value that differs. Collective; only rank 0 reads.
 void check_values(const mpi::Comm& comm, const formats::Checkpoint& source, const formats::Checkpoint& output,
                   Verified& verified);
 
