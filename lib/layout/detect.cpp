@@ -97,7 +97,7 @@ bool explains(const Layout& layout, const Catalogue& catalogue, const Reading& r
 
 Layout claimed_by(const Config& args) {
     Layout layout;
-    const auto take = [&](std::string_view key, int& into) {
+    const auto take = [&](std::string_view key, auto& into) {
         const auto value = integer(args, key);
         if (value && *value >= 1 && *value < (1 << 20)) into = static_cast<int>(*value);
     };
@@ -108,8 +108,8 @@ Layout claimed_by(const Config& args) {
     take("expert_model_parallel_size", layout.ep);
     take("expert_tensor_parallel_size", layout.etp);
     take("virtual_pipeline_model_parallel_size", layout.vpp);
-    if (const auto first = integer(args, "decoder_first_pipeline_num_layers")) layout.first = static_cast<int>(*first);
-    if (const auto last = integer(args, "decoder_last_pipeline_num_layers")) layout.last = static_cast<int>(*last);
+    take("decoder_first_pipeline_num_layers", layout.first);
+    take("decoder_last_pipeline_num_layers", layout.last);
     if (layout.etp == layout.tp) layout.etp = 0;
     return layout;
 }

@@ -150,6 +150,21 @@ TEST_CASE("each layout is detected from its boxes") {
     CHECK_FALSE(detect_layout(odd, reading, {}));
 }
 
+TEST_CASE("sizes of stages that no model has are not taken from Megatron's args") {
+    const std::vector<Tensor> tensors{{"norm", DType::f32, Shape(1, 8)}};
+    for (const std::int64_t layers : {std::int64_t{-3}, std::int64_t{0}, (std::int64_t{1} << 32) + 2}) {
+        CAPTURE(layers);
+        const Config args{{"tensor_model_parallel_size", std::int64_t{2}},
+                          {"decoder_first_pipeline_num_layers", layers},
+                          {"decoder_last_pipeline_num_layers", std::int64_t{3}}};
+        const auto found = detect_layout({.tensors = tensors}, read(tensors, {}, args), {.equal = true});
+        REQUIRE(found);
+        CHECK(found->tp == 2);
+        CHECK_FALSE(found->first);
+        CHECK(found->last == 3);
+    }
+}
+
 TEST_CASE("Megatron splits into equal parts or fails with degrees that fit; gate and up are split separately") {
     const Config args{{"num_layers", std::int64_t{2}},
                       {"hidden_size", std::int64_t{12}},
