@@ -38,7 +38,7 @@ class Keeper:
         return error
 
     def request(self, message, files=(), may_end=False):
-        """Returns the files of the keeper's answer. Raises HandoverError if it refuses, does not answer in time, or has ended and must not."""
+        """Returns the keeper's answer and its files. Raises HandoverError if it refuses, does not answer in time, or has ended and must not."""
         try:
             socket.send_fds(self.socket, [json.dumps(message).encode()], files)
             text, received, _, _ = socket.recv_fds(self.socket, 1 << 17, 8, socket.MSG_CMSG_CLOEXEC)
@@ -50,7 +50,7 @@ class Keeper:
         answer = json.loads(text or ("{}" if may_end else '{"error": "the keeper has ended"}'))
         if "error" in answer:
             raise self.error(answer["error"], answer.get("busy", False))
-        return received if text else []
+        return answer, received if text else []
 
 
 class Held:
@@ -60,7 +60,7 @@ class Held:
     def __init__(self, document, memory, keeper):
         self.document, self.keeper, self.tensors, self.shapes = document, keeper, {}, {}
         try:
-            self.gpu = importlib.import_module("tpx_handover_cuda").GpuMemory(document, keeper) if document["memory"] == "cuda" else None
+            self.gpu = importlib.import_module("tpx_handover_cuda").GpuMemory(document["gpu"], document["size"], keeper) if document["memory"] == "cuda" else None
         except ImportError as error:
             raise keeper.error(f"the state is in the memory of a GPU: {error}; load the checkpoint on disk") from None
         whole = self.gpu.bytes if self.gpu else torch.frombuffer(memory or bytearray(1), dtype=torch.uint8)
@@ -125,7 +125,7 @@ def attach(name, rank, wait=60.0, verify=False):
     deadline, files = time.monotonic() + wait, None
     while files is None:
         try:
-            files = (keeper := Keeper(name, deadline - time.monotonic())).request({"op": "take", "rank": rank})
+            _, files = (keeper := Keeper(name, deadline - time.monotonic())).request({"op": "take", "rank": rank})
         except HandoverError as error:
             if not error.busy or time.monotonic() >= deadline:
                 raise
@@ -152,10 +152,11 @@ def free_memory():
     return max(free, 0)
 
 
-def memory_file(opened, keeper, name, size):
-    """A file that has all its memory. Other ranks of this host take theirs at the same time, so what is free is asked at each step."""
+def memory_file(opened, keeper, name, size, sparse=False):
+    """A file in memory. Unless it is sparse, it has all its memory. Other ranks of this host take theirs at the same time, so what is free is asked at each step."""
     opened.callback(os.close, file := os.memfd_create("tpx-" + name.replace(" ", "-"), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
-    for begin in range(0, size, STEP):
+    os.ftruncate(file, size)
+    for begin in range(0, 0 if sparse else size, STEP):
         if size - begin > (free := free_memory()):
             raise keeper.error(f"{name}: {size:,} bytes do not fit into memory, of which {free + begin:,} are free")
         os.posix_fallocate(file, begin, min(STEP, size - begin))
@@ -163,8 +164,9 @@ def memory_file(opened, keeper, name, size):
     return file, mmap.mmap(file, size) if size else bytearray()
 
 
-def export(state_dict, name, rank, ranks, iteration, job="", layout=""):
-    """Leaves a copy of this rank's state to a keeper, in place of an earlier one, which stays if this process is killed meanwhile."""
+def export(state_dict, name, rank, ranks, iteration, job="", layout="", device="cpu"):
+    """Leaves a copy of this rank's state to a keeper, in place of an earlier one, which stays if this process is killed meanwhile.
+    `device`: where the copy of the tensors is, such as tensor.device; a GPU needs memory for it beside the earlier one."""
     keeper, (flat, paths) = Keeper(name), flatten_state_dict(state_dict)
     tensors, objects, sources, end = [], [], [], 0
     for key, value in flat.items():
@@ -176,14 +178,21 @@ def export(state_dict, name, rank, ranks, iteration, job="", layout=""):
             torch.save(value, file := io.BytesIO())
             local = torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
             objects.append(one | {"length": local.numel()})
-        sources.append((end, local))
+        sources.append((end, local, isinstance(value, torch.Tensor)))
         end += -(-local.numel() * local.element_size() // ALIGNMENT) * ALIGNMENT
     document = dict(memory="host", rank=rank, ranks=ranks, iteration=iteration, job=job, layout=layout, size=end, tensors=tensors, objects=objects)
-    encoded = json.dumps(document).encode()
     with contextlib.ExitStack() as opened:
-        segment, memory = memory_file(opened, keeper, f"rank {rank}", end)
-        for offset, local in ((at, one) for at, one in sources if one.numel()):
-            torch.frombuffer(memory, dtype=local.dtype, count=local.numel(), offset=offset).view(local.shape).copy_(local)
+        on_gpu = torch.device(device).type == "cuda"
+        gpu = importlib.import_module("tpx_handover_cuda").allocate(keeper, torch.device(device), end) if on_gpu else None
+        segment, memory = memory_file(opened, keeper, f"rank {rank}", end, sparse=on_gpu)
+        host = torch.frombuffer(memory or bytearray(1), dtype=torch.uint8)
+        for offset, local, is_tensor in (one for one in sources if one[1].numel()):
+            for whole in ([gpu.bytes] if gpu else []) + ([] if gpu and is_tensor else [host]):  # a GPU has the other values, too
+                whole[offset : offset + local.nbytes].view(local.dtype).view(local.shape).copy_(local)
+        if gpu:
+            document |= {"memory": "cuda", "gpu": gpu.place}
+            gpu.close()
+        encoded = json.dumps(document).encode()
         text, memory = memory_file(opened, keeper, f"document of rank {rank}", len(encoded))
         memory[:] = encoded
         keeper.request({"op": "put"}, [text, segment])

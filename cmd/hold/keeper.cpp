@@ -45,9 +45,8 @@ Fd stop_signals() {
     return Fd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
 }
 
-}  // namespace
-
-HeldPart make_part(Fd document, Fd segment) {
+/// The part, whose tensors are in its segment or where the document says.
+std::pair<HeldPart, formats::held::Document> read_part(Fd document, Fd segment) {
     if (!is_memory_file(document) || !is_memory_file(segment))
         throw failure(
             "the state is not in memory files of fixed size (memfd_create with F_SEAL_SHRINK and F_SEAL_GROW)");
@@ -56,18 +55,49 @@ HeldPart make_part(Fd document, Fd segment) {
         throw failure("a document of {} bytes, at most {} are allowed", length, longest_document);
     std::string text(length, '\0');
     read_at(document, 0, std::as_writable_bytes(std::span{text}), "document");
-    const auto parsed = in_context([] { return "document"; }, [&] { return formats::held::parse_document(text); });
-    if (parsed.gpu) throw failure("state in the memory of a GPU cannot be exported; copy it to memory of the host");
+    auto parsed = in_context([] { return "document"; }, [&] { return formats::held::parse_document(text); });
     if (parsed.size > size) throw failure("the segment is too short (expected {} bytes, found {})", parsed.size, size);
-    return {parsed.rank,
-            parsed.ranks,
-            parsed.iteration,
-            size + length,
-            std::move(document),
-            std::move(segment),
-            nullptr,
-            Fd{},
-            {}};
+    HeldPart part;
+    part.rank = parsed.rank;
+    part.ranks = parsed.ranks;
+    part.iteration = parsed.iteration;
+    part.bytes = size + length;
+    part.document = std::move(document);
+    part.segment = std::move(segment);
+    return {std::move(part), std::move(parsed)};
+}
+
+}  // namespace
+
+HeldPart make_part(Fd document, Fd segment) {
+    auto [part, parsed] = read_part(std::move(document), std::move(segment));
+    if (parsed.gpu) throw failure("the state is in memory of a GPU");
+    return std::move(part);
+}
+
+HeldPart make_exported_part(Fd document, Fd segment, const GpuAllocation& allocated) {
+    auto [part, parsed] = read_part(std::move(document), std::move(segment));
+    if (!parsed.gpu) return std::move(part);
+    const auto& [bus, handle] = allocated.place;
+    if (!allocated.memory || parsed.gpu->bus != bus || parsed.gpu->handle != handle)
+        throw failure(
+            "rank {}: the keeper has not allocated this memory of a GPU for the process; request it with "
+            "'allocate'",
+            parsed.rank);
+    if (parsed.size != allocated.memory->size())
+        throw failure("rank {}: the memory of the GPU has {} bytes instead of {}", parsed.rank,
+                      allocated.memory->size(), parsed.size);
+    for (const formats::held::HeldTensor& tensor : parsed.tensors)  // kernels read whole elements
+        if (tensor.offset % static_cast<std::uint64_t>(itemsize(tensor.dtype)) != 0)
+            throw failure("rank {}: tensor '{}' is not aligned to its elements (offset {})", part.rank, tensor.name,
+                          tensor.offset);
+    parsed.gpu = std::nullopt;
+    const std::string text = write_document(parsed);
+    part.host_document = make_memory_file(fmt::format("tpx-rank-{:05}.json", part.rank), text.size());
+    write_at(part.host_document, 0, std::as_bytes(std::span{text}), "document");
+    part.gpu = allocated.memory;
+    part.gpu_place = allocated.place;
+    return std::move(part);
 }
 
 Keeper::Keeper(std::string name, std::filesystem::path socket, Fd listener, std::optional<Clock::time_point> deadline)
@@ -136,7 +166,7 @@ void Keeper::accept() {
         return;
     }
     const Peer peer = peer_of(*connection);
-    clients_.push_back({std::move(*connection), peer.pid, peer.user != ::geteuid(), {}, {}});
+    clients_.push_back({std::move(*connection), peer.pid, peer.user != ::geteuid(), {}, {}, {}});
 }
 
 /// Answers what the client sends. Returns whether it is still there.

@@ -48,6 +48,16 @@ struct KeeperBusy : Error {
 /// describes the segment.
 HeldPart make_part(Fd document, Fd segment);
 
+/// GPU memory that a keeper has allocated for a client, and the place that documents name.
+struct GpuAllocation {
+    std::shared_ptr<const GpuMemory> memory;
+    std::pair<std::string, std::string> place;  ///< PCI address, and the handle in hexadecimal
+};
+
+/// The same for exported state, whose tensors may be in `allocated`. Throws Error if the document names other memory of
+/// a GPU.
+HeldPart make_exported_part(Fd document, Fd segment, const GpuAllocation& allocated);
+
 /// Serves trainers and tpx until every rank passed to hold() is taken, the deadline passes or a client requests the
 /// end. Runs in one thread, never waits for a client, and serves only this user's processes.
 class Keeper {
@@ -79,6 +89,7 @@ private:
         bool is_other_user = false;  ///< whose requests are refused
         std::optional<int> lent;     ///< the rank that it is taking
         std::shared_ptr<const HeldSnapshot> reads;
+        GpuAllocation allocated;  ///< for the state that it exports next; no memory: none
     };
 
     void poll_once(int signals);
@@ -90,7 +101,9 @@ private:
     void close(Client& client);
     nlohmann::ordered_json answer(Client& client, LocalMessage& message, std::vector<int>& files);
     nlohmann::ordered_json list() const;
-    void put(LocalMessage& message);
+    void put(Client& client, LocalMessage& message);
+    nlohmann::ordered_json allocate(Client& client, const nlohmann::ordered_json& request) const;
+    void check_takes_exports() const;
     void take(Client& client, int rank, std::vector<int>& files);
     void end_take(Client& client);
     nlohmann::ordered_json read(Client& client);

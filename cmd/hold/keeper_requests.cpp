@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/gpu_source.hpp"
 #include "cmd/hold/held_snapshot.hpp"
 #include "cmd/hold/keeper.hpp"
 #include "lib/exec/gpu_memory.hpp"
@@ -40,7 +41,9 @@ Json Keeper::answer(Client& client, LocalMessage& message, std::vector<int>& fil
     const bool continues = op == "done" || op == "release" || ((op == "read" || op == "open") && client.reads);
     if (!continues && is_past_deadline()) throw failure("the timeout has passed");
     if (op == "put") {
-        put(message);
+        put(client, message);
+    } else if (op == "allocate") {
+        return allocate(client, json);
     } else if (op == "take") {
         take(client, rank_in(json), files);
     } else if (op == "done") {
@@ -73,10 +76,28 @@ Json Keeper::list() const {
     return json;
 }
 
-void Keeper::put(LocalMessage& message) {
+void Keeper::check_takes_exports() const {
     if (ends_when_taken_) throw failure("the keeper holds a checkpoint; export to one started with --empty");
+}
+
+/// Memory of a GPU for the state that the client exports next. It replaces what was allocated for it before.
+Json Keeper::allocate(Client& client, const Json& request) const {
+    check_takes_exports();
+    if (!request.contains("bus") || !request["bus"].is_string() || !request.contains("size") ||
+        !request["size"].is_number_unsigned())
+        throw failure("'allocate' needs the PCI address 'bus' of a GPU and a 'size' in bytes");
+    const std::string bus = request["bus"].get<std::string>();
+    client.allocated = {};
+    const auto memory = std::make_shared<GpuMemory>(gpu_with_address(bus), request["size"].get<std::uint64_t>());
+    const std::string handle = hexadecimal(memory->handle());
+    client.allocated = {memory, {bus, handle}};
+    return {{"ok", true}, {"bus", bus}, {"handle", handle}};
+}
+
+void Keeper::put(Client& client, LocalMessage& message) {
+    check_takes_exports();
     if (message.files.size() != 2) throw failure("{} files instead of a document and a segment", message.files.size());
-    HeldPart part = make_part(std::move(message.files[0]), std::move(message.files[1]));
+    HeldPart part = make_exported_part(std::move(message.files[0]), std::move(message.files[1]), client.allocated);
     const int rank = part.rank;
     if (const auto known = slots_.find(rank); known != slots_.end() && known->second.state == State::lent)
         throw busy("rank {} is being taken by process {}", rank, known->second.by);
@@ -87,6 +108,7 @@ void Keeper::put(LocalMessage& message) {
         return slot.second.state != State::lent && (!slot.second.part || slot.second.part->ranks != part.ranks);
     });
     slots_[rank] = {std::make_shared<const HeldPart>(std::move(part))};
+    client.allocated = {};
     snapshot_ = nullptr;
 }
 

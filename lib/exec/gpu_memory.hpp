@@ -26,6 +26,9 @@ struct GpuRoom {
 /// The GPUs that this process can use, by their CUDA number. Initializes CUDA, so children forked later cannot use it.
 std::vector<GpuRoom> gpu_rooms();
 
+/// The CUDA number of the GPU with the PCI address `bus`. Unlike gpu_rooms(), takes no memory of any GPU.
+int gpu_with_address(const std::string& bus);
+
 /// Frees all that CUDA has in a GPU for this process. Precondition: there is no GpuMemory and no GpuCopier of this GPU.
 /// Never throws.
 void leave_gpu(int gpu);

@@ -10,7 +10,7 @@ open NAME SECONDS  the same of the state where it is, on GPUs
 proxy NAME OTHER   is a keeper NAME that does not know the request "open", and leaves the others to the keeper OTHER
 put NAME FAULT [RANK RANKS ITERATION]
                    exports a rank (rank 0 of 1, iteration 7), with FAULT: none, dies, unsealed, short, box, json, dtype, crc, cuda, device,
-                   twice, undated
+                   twice, undated; or to memory of GPU 1, with FAULT: gpu, gpu-dies, gpu-size, gpu-offset, gpu-other
 many NAME          connects 480 times, and sends what is no request
 each prints "refused: ..." and exits with 1 if the keeper refuses."""
 import ctypes
@@ -104,8 +104,13 @@ def proxy(name, other):
 
 
 def on_gpu(gpu, size):
-    """Opens GPU memory with CUDA's runtime, or with the fake runtime $CUDART. Returns its bytes and a function that
-    closes it."""
+    """The bytes of GPU memory, and a function that closes it."""
+    address, close = opened_on_gpu(gpu)
+    return ctypes.string_at(address, size), close
+
+
+def opened_on_gpu(gpu):
+    """Opens GPU memory with CUDA's runtime, or with the fake runtime $CUDART. Returns the address and a function that closes it."""
 
     class Handle(ctypes.Structure):
         _fields_ = [("reserved", ctypes.c_char * 64)]
@@ -119,7 +124,7 @@ def on_gpu(gpu, size):
     ):
         if code := getattr(runtime, call)(*words):
             sys.exit(f"{call}: {runtime.cudaGetErrorString(code).decode()}")
-    return ctypes.string_at(address, size), lambda: runtime.cudaIpcCloseMemHandle(address)
+    return address, lambda: runtime.cudaIpcCloseMemHandle(address)
 
 
 def memory(data, seal=True):
@@ -148,6 +153,8 @@ def put(name, fault, rank=0, ranks=1, iteration=7):
         document["memory"] = "device"
     elif fault == "cuda":
         document |= {"memory": "cuda", "gpu": {"bus": "0000:a0:00.0", "handle": "00" * 64}}
+    elif fault.startswith("gpu"):
+        return put_on_gpu(name, fault, document, payload + table)
     elif fault == "undated":
         del document["iteration"]
     elif fault == "twice":
@@ -159,6 +166,25 @@ def put(name, fault, rank=0, ranks=1, iteration=7):
     if fault == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     ask(connection, {"op": "put"}, files)
+    print("exported")
+
+
+def put_on_gpu(name, fault, document, data):
+    connection = connect(name)
+    size = document["size"] - (fault == "gpu-size")
+    place, _ = ask(connection, {"op": "allocate", "bus": "0000:a1:00.0", "size": size})
+    gpu = {key: place[key] for key in ("bus", "handle")}
+    address, close = opened_on_gpu(gpu)
+    ctypes.memmove(address, data, size)
+    close()
+    if fault == "gpu-dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "gpu-other":
+        gpu["handle"] = gpu["handle"][2:] + "ff"
+    if fault == "gpu-offset":
+        document["tensors"][0]["offset"] = 2
+    segment = bytes(document["crcs"]) + data[document["crcs"] :]
+    ask(connection, {"op": "put"}, [memory(json.dumps(document | {"memory": "cuda", "gpu": gpu}).encode()), memory(segment)])
     print("exported")
 
 

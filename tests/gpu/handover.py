@@ -115,6 +115,27 @@ def main(tpx, cudart):
         assert any("hold:gpu: cudaIpcCloseMemHandle: fake fault" in str(one.message) for one in said), said
         assert subprocess.run([tpx, "hold", "--list"], check=True, capture_output=True).stdout == b"nothing is held\n"
         del os.environ["FAKE_FAULT"], held
+
+        # The other direction: a trainer exports to memory of a GPU, from which its successor's keeper copies.
+        def tpx_does(*words):
+            return subprocess.run([tpx, *words], check=True, capture_output=True, text=True)
+
+        tpx_does("hold", "--name", "live", "--empty")
+        tpx_handover.export(state, "live", 0, 1, 7, device="cuda:0")
+        assert "rank 0: held on GPU 0, " in (text := tpx_does("hold", "--list").stdout), text
+        tpx_does("verify", f"{folder}/saved", "hold:live")
+        text = tpx_does("hold", "hold:live", "--name", "next", "--to", "fsdp=1", "--device", "cuda").stderr
+        assert "from GPU to GPU" in text, text
+        same(tpx_handover.attach("next", 0, verify=True).state_dict())
+        os.environ["FAKE_FAULT"] = "cudaIpcOpenMemHandle"
+        try:
+            tpx_handover.export(state, "live", 0, 1, 8, device="cuda:0")
+            raise AssertionError("exported to memory that cannot be opened")
+        except tpx_handover.HandoverError as error:
+            assert str(error) == "hold:live: cudaIpcOpenMemHandle: fake fault; export to memory of the host", error
+        del os.environ["FAKE_FAULT"]
+        same(tpx_handover.attach("live", 0).state_dict())  # the former export
+        tpx_does("hold", "--release", "live")
     print("hand-over from a GPU: all as it should be")
 
 

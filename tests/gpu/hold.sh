@@ -56,8 +56,40 @@ runs client take moved 0
 mv out on_gpu
 runs client take same 0
 diff on_gpu out || fail "other bits from an export"
-refuses 1 "state in the memory of a GPU cannot be exported" client put live cuda
+refuses 1 "the keeper has not allocated this memory of a GPU for the process" client put live cuda
 runs "$tpx" hold --release live
+nothing_left
+
+# Exported to memory of a GPU: the same bits, from GPU to GPU, or through memory of the host.
+runs "$tpx" hold --name live --empty
+runs client put live gpu 0 2 7
+runs client put live gpu 1 2 7
+runs "$tpx" hold --list
+[ "$(grep -c 'held on GPU 1, .*, iteration 7' out)" -eq 2 ] || fail "the export is not on a GPU"
+runs "$tpx" hold hold:live --name moved --to fsdp=1 --device cuda
+grep -q 'from GPU to GPU' err || fail "the export was not copied from the GPU"
+runs "$tpx" hold hold:live --name through --to fsdp=1
+runs client take moved 0
+diff on_gpu out || fail "other bits from an export on a GPU"
+runs client take through 0
+diff on_gpu out || fail "other bits from an export on a GPU, through the host"
+runs "$tpx" reshard hold:live exported --to fsdp=1 --verify
+# What cannot be exported leaves the former export, and no memory.
+before=$(find "/proc/$(pids | tail -1)/fd" -lname '/memfd:*' | wc -l)
+refuses 1 "rank 0: the memory of the GPU has 27 bytes instead of 28" client put live gpu-size 0 2 8
+refuses 1 "rank 0: tensor 'w' is not aligned to its elements (offset 2)" client put live gpu-offset 0 2 8
+refuses 1 "the keeper has not allocated this memory of a GPU for the process" client put live gpu-other 0 2 8
+client put live gpu-dies 0 2 8 >out 2>err
+[ $? -eq 137 ] || fail "the client that exports to a GPU was not killed"
+runs "$tpx" verify exported hold:live
+[ "$(find "/proc/$(pids | tail -1)/fd" -lname '/memfd:*' | wc -l)" -eq "$before" ] || fail "memory of exports that failed is left"
+runs "$tpx" hold --release live
+runs env FAKE_MEMORY=20 "$tpx" hold --name live --empty
+refuses 1 "GPU 1: 28 B do not fit: 20 B of 20 B are free" client put live gpu 0 1 7
+runs "$tpx" hold --release live
+runs "$tpx" hold ckpt --name full
+refuses 1 "the keeper holds a checkpoint; export to one started with --empty" client put full gpu 0 1 7
+runs "$tpx" hold --release full
 nothing_left
 
 # Ranks share GPUs only if that is asked for.

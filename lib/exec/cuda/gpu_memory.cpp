@@ -47,6 +47,13 @@ std::vector<GpuRoom> gpu_rooms() {
     return rooms;
 }
 
+int gpu_with_address(const std::string& bus) {
+    int gpu = 0;
+    in_context([&] { return fmt::format("GPU {}", bus); },
+               [&] { cuda::check(cudaDeviceGetByPCIBusId(&gpu, bus.c_str()), "cudaDeviceGetByPCIBusId"); });
+    return gpu;
+}
+
 void leave_gpu(int gpu) {
     if (cudaSetDevice(gpu) == cudaSuccess) cudaDeviceReset();
     cudaGetLastError();
