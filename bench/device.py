@@ -4,7 +4,8 @@
 
 On a GPU: kernels that pack, unpack and cast, compared with cudaMemcpy inside the device; copies between host and device, compared
 with the PCIe link; two processes on one GPU through CUDA IPC; and a restart that takes N GiB of state (default 20) from
-`tpx hold --device cuda`, compared with loading it from disk. Run with a Python that has torch with CUDA (scripts/interop-venv.sh)
+`tpx hold --device cuda`, which reads it from disk or from what the former trainer exported to the GPU, compared with saving to and
+loading from disk. The GPU needs four times N GiB. Run with a Python that has torch with CUDA (scripts/interop-venv.sh)
 after building all targets.
 """
 import argparse
@@ -83,8 +84,10 @@ def step(what, folder, gib):
         dcp.save(state, storage_writer=FileSystemWriter(folder, sync_files=True), no_dist=True)
     elif what == "load":
         dcp.load(state, checkpoint_id=folder, no_dist=True)
+    elif what == "export":
+        tpx_handover.export(state, "live", 0, 1, 1, device=torch.device("cuda", 0))
     else:
-        tpx_handover.attach("device", 0).load(state)
+        tpx_handover.attach(folder, 0).load(state)
     torch.cuda.synchronize()
     print(time.perf_counter() - started)
 
@@ -96,8 +99,14 @@ def restart(tpx, folder, gib, repeats):
         steps = {"save": in_process("save", saved, gib), "load, warm": in_process("load", saved, gib)}
         cool(saved)
         steps["load, cold"] = in_process("load", saved, gib)
-        steps["tpx hold --device cuda"] = run([tpx, "hold", saved, "--name", "device", "--to", "fsdp=1", "--device", "cuda", "--quiet"])
-        steps["attach and copy"] = in_process("attach", saved, gib)
+        on_gpu = ["--to", "fsdp=1", "--device", "cuda", "--quiet"]
+        steps["tpx hold --device cuda"] = run([tpx, "hold", saved, "--name", "device", *on_gpu])
+        steps["attach and copy"] = in_process("attach", "device", gib)
+        run([tpx, "hold", "--name", "live", "--empty", "--quiet"])
+        steps["export to the GPU"] = in_process("export", "", gib)
+        steps["tpx hold hold:live --device cuda"] = run([tpx, "hold", "hold:live", "--name", "next", *on_gpu])
+        run([tpx, "hold", "--release", "live"])
+        steps["attach to it and copy"] = in_process("attach", "next", gib)
         for name, value in steps.items():
             seconds.setdefault(name, []).append(value)
     return {name: statistics.median(values) for name, values in seconds.items()}
