@@ -53,7 +53,6 @@ std::vector<std::uint32_t> owners(const Draft& draft, std::span<const Piece> pie
 
 DirectMoves::DirectMoves(const HoldJob& hold, const HoldPlace& place, const GpuSource& source)
     : conversion_{hold.job.conversion},
-      moves_{hold.job.moves},
       source_{source},
       sources_{source.segments()},
       ranks_{*hold.job.target.held},
@@ -61,6 +60,9 @@ DirectMoves::DirectMoves(const HoldJob& hold, const HoldPlace& place, const GpuS
       source_of_file_{segments_of_files(hold.job.opened.source.checkpoint.catalogue, sources_)},
       owner_{owners(conversion_.draft, conversion_.target_pieces)} {
     find_places();
+    for (const int gpu : gpus_) buses_.push_back(place.rooms[static_cast<std::size_t>(gpu)].bus);
+    moves_ = make_moves(conversion_.source_side(), conversion_.target_side(),
+                        [&](std::uint32_t from, std::uint32_t to) { return static_cast<int>(distance(from, to)); });
     choose(place);
     split();
 }
@@ -74,6 +76,17 @@ void DirectMoves::find_places() {
         rank_of_file_.at(static_cast<std::size_t>(file)) = static_cast<int>(k);
         segment_bytes_[ranks_[k]] = draft.files[static_cast<std::size_t>(file)].size;
     }
+}
+
+/// Of a source piece from a target piece.
+DirectMoves::Distance DirectMoves::distance(std::uint32_t source, std::uint32_t target) const {
+    const std::uint32_t file = conversion_.source_pieces[source].file;
+    const int segment = file < source_of_file_.size() ? source_of_file_[file] : -1;
+    if (segment < 0) return Distance::host;
+    const int rank = rank_of_file_[conversion_.target_pieces[target].file];
+    const bool is_same =
+        rank >= 0 && buses_[static_cast<std::size_t>(rank)] == sources_[static_cast<std::size_t>(segment)].bus;
+    return is_same ? Distance::same_gpu : Distance::other_gpu;
 }
 
 /// Decides which of the draft's pieces kernels fill.
@@ -107,6 +120,11 @@ void DirectMoves::choose(const HoldPlace& place) {
         direct_.push_back(has_moves[k] && !is_refused[k] && has_room(draft.pieces[k]));
 }
 
+std::uint64_t DirectMoves::written_bytes(const Move& move) const {
+    const std::uint32_t tensor = conversion_.target_pieces[move.target].tensor;
+    return static_cast<std::uint64_t>(volume(move.box) * itemsize(conversion_.target_tensors[tensor].dtype));
+}
+
 /// Makes the lists of both ways.
 void DirectMoves::split() {
     const Draft& draft = conversion_.draft;
@@ -121,6 +139,7 @@ void DirectMoves::split() {
         if (direct_[owner_[move.target]]) {
             const int rank = rank_of_file_[conversion_.target_pieces[move.target].file];
             direct_moves_[gpus_[static_cast<std::size_t>(rank)]].push_back(k);
+            if (distance(move.source, move.target) == Distance::same_gpu) same_gpu_bytes_ += written_bytes(move);
         } else {
             host_moves_.push_back({move.source, number_of_host[move.target], move.box});
         }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace tpx::cli {
@@ -33,14 +34,16 @@ struct GpuNeed {
 /// of memory of the host.
 class DirectMoves {
 public:
-    /// A tensor is copied by a kernel if all of it comes from memory of GPUs and the kernel has its casts. A GPU
-    /// without room for the lists of copies gets its tensors from memory of the host. `place` has a GPU for each held
-    /// rank.
+    /// Each box comes from the GPU that it goes to where that has it, otherwise from another GPU, and last from memory
+    /// of the host. A tensor is copied by a kernel if all of it comes from memory of GPUs and the kernel has its casts.
+    /// A GPU without room for the lists of copies gets its tensors from memory of the host. `place` has a GPU for each
+    /// held rank.
     DirectMoves(const HoldJob& hold, const HoldPlace& place, const GpuSource& source);
 
     const std::vector<GpuNeed>& needs() const { return needs_; }
-    std::uint64_t gpu_bytes() const { return gpu_bytes_; }    ///< that kernels copy
-    std::uint64_t host_bytes() const { return host_bytes_; }  ///< of the other tensors
+    std::uint64_t gpu_bytes() const { return gpu_bytes_; }            ///< that kernels copy
+    std::uint64_t same_gpu_bytes() const { return same_gpu_bytes_; }  ///< of these, that stay on their GPU
+    std::uint64_t host_bytes() const { return host_bytes_; }          ///< of the other tensors
     std::uint64_t segment_bytes(int rank) const { return segment_bytes_.at(rank); }
 
     /// The moves by way of the host, and the pieces that they fill.
@@ -57,22 +60,26 @@ public:
 
 private:
     void find_places();
+    enum class Distance { same_gpu, other_gpu, host };
+    Distance distance(std::uint32_t source, std::uint32_t target) const;
+    std::uint64_t written_bytes(const Move& move) const;
     void choose(const HoldPlace& place);
     void split();
     void copy_to(int gpu, std::span<std::byte* const> targets) const;
 
     const formats::Conversion& conversion_;
-    const Moves& moves_;
+    Moves moves_;
     const GpuSource& source_;
     std::span<const GpuSegment> sources_;
     std::vector<int> ranks_;
     std::vector<int> gpus_;             // by held rank
+    std::vector<std::string> buses_;    // PCI addresses of these
     std::vector<int> source_of_file_;   // number of the GpuSegment of a source file; -1: in memory of the host
     std::vector<int> rank_of_file_;     // number of the held rank of a target file; -1: none
     std::vector<std::uint32_t> owner_;  // the draft's piece in which a target piece is
     std::vector<bool> direct_;          // by draft piece
     std::vector<GpuNeed> needs_;
-    std::uint64_t gpu_bytes_ = 0, host_bytes_ = 0;
+    std::uint64_t gpu_bytes_ = 0, same_gpu_bytes_ = 0, host_bytes_ = 0;
     Moves host_moves_;
     std::vector<Piece> host_pieces_;
     std::map<int, std::vector<std::uint32_t>> direct_moves_;  // by target GPU

@@ -49,7 +49,10 @@ struct HoldPlan {
 
 /// Bytes of each way, and what each GPU needs.
 Json json_of(const DirectMoves& moves) {
-    Json json{{"gpu", moves.gpu_bytes()}, {"host", moves.host_bytes()}, {"needs", Json::array()}};
+    Json json{{"gpu", moves.gpu_bytes()},
+              {"same_gpu", moves.same_gpu_bytes()},
+              {"host", moves.host_bytes()},
+              {"needs", Json::array()}};
     for (const GpuNeed& need : moves.needs())
         json["needs"].push_back({{"gpu", need.gpu},
                                  {"old", need.old},
@@ -62,8 +65,9 @@ Json json_of(const DirectMoves& moves) {
 
 /// Says which way the tensors go, and, before they do, what each GPU needs.
 void note_moves(const HoldOptions& options, const DirectMoves& moves, Output& out) {
-    out.note("copying {} of tensors from GPU to GPU and {} through host memory", format_size(moves.gpu_bytes()),
-             format_size(moves.host_bytes()));
+    const std::uint64_t between = moves.gpu_bytes() - moves.same_gpu_bytes();
+    out.note("copying {} of tensors from GPU to GPU, {} within a GPU and {} through host memory", format_size(between),
+             format_size(moves.same_gpu_bytes()), format_size(moves.host_bytes()));
     for (const GpuNeed& need : moves.needs()) {
         if (!need.is_direct)
             out.note(

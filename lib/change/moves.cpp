@@ -52,8 +52,9 @@ PieceNumbers take_tensor(PieceNumbers& ids, std::span<const Piece> pieces, std::
 // of a group, so the work does not grow with the number of replicas.
 class Sources {
 public:
-    // `ids`: the pieces of this tensor, ordered by box, rank and position.
-    Sources(std::span<const Piece> pieces, PieceNumbers ids) : pieces_{pieces}, ids_{ids}, index_{group(pieces, ids)} {
+    // `ids`: the pieces of this tensor, ordered by box, rank and position. `distance` may be empty.
+    Sources(std::span<const Piece> pieces, PieceNumbers ids, const PieceDistance& distance)
+        : pieces_{pieces}, ids_{ids}, index_{group(pieces, ids)}, distance_{distance} {
         find_rivals();
     }
 
@@ -66,20 +67,22 @@ public:
 private:
     // Lower is better.
     struct Rating {
-        bool other_rank;
+        int distance;
         std::uint32_t piece;
         friend auto operator<=>(const Rating&, const Rating&) = default;
     };
 
     std::vector<Box> group(std::span<const Piece> pieces, PieceNumbers ids);
     void find_rivals();
-    Rating choose(std::uint32_t group, std::int32_t rank) const;
+    Rating choose(std::uint32_t group, std::int32_t rank, std::uint32_t target) const;
+    Rating nearest(PieceNumbers members, std::uint32_t target) const;
 
     std::span<const Piece> pieces_;
     PieceNumbers ids_;
     std::vector<std::uint32_t> starts_;  // group g has ids_[starts_[g]] up to, but not including, ids_[starts_[g + 1]]
     std::vector<std::uint32_t> lowest_;  // the lowest piece of each group
     BoxIndex index_;                     // the groups' boxes
+    const PieceDistance& distance_;
     std::vector<std::vector<std::uint32_t>> rivals_;  // groups that overlap each group; empty if no two overlap
     std::vector<std::uint32_t> found_;
     std::vector<Box> rest_, scratch_;
@@ -111,12 +114,27 @@ void Sources::find_rivals() {
     }
 }
 
-Sources::Rating Sources::choose(std::uint32_t group, std::int32_t rank) const {
+// Of the nearest members, another one for each target.
+Sources::Rating Sources::nearest(PieceNumbers members, std::uint32_t target) const {
+    int least = distance_(members.front(), target);
+    std::vector<std::uint32_t> equal;
+    for (const std::uint32_t member : members) {
+        const int distance = distance_(member, target);
+        if (distance < least) equal.clear();
+        least = std::min(least, distance);
+        if (distance == least) equal.push_back(member);
+    }
+    return {least, equal[target % equal.size()]};
+}
+
+Sources::Rating Sources::choose(std::uint32_t group, std::int32_t rank, std::uint32_t target) const {
+    constexpr int same_rank = 0, other_rank = 1;
     const PieceNumbers members = ids_.subspan(starts_[group], starts_[group + 1] - starts_[group]);
-    if (rank < 0) return {true, lowest_[group]};
+    if (distance_) return nearest(members, target);
+    if (rank < 0) return {other_rank, lowest_[group]};
     const auto same = std::ranges::lower_bound(members, rank, {}, [&](std::uint32_t id) { return pieces_[id].rank; });
-    if (same == members.end() || pieces_[*same].rank != rank) return {true, lowest_[group]};
-    return {false, *same};
+    if (same == members.end() || pieces_[*same].rank != rank) return {other_rank, lowest_[group]};
+    return {same_rank, *same};
 }
 
 Index Sources::fill(const Piece& target, std::uint32_t position, std::vector<Move>& moves) {
@@ -125,11 +143,11 @@ Index Sources::fill(const Piece& target, std::uint32_t position, std::vector<Mov
     Index filled = 0;
     index_.overlapping(target.box, found_);
     for (std::uint32_t group : found_) {
-        const Rating choice = choose(group, target.rank);
+        const Rating choice = choose(group, target.rank, position);
         rest_.assign(1, intersect(boxes[group], target.box));
         if (!rivals_.empty()) {
             for (std::uint32_t rival : rivals_[group]) {
-                if (choose(rival, target.rank) < choice) carve(rest_, boxes[rival], scratch_);
+                if (choose(rival, target.rank, position) < choice) carve(rest_, boxes[rival], scratch_);
             }
         }
         for (const Box& box : rest_) moves.push_back({choice.piece, position, box});
@@ -159,7 +177,9 @@ void check_pieces(const Side& side) {
     }
 }
 
-Moves make_moves(const Side& source, const Side& target) {
+Moves make_moves(const Side& source, const Side& target) { return make_moves(source, target, {}); }
+
+Moves make_moves(const Side& source, const Side& target, const PieceDistance& distance) {
     check(source, target);
     const std::vector<std::uint32_t> by_box = order_by(source.pieces, [&](std::uint32_t id) {
         const Piece& piece = source.pieces[id];
@@ -176,7 +196,7 @@ Moves make_moves(const Side& source, const Side& target) {
     PieceNumbers targets = by_tensor;
     for (std::uint32_t tensor = 0; tensor < source.tensors.size(); ++tensor) {
         const PieceNumbers wanted = take_tensor(targets, target.pieces, tensor);
-        Sources holders{source.pieces, take_tensor(sources, source.pieces, tensor)};
+        Sources holders{source.pieces, take_tensor(sources, source.pieces, tensor), distance};
         for (std::uint32_t id : wanted) {
             const Piece& piece = target.pieces[id];
             if (holders.fill(piece, id, moves) != volume(piece.box))

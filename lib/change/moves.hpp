@@ -4,6 +4,7 @@
 #include "lib/core/catalogue.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -35,5 +36,12 @@ void check_pieces(const Side& side);
 /// elements of a target piece, and if the sides have different tensors or a piece is outside its tensor. The time grows
 /// with the pieces and moves, not with the product of the sides.
 Moves make_moves(const Side& source, const Side& target);
+
+/// How far a source piece is from a target piece, by their numbers; lower is better.
+using PieceDistance = std::function<int(std::uint32_t source, std::uint32_t target)>;
+
+/// The same, but prefers the nearest source. Among replicas that are equally near, different targets use different
+/// ones, so that no link carries more than it must.
+Moves make_moves(const Side& source, const Side& target, const PieceDistance& distance);
 
 }  // namespace tpx

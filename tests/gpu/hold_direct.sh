@@ -57,6 +57,20 @@ for seed in 1 2 3 4 5 6 7 8; do
 done
 nothing_left
 
+# What a GPU has already stays there; replicas elsewhere share the work.
+runs "$tpx" hold ckpt --name old --to dp=4 --device cuda
+runs "$tpx" hold hold:old --name new --to dp=4 --device cuda --json
+moved "moved['same_gpu'] == moved['gpu'] > 0"
+runs "$tpx" hold hold:old --name turned --to dp=4 --device cuda --rank-gpus 3,2,1,0 --json
+moved "moved['same_gpu'] == moved['gpu'] > 0"
+runs "$tpx" hold ckpt --name halves --to dp=2 --device cuda --rank-gpus 0,1
+runs "$tpx" hold hold:halves --name more --to dp=4 --device cuda
+grep -q 'note: copying .* of tensors from GPU to GPU, .* within a GPU and 0 B through host memory' err || fail "no note"
+runs "$tpx" hold hold:halves --name more2 --to dp=4 --device cuda --rank-gpus 0,1,2,3 --json
+moved "moved['same_gpu'] * 2 == moved['gpu'] > 0"
+gone old new turned halves more more2
+nothing_left
+
 # In a second round, in the foreground, for some ranks, and from some GPUs to others.
 runs "$tpx" hold ckpt --name old --device cuda
 runs "$tpx" hold hold:old --name next --to tp=2 --device cuda --rank-gpus 3,2

@@ -85,6 +85,41 @@ TEST_CASE("each element has the documented source") {
     }
 }
 
+TEST_CASE("with distances, each element comes from a nearest source") {
+    RandomSides random{12};
+    for (int i = 0; i < 200; ++i) {
+        const std::vector<Tensor> tensors = random.tensors(random.number(1, 4));
+        const Pieces from = random.cover(tensors, 3);
+        const Pieces to = random.cover(tensors, 3);
+        const int scale = static_cast<int>(random.number(1, 5));
+        const auto distance = [&](std::uint32_t source, std::uint32_t target) {
+            return static_cast<int>((source * 7 + target * 3) % static_cast<std::uint32_t>(scale));
+        };
+        const Moves moves = make_moves(from.side(), to.side(), distance);
+        CHECK(certify(from.side(), to.side(), moves).fault == "");
+        for (const Move& move : moves) {
+            each_element(move.box, [&](const Box& e) {
+                for (std::uint32_t s = 0; s < from.pieces.size(); ++s) {
+                    if (from.pieces[s].tensor != to.pieces[move.target].tensor || !contains(from.pieces[s].box, e))
+                        continue;
+                    CHECK(distance(move.source, move.target) <= distance(s, move.target));
+                }
+            });
+        }
+    }
+}
+
+TEST_CASE("equally near replicas share the work") {
+    Pieces from{{tensor("w", {8, 8})}, {}};
+    Pieces to = from;
+    for (std::int32_t rank = 0; rank < 4; ++rank) from.pieces.push_back(piece(whole(from.tensors[0].shape), rank));
+    for (std::int32_t rank = 0; rank < 8; ++rank) to.pieces.push_back(piece(whole(to.tensors[0].shape), rank));
+    std::vector<int> uses(4);
+    for (const Move& move : make_moves(from.side(), to.side(), [](std::uint32_t, std::uint32_t) { return 1; }))
+        ++uses[move.source];
+    CHECK(uses == std::vector<int>{2, 2, 2, 2});
+}
+
 TEST_CASE("a plan to itself moves every piece whole and to itself") {
     const Pieces side = grid_pieces(24, 4, 3);
     const Moves moves = make_moves(side.side(), side.side());
