@@ -6,24 +6,18 @@
 namespace tpx {
 namespace {
 
-/// Strides of a piece in bytes, and where in its file a box of it begins.
-struct Place {
-    Strides strides;
-    std::uint64_t offset = 0;
-};
+DType dtype_of(const Side& side, std::uint32_t piece) { return side.tensors[side.pieces[piece].tensor].dtype; }
 
-Place place_of(const Piece& piece, const Box& box, int itemsize) {
-    Place place{{}, piece.offset};
+}  // namespace
+
+BoxPlace place_of(const Piece& piece, const Box& box, int itemsize) {
+    BoxPlace place{{}, piece.offset};
     for (int k = 0; k < box.size(); ++k) {
         place.strides.push_back(piece.strides[k] * itemsize);
         place.offset += static_cast<std::uint64_t>((box[k].begin - piece.box[k].begin) * place.strides[k]);
     }
     return place;
 }
-
-DType dtype_of(const Side& side, std::uint32_t piece) { return side.tensors[side.pieces[piece].tensor].dtype; }
-
-}  // namespace
 
 bool can_copy(const Move& move, const Side& source, const Side& target) {
     const DType from = dtype_of(source, move.source), to = dtype_of(target, move.target);
@@ -39,7 +33,8 @@ void copy_moves(const Moves& moves, std::span<const std::uint32_t> chosen, const
         const Piece& from = source.side.pieces[move.source];
         const Piece& to = target.side.pieces[move.target];
         const DType was = dtype_of(source.side, move.source), becomes = dtype_of(target.side, move.target);
-        const Place read = place_of(from, move.box, itemsize(was)), written = place_of(to, move.box, itemsize(becomes));
+        const BoxPlace read = place_of(from, move.box, itemsize(was)),
+                       written = place_of(to, move.box, itemsize(becomes));
         batch.add(sizes(move.box), source.files[from.file] + read.offset, read.strides, was,
                   target.files[to.file] + written.offset, written.strides, becomes);
         if (batch.copies() < most) continue;

@@ -19,6 +19,15 @@ struct PlacedSide {
     std::span<Byte* const> files;
 };
 
+/// Strides of a piece in bytes, and where in its file a box of it begins.
+struct BoxPlace {
+    Strides strides;
+    std::uint64_t offset = 0;
+};
+
+/// Where `box`, which the piece contains, is in the file of the piece.
+BoxPlace place_of(const Piece& piece, const Box& box, int itemsize);
+
 /// Whether a device can make a move: its types are equal, or the engine has the cast as well.
 bool can_copy(const Move& move, const Side& source, const Side& target);
 
