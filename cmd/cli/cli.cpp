@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/cli/cli.hpp"
 
+#include "cmd/cli/numbers.hpp"
 #include "cmd/version.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
@@ -146,6 +147,11 @@ Option& Option::range(std::int64_t least, std::int64_t most) {
     return *this;
 }
 
+Option& Option::at_least(double least) {
+    least_decimal_ = least;
+    return *this;
+}
+
 Option& Option::details(std::string_view text) {
     details_ = text;
     return *this;
@@ -186,9 +192,21 @@ void Option::store(const std::vector<std::string>& given) const {
     if (auto* const* on = std::get_if<bool*>(&target_)) **on = true;
     if (auto* const* text = std::get_if<std::string*>(&target_)) **text = values.front();
     if (auto* const* texts = std::get_if<std::vector<std::string>*>(&target_)) **texts = values;
-    if (auto* const* size = std::get_if<std::optional<std::uint64_t>*>(&target_))
-        **size = in_context([&] { return name(); }, [&] { return parse_bytes(values.front()); });
     if (auto* const* number = std::get_if<Whole*>(&target_)) **number = whole_number(values.front());
+    in_context([&] { return name(); }, [&] { store_number(values.front()); });
+}
+
+void Option::store_number(const std::string& text) const {
+    if (auto* const* size = std::get_if<std::optional<std::uint64_t>*>(&target_)) **size = parse_bytes(text);
+    if (auto* const* decimal = std::get_if<Decimal*>(&target_))
+        (*decimal)->emplace(parse_decimal(text, least_decimal_));
+    if (auto* const* time = std::get_if<Duration*>(&target_)) (*time)->emplace(parse_duration(text));
+    if (auto* const* rate = std::get_if<Rate*>(&target_)) (*rate)->emplace(parse_rate_above(text, least_decimal_));
+    if (auto* const* both = std::get_if<ReadWriteRates*>(&target_)) {
+        const std::size_t comma = text.find(',');
+        (*both)->read.emplace(parse_rate(text.substr(0, comma)));
+        (*both)->write.emplace(comma == text.npos ? *(*both)->read : parse_rate(text.substr(comma + 1)));
+    }
 }
 
 Command::Command(std::string_view name, std::string_view summary) : name_{name}, summary_{summary} {}

@@ -21,8 +21,24 @@ class Output;
 /// A whole number that an option sets; empty: not given.
 using Whole = std::optional<std::int64_t>;
 
-/// Where a parsed value goes: a switch, a text, every text given, a size in bytes ("64MiB"), or a whole number.
-using Target = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*, Whole*>;
+/// A number that may have a fraction; empty: not given.
+struct Decimal : std::optional<double> {};
+
+/// Seconds, given as "90s", "2min" or "1h"; empty: not given.
+struct Duration : std::optional<double> {};
+
+/// Bytes per second, given as "25GB/s" or "200Gbit/s"; empty: not given.
+struct Rate : std::optional<double> {};
+
+/// A rate of reads and one of writes, given as "5GB/s,2GB/s"; one rate is for both; empty: not given.
+struct ReadWriteRates {
+    Rate read, write;
+};
+
+/// Where a parsed value goes: a switch, a text, every text given, a size in bytes ("64MiB"), or a number of another
+/// kind.
+using Target = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*, Whole*,
+                            Decimal*, Duration*, Rate*, ReadWriteRates*>;
 
 /// What TAB offers for a value.
 enum class Completes { nothing, choices, suggestions, list, file, layout };
@@ -51,6 +67,8 @@ public:
     Option& layout();
     /// The limits of a whole number; without this, from 1 to 2147483647.
     Option& range(std::int64_t least, std::int64_t most);
+    /// The lower limit of a Decimal or a Rate; without this, 0.
+    Option& at_least(double least);
     /// Whole sentences that the manual page adds to the summary.
     Option& details(std::string_view text);
 
@@ -82,12 +100,14 @@ public:
 
 private:
     std::int64_t whole_number(const std::string& text) const;
+    void store_number(const std::string& text) const;
 
     std::string long_name_, short_name_, value_, summary_, details_, standard_, group_;
     std::vector<std::string> unless_, choices_, suggestions_;
     std::vector<std::pair<std::string, std::string>> aliases_;
     Target target_;
     std::int64_t least_ = 1, most_ = std::numeric_limits<int>::max();
+    double least_decimal_ = 0;
     Completes completes_ = Completes::nothing;
     bool required_ = false;
 };

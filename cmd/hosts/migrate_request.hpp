@@ -22,11 +22,11 @@ struct MigrateRequest {
     std::string store;
     std::string import_from;
     std::string export_to;
-    std::string background_rate;
+    Rate background_rate;
     std::string job;
     Whole iteration;
     std::string leaving;
-    std::string within;
+    Duration within;
     std::string rejoin;
     Whole replicas;
     std::string fallback;
@@ -45,7 +45,7 @@ struct MigrateRequest {
 /// Whether the current state is compared with its checksums during the move. False with --prune and --within, which
 /// need an intact state first, and with --background-rate, which limits reads.
 inline bool checks_during_move(const MigrateRequest& options) {
-    return options.within.empty() && !options.prune && options.background_rate.empty();
+    return !options.within && !options.prune && !options.background_rate;
 }
 
 }  // namespace tpx::cli

@@ -160,8 +160,8 @@ void check_plain_options(const MigrateRequest& options) {
     if (options.plan.to.empty()) throw Error{Exit::usage, "--to is required"};
     const std::pair<const char*, bool> only_managed[] = {{"--import", !options.import_from.empty()},
                                                          {"--export", !options.export_to.empty()},
-                                                         {"--background-rate", !options.background_rate.empty()},
-                                                         {"--within", !options.within.empty()},
+                                                         {"--background-rate", options.background_rate.has_value()},
+                                                         {"--within", options.within.has_value()},
                                                          {"--job", !options.job.empty()},
                                                          {"--iteration", options.iteration.has_value()},
                                                          {"--rejoin", !options.rejoin.empty()},

@@ -24,6 +24,7 @@ void add_store_options(Command& command, MigrateRequest& options) {
     command
         .option("--background-rate", &options.background_rate, "RATE",
                 "Limit on the rates at which each host reads and writes with --export")
+        .at_least(100e3)  // at lower rates, a message of 1 MiB would seem to hang
         .standard("none")
         .details(
             "Requires --export. Use it to export while the job trains, for example with 500MB/s; the minimum is "

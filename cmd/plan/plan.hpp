@@ -23,8 +23,8 @@ struct PlanOptions : ReadOptions, TargetOptions, TechniqueOptions {
     std::string stores;
     std::string lost;
     std::string spare;
-    std::string nic;
-    std::string disk;
+    Rate nic;
+    ReadWriteRates disk;
     std::optional<std::uint64_t> gpu_memory;
     std::string objective;
     std::string placement;

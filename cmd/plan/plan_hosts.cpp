@@ -58,14 +58,6 @@ void mark_spare(std::vector<Host>& hosts, const std::string& names) {
     for (const std::string& name : distinct_names(names, "--spare")) host_called(hosts, name, "--spare").spare = true;
 }
 
-double given_rate(const std::string& text, const char* option) {
-    try {
-        return parse_rate(text);
-    } catch (const Error& error) {
-        throw Error{Exit::usage, "{}: {}", option, error.what()};
-    }
-}
-
 void set_iterations(std::vector<Host>& hosts, const PlanOptions& options) {
     const std::optional<std::uint64_t> iteration = unsigned_of(options.iteration);
     for (Host& host : hosts) {
@@ -74,13 +66,10 @@ void set_iterations(std::vector<Host>& hosts, const PlanOptions& options) {
 }
 
 void set_rates(std::vector<Host>& hosts, const PlanOptions& options) {
-    const std::size_t comma = options.disk.find(',');
-    const std::string read = options.disk.substr(0, comma);
-    const std::string write = comma == options.disk.npos ? "" : options.disk.substr(comma + 1);
     for (Host& host : hosts) {
-        if (!options.nic.empty()) host.nic = given_rate(options.nic, "--nic");
-        if (!options.disk.empty()) host.disk_read = host.disk_write = given_rate(read, "--disk");
-        if (!write.empty()) host.disk_write = given_rate(write, "--disk");
+        if (options.nic) host.nic = *options.nic;
+        if (options.disk.read) host.disk_read = *options.disk.read;
+        if (options.disk.write) host.disk_write = *options.disk.write;
         if (options.gpu_memory) host.device_memory = static_cast<double>(*options.gpu_memory);
     }
 }

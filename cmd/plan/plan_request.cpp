@@ -87,8 +87,8 @@ std::vector<Host> RequestCheck::hosts_of_request(const Change& stored) const {
     const int ranks = std::max(static_cast<int>(stored.old_ranks.size()), stored.parcels.new_ranks);
     if (!options_.hosts.empty() || !options_.hardware.empty()) return given_hosts(options_, ranks);
     std::vector<Host> hosts = stored.hosts;
-    const bool are_changed = !options_.lost.empty() || !options_.spare.empty() || !options_.nic.empty() ||
-                             !options_.disk.empty() || options_.gpu_memory;
+    const bool are_changed =
+        !options_.lost.empty() || !options_.spare.empty() || options_.nic || options_.disk.read || options_.gpu_memory;
     if (!are_changed) return hosts;
     for (Host& host : hosts) {
         if (!options_.lost.empty()) host.lost = false;

@@ -29,7 +29,8 @@ struct ProfilePredictOptions : TechniqueOptions {
 
 struct ProfileHeteroOptions {
     std::vector<std::string> profiles, gpus, shares;
-    std::string communication, output;
+    std::string output;
+    Decimal communication;
     Whole batch;
 };
 

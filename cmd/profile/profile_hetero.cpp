@@ -3,7 +3,6 @@
 #include "cmd/output/output_file.hpp"
 #include "cmd/profile/profile.hpp"
 #include "formats/files/profile/gpu_profile_file.hpp"
-#include "formats/files/profile/table.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -135,14 +134,7 @@ void run_profile_hetero(const ProfileHeteroOptions& options, Output& out) {
     const ReadRecord record;
     const std::vector<GpuProfile> profiles = profiles_of(options);
     check_outputs_apart({{"--output", options.output}}, record);
-    double communication = 0;
-    if (!options.communication.empty()) {
-        try {
-            communication = formats::parse_number(options.communication);
-        } catch (const Error& error) {
-            throw Error{Exit::usage, "--communication: {}", error.what()};
-        }
-    }
+    const double communication = options.communication.value_or(0);
     if (!options.shares.empty()) {
         const HeteroAssignment given = given_assignment(options, profiles, communication);
         if (!options.output.empty()) write_file(options.output, formats::assignment_text(profiles, given));

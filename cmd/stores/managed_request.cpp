@@ -90,9 +90,10 @@ void check_managed_options(const MigrateRequest& options) {
          {std::pair{"--fallback", !options.fallback.empty()}, std::pair{"--restart", options.restart},
           std::pair{"--pin", options.plan.pin}, std::pair{"--spare", !options.plan.spare.empty()}})
         if (given && !moves) throw usage_error("{}: requires a change such as --to LAYOUT", name);
-    seconds_within(options);
-    if (!options.background_rate.empty() && options.export_to.empty())
-        throw usage_error("--background-rate: requires --export");
+    if (options.within && options.leaving.empty()) throw usage_error("--within requires --leaving");
+    if (options.within && (!options.import_from.empty() || !options.export_to.empty()))
+        throw usage_error("--within excludes --import and --export");
+    if (options.background_rate && options.export_to.empty()) throw usage_error("--background-rate: requires --export");
     constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (options.job.find_first_not_of(allowed) != options.job.npos || options.job.starts_with('.'))
         throw Error{Exit::usage, "--job: '{}' must consist of letters, digits, '.', '_' and '-'", options.job};

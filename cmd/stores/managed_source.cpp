@@ -138,7 +138,7 @@ Error nothing_intact(const Managed& run, const StoreCheck& check) {
 
 }  // namespace
 
-bool plans_on_first(const MigrateRequest& options) { return options.dry_run && options.within.empty(); }
+bool plans_on_first(const MigrateRequest& options) { return options.dry_run && !options.within; }
 
 ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record) {
     ManagedJob job{.is_import = true};

@@ -12,8 +12,6 @@
 #include "lib/core/units.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <set>
 
 namespace tpx::cli {
@@ -128,25 +126,9 @@ double agreed_seconds(const mpi::Comm& comm, std::chrono::steady_clock::time_poi
 
 }  // namespace
 
-std::optional<double> seconds_within(const MigrateRequest& options) {
-    const std::string& text = options.within;
-    if (text.empty()) return std::nullopt;
-    if (options.leaving.empty()) throw usage_error("--within requires --leaving");
-    if (!options.import_from.empty() || !options.export_to.empty())
-        throw usage_error("--within excludes --import and --export");
-    double number = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-    std::string_view unit{end, static_cast<std::size_t>(text.data() + text.size() - end)};
-    while (unit.starts_with(' ')) unit.remove_prefix(1);
-    const double scale = unit.empty() || unit == "s" ? 1 : unit == "min" || unit == "m" ? 60 : unit == "h" ? 3600 : 0;
-    if (code != std::errc{} || scale == 0 || !(number > 0) || !std::isfinite(number * scale))
-        throw usage_error("--within: '{}' is not a time such as 90s, 2min or 1h", text);
-    return number * scale;
-}
-
 std::optional<SavedFromLeaving> save_from_leaving_hosts(Managed& run, StoreCheck& check, Patience& patience,
                                                         Output& out, std::chrono::steady_clock::time_point start) {
-    const std::optional<double> within = seconds_within(run.options);
+    const Duration within = run.options.within;
     if (!within || !check.lost_tensors.empty()) return std::nullopt;
     const std::vector<bool> leaving = leaving_hosts(run);
     SavedFromLeaving saved{.plan = {.within = *within}, .done = {}, .files = {}};

@@ -26,8 +26,4 @@ struct SavedFromLeaving {
 std::optional<SavedFromLeaving> save_from_leaving_hosts(Managed& run, StoreCheck& check, Patience& patience,
                                                         Output& out, std::chrono::steady_clock::time_point start);
 
-/// The seconds of --within, such as 90s or 2min; nothing if it is not given. Throws Error (usage) if the time is
-/// invalid or if other options exclude it.
-std::optional<double> seconds_within(const MigrateRequest& options);
-
 }  // namespace tpx::cli

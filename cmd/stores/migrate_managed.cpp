@@ -39,12 +39,8 @@ namespace fs = std::filesystem;
 
 /// The rate of --background-rate for each of the processes on this host; nothing if it is not given.
 std::optional<double> rate_of_process(const MigrateRequest& options, const mpi::Comm& host) {
-    constexpr double least = 100e3;  // at lower rates, a message of 1 MiB would seem to hang
-    if (options.background_rate.empty()) return std::nullopt;
-    const double rate =
-        in_context([] { return "--background-rate"; }, [&] { return parse_rate(options.background_rate); });
-    if (rate < least) throw usage_error("--background-rate: {} is less than 100 kB/s", options.background_rate);
-    return rate / host.size();
+    if (!options.background_rate) return std::nullopt;
+    return *options.background_rate / host.size();
 }
 
 /// Requires a format with several files, so that each host can store some of them.

@@ -39,7 +39,7 @@ std::string prune_after(const Managed& run, Output& out) {
 }
 
 void prune_before(const Managed& run, const ManagedJob& job) {
-    if (!run.options.prune || job.is_import || !run.options.within.empty() || run.host.rank() != 0 ||
+    if (!run.options.prune || job.is_import || run.options.within || run.host.rank() != 0 ||
         !run.survey.has_current[run.team.host])
         return;
     for (const std::string& state : run.store.states())

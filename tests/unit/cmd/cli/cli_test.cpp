@@ -43,6 +43,46 @@ struct Sample {
 
 }  // namespace
 
+TEST_CASE("numbers with fractions, times and rates are checked as they are parsed, with the option in the message") {
+    Command command{"sample", "Show numbers"};
+    Decimal pause;
+    Duration within;
+    Rate nic, slow;
+    ReadWriteRates disk, same;
+    command.option("--pause", &pause, "S", "Pause");
+    command.option("--within", &within, "TIME", "Time left");
+    command.option("--nic", &nic, "RATE", "Rate");
+    command.option("--slow", &slow, "RATE", "Rate").at_least(100e3);
+    command.option("--disk", &disk, "RATE", "Rates");
+    command.option("--same", &same, "RATE", "Rates");
+    const auto mistake = [&](const std::string& word) -> std::string {
+        try {
+            command.parse(std::vector{word});
+        } catch (const Error& error) {
+            return error.exit() == Exit::usage ? error.what() : "not a usage error";
+        }
+        return "";
+    };
+    command.parse(std::vector<std::string>{"--pause=2.5e-1", "--within=1.5 min", "--nic=200Gbit/s", "--slow=100kB/s",
+                                           "--disk=5GB/s,2GB/s", "--same=3GB/s"});
+    CHECK(*pause == 0.25);
+    CHECK(*within == 90);
+    CHECK(*nic == 25e9);
+    CHECK(*slow == 100e3);
+    CHECK((*disk.read == 5e9 && *disk.write == 2e9));
+    CHECK((*same.read == 3e9 && *same.write == 3e9));
+    for (const std::string text : {"-1", "nan", "inf", "1e999", "1s", "x"})
+        CHECK(mistake("--pause=" + text) == "--pause: '" + text + "' is not a number of at least 0");
+    for (const std::string text : {"0", "-1s", "nan", "inf", "1e308h", "5d", "s"})
+        CHECK(mistake("--within=" + text) == "--within: '" + text + "' is not a time such as 90s, 2min or 1h");
+    CHECK(mistake("--nic=25") == "--nic: '25' is not a rate such as 25GB/s or 200Gbit/s");
+    CHECK(mistake("--slow=99kB/s") == "--slow: 99kB/s is less than 100 kB/s");
+    for (const std::string text : {"5GB/s,", ",5GB/s", "1GB/s,2GB/s,3GB/s"}) {
+        CAPTURE(text);
+        CHECK(mistake("--disk=" + text).starts_with("--disk: '"));
+    }
+}
+
 TEST_CASE("every kind of value is stored in its target, in any order of words") {
     const std::vector<std::vector<std::string>> spellings{
         {"a", "rail", "--to", "b", "--rules", "x", "--rules", "y", "--size", "2KiB", "-l", "-q"},
