@@ -88,6 +88,15 @@ Time Simulation::time_needed(int id, const Grant& grant) const {
     return start_cost(id, grant).delay + static_cast<Time>(std::min(4e18, steps_time(id, rate)));
 }
 
+Time Simulation::expected_finish(int id) const {
+    const State& state = states_[id];
+    if (state.finish != never) return state.finish;
+    double rate = jobs_[id].speed->rate(state.target, cluster_);
+    if (!(rate > 0)) return never;
+    if (state.cpu_share < 1) rate *= std::pow(state.cpu_share, jobs_[id].cpu_scaling);
+    return std::max(now_, state.ready) + static_cast<Time>(std::min(4e18, steps_time(id, rate)));
+}
+
 void Simulation::charge(int id, int gpus) {
     if (jobs_[id].tenant != any && jobs_[id].guaranteed) used_[jobs_[id].tenant] += gpus;
 }

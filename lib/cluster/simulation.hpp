@@ -47,7 +47,9 @@ public:
     double attained(int id) const;
     /// When a job finishes if nothing is changed; never if it does not train.
     Time finish_of(int id) const { return states_[id].finish; }
-    /// Running jobs by the time at which they finish if nothing is changed.
+    /// When a running job finishes if nothing is changed, also while it starts or is changed; never if it cannot train.
+    Time expected_finish(int id) const;
+    /// Training jobs by the time at which they finish if nothing is changed.
     const std::set<std::pair<Time, int>>& finishes() const { return finishes_; }
     /// True where jobs train on while they are changed; then a change gives GPUs or takes some, never both.
     bool background() const { return rules_.delays.background; }

@@ -2,7 +2,9 @@
 #include "lib/cluster/in_order.hpp"
 #include "lib/cluster/policies.hpp"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tpx {
@@ -25,11 +27,27 @@ private:
         GpuPool pool;
     };
 
+    using End = std::pair<Time, int>;
+
+    // When jobs that hold GPUs and do not train yet will finish, sorted.
+    static std::vector<End> ends_of_starting(const Simulation& simulation) {
+        std::vector<End> ends;
+        if (simulation.changes() == 0) return ends;
+        for (const int id : simulation.running())
+            if (simulation.finish_of(id) == never) ends.emplace_back(simulation.expected_finish(id), id);
+        std::ranges::sort(ends);
+        return ends;
+    }
+
     static Promise promise_to(const Simulation& simulation, int first) {
         Promise promise{never, simulation.soon()};
         const TraceJob& job = simulation.job(first);
         if (promise.pool.place(job, job.gpus)) promise.time = simulation.now();
-        for (const auto& [time, id] : simulation.finishes()) {
+        const std::vector<End> starting = ends_of_starting(simulation);
+        auto begun = simulation.finishes().begin(), last = simulation.finishes().end();
+        for (auto next = starting.begin(); begun != last || next != starting.end();) {
+            const bool is_begun = next == starting.end() || (begun != last && *begun < *next);
+            const auto [time, id] = is_begun ? *begun++ : *next++;
             if (time > promise.time) break;
             promise.pool.give(simulation.needs(id), simulation.grant(id).parts);
             if (promise.time != never || promise.pool.free(job.kind) < job.gpus) continue;

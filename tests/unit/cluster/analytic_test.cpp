@@ -137,6 +137,34 @@ TEST_CASE(
         CHECK(sum_of(results) <= sum_of(replayed(policy, simple_cluster(1, 1), jobs)));
 }
 
+TEST_CASE("where every start takes as long, jobs start as if each were longer by that") {
+    std::mt19937_64 random{29};
+    const auto number = [&](int low, int high) { return std::uniform_int_distribution{low, high}(random); };
+    for (int round = 0; round < 60; ++round) {
+        CAPTURE(round);
+        std::vector<TraceJob> jobs;
+        int now = 0;
+        for (int i = 0; i < 40; ++i) {
+            now += number(0, 12);
+            jobs.push_back(timed_job(fmt::format("j{}", i), now, number(1, 8), number(1, 90)));
+        }
+        const int seconds = number(1, 30);
+        Rules rules;
+        rules.delays.start = rules.delays.single = time_of(seconds);
+        std::vector<TraceJob> longer = jobs;
+        for (TraceJob& job : longer) job.work += seconds * 1e6;
+        for (const char* policy : {"fifo", "fifo-backfill", "priority"}) {
+            CAPTURE(policy);
+            const Results results = replayed(policy, simple_cluster(1, 8), jobs, rules);
+            const Results expected = replayed(policy, simple_cluster(1, 8), longer);
+            for (std::size_t i = 0; i < jobs.size(); ++i) {
+                CHECK(results.jobs[i].start == expected.jobs[i].start);
+                CHECK(results.jobs[i].finish == expected.jobs[i].finish);
+            }
+        }
+    }
+}
+
 TEST_CASE("EASY backfilling: a job goes ahead if it ends before the first starts, or needs none of its GPUs") {
     const std::vector<TraceJob> jobs{timed_job("running", 0, 6, 100), timed_job("first", 1, 6, 50),
                                      timed_job("ends in time", 2, 2, 98), timed_job("too long", 3, 2, 200),
