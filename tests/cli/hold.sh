@@ -98,7 +98,7 @@ wait
 [ "$(grep -l '^rank 0: ' take.? | wc -l)" -eq 1 ] || { cat take.?; fail "rank 0 was taken more than once"; }
 [ "$(grep -lE '^refused: rank 0 (was|is being) taken by process' take.? | wc -l)" -eq 3 ] || { cat take.?; fail "no refusal"; }
 # A rank that is being read cannot be taken.
-client read job 3 >read.out &
+client read job 6 >read.out &
 for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
 busy=$(client take job 1 2>&1) && fail "rank 1 was taken while another process read it"
 [[ $busy == "refused: rank 1 is being read by process "*"(busy)" ]] || fail "$busy"
@@ -137,7 +137,7 @@ runs "$tpx" verify hold:live
 runs "$tpx" inspect hold:live
 grep -q 'iteration *7' out || fail "no iteration"
 # The state changes while it is read: readers finish reading the old state.
-client read live 2 >read.out &
+client read live 6 >read.out &
 for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
 runs client put live crc
 manifest=$(cat read.out)

@@ -26,7 +26,7 @@ runs "$tpx" hold --release next
 pid=$("$tpx" hold --list --json | grep -o '"name":"job","process":[0-9]*\|"process":[0-9]*,[^{]*"name":"job"' | grep -o '[0-9]*' | head -1)
 [ -n "$pid" ] || pid=$(pids | tail -1)
 before=$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)
-client read job 2 >read.out &
+client read job 6 >read.out &
 for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
 [ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -gt "$before" ] || fail "no copy for readers in process $pid"
 refuses 1 "rank 1 is being read by process" client take job 1

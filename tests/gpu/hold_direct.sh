@@ -85,7 +85,7 @@ runs "$tpx" hold ckpt --name disk --to tp=2
 for rank in 0 1; do runs client take front $rank; mv out one; runs client take disk $rank; diff one out || fail "--foreground: rank $rank"; done
 wait $front || fail "--foreground: exit $?"
 # Held by the old keeper until then, and taken afterwards.
-client open old 3 >open.out &
+client open old 6 >open.out &
 for _ in $(seq 60); do [ -s open.out ] && break; sleep 0.05; done
 refuses 1 "rank 1 is being read by process" client take old 1
 wait $!
