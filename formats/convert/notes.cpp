@@ -3,9 +3,12 @@
 
 #include "formats/convert/kept_names.hpp"
 #include "formats/driver.hpp"
+#include "formats/encodings/archive_at.hpp"
 #include "formats/state/carried.hpp"
+#include "formats/state/extra_state.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/counted.hpp"
+#include "lib/core/error.hpp"
 
 #include <fmt/format.h>
 
@@ -54,10 +57,17 @@ void note_values(const Source& source, const Driver& target, std::vector<std::st
 }
 
 /// Whether Megatron's formats keep an object of another format, or do not need it because it is an empty extra state.
-bool is_for_megatron(const Object& object) {
-    constexpr std::uint64_t empty_extra_state = 1500;
-    return object.name.starts_with("rng_state/") ||
-           (object.name.find("._extra_state/") != object.name.npos && object.length < empty_extra_state);
+bool is_for_megatron(const Catalogue& catalogue, const Object& object) {
+    constexpr std::uint64_t longest_empty = 8192;  // torch.save writes less for an empty tensor
+    if (object.name.starts_with("rng_state/")) return true;
+    if (object.name.find("._extra_state/") == object.name.npos || object.length > longest_empty) return false;
+    bool is_empty = false;
+    try {
+        with_archive(catalogue, object,
+                     [&](const torch::Archive& archive) { is_empty = is_empty_extra_state(archive.root(), archive); });
+    } catch (const Error&) {  // something else, which is not kept
+    }
+    return is_empty;
 }
 
 void note_objects(const Source& source, const Driver& target, bool has_adam, std::vector<std::string>& notes) {
@@ -68,7 +78,7 @@ void note_objects(const Source& source, const Driver& target, bool has_adam, std
     for (const Object& object : source.checkpoint.catalogue.objects) {
         const bool is_rng = object.name.starts_with("rng_state/");
         if (has_adam && object.name.find("param_groups.") != object.name.npos) continue;
-        if (target.has_args && is_for_megatron(object)) continue;
+        if (target.has_args && is_for_megatron(source.checkpoint.catalogue, object)) continue;
         if (target.values == ValuesIn::objects && is_rng) continue;
         names.push_back(object.name);
     }

@@ -42,12 +42,15 @@ std::map<int, int> given_stages(const Layout& layout, const std::map<int, Pipeli
     return result;
 }
 
-/// Guesses the value of make_vocab_size_divisible_by, which times tp divides the padded size: 128, Megatron's default,
-/// if possible, else the largest possible power of two.
+constexpr Index usual_unit = 128;  // Megatron's default
+
+Index padded_size(Index vocabulary, Index multiple) { return (vocabulary + multiple - 1) / multiple * multiple; }
+
+/// Guesses the value of make_vocab_size_divisible_by, which times tp divides the padded size: the default if possible,
+/// else the largest possible power of two.
 Index vocabulary_unit(Index vocabulary, Index padded, int tp) {
-    const auto could_be = [&](Index unit) { return (vocabulary + unit * tp - 1) / (unit * tp) * unit * tp == padded; };
-    constexpr Index usual = 128;
-    if (could_be(usual)) return usual;
+    const auto could_be = [&](Index unit) { return padded_size(vocabulary, unit * tp) == padded; };
+    if (could_be(usual_unit)) return usual_unit;
     for (Index unit = Index{1} << 20; unit > 1; unit /= 2)
         if (could_be(unit)) return unit;
     return 1;
@@ -70,6 +73,12 @@ std::optional<ExpertPlace> expert_place(const std::string& name) {
 }
 
 }  // namespace
+
+VocabularyRows guess_rows(Index vocabulary, Index padded, int old_tp, int tp) {
+    const Index unit = vocabulary_unit(vocabulary, padded, old_tp);
+    if (unit != usual_unit && padded == vocabulary && padded % tp == 0) return {padded, 0};
+    return {padded_size(vocabulary, unit * tp), unit};
+}
 
 TargetStep::TargetStep(const Grid& grid, const std::vector<Origin>& origins, const Layout& layout, Index unit)
     : layout_{layout} {
@@ -165,15 +174,17 @@ void TargetStep::find_rows(const Grid& grid, Index unit) {
             rows_ = padded;
             return;
         }
-        const bool guessed = unit == 0;
-        const Index least = guessed ? vocabulary_unit(*size, padded, grid.tp) : unit;
-        const Index multiple = least * layout_.tp;
-        rows_ = (*size + multiple - 1) / multiple * multiple;
-        if (guessed)
+        if (unit != 0) {
+            rows_ = padded_size(*size, unit * layout_.tp);
+            return;
+        }
+        const VocabularyRows guess = guess_rows(*size, padded, grid.tp, layout_.tp);
+        rows_ = guess.rows;
+        if (guess.unit != 0)
             notes_.push_back(
                 fmt::format("the vocabulary of {} is padded to {} rows, a multiple of {} times tp; --set "
                             "make_vocab_size_divisible_by=N overrides this",
-                            *size, *rows_, least));
+                            *size, *rows_, guess.unit));
         return;
     }
 }

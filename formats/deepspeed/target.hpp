@@ -25,6 +25,17 @@ struct TargetGroup {
     int expert_ranks = 1;
 };
 
+/// The rows of a vocabulary with its padding.
+struct VocabularyRows {
+    Index rows = 0;
+    Index unit = 0;  ///< the rows are a multiple of this times tp; 0: the rows are the vocabulary, without padding
+};
+
+/// Guesses how many rows a trainer with `tp` tensor-parallel ranks has for a vocabulary that had `padded` rows on
+/// `old_tp` ranks. A vocabulary that needed no padding, and that `tp` divides, still has none, unless its size fits
+/// Megatron's default padding.
+VocabularyRows guess_rows(Index vocabulary, Index padded, int old_tp, int tp);
+
 /// What each rank of a new step has of the parameters of an old step.
 class TargetStep {
 public:

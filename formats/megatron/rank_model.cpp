@@ -2,6 +2,7 @@
 #include "formats/megatron/rank_model.hpp"
 
 #include "formats/megatron/old_names.hpp"
+#include "formats/state/extra_state.hpp"
 #include "lib/core/error.hpp"
 
 #include <set>
@@ -32,7 +33,7 @@ public:
         for (const ModelEntry& entry : entries_of(chunk)) {
             if (entry.value.is_none()) continue;
             if (entry.name.ends_with("_extra_state")) {
-                if (has_content(entry.value)) directory_.extra_states.push_back(entry.name);
+                if (!is_empty_extra_state(entry.value, archive_)) directory_.extra_states.push_back(entry.name);
                 continue;
             }
             in_context([&] { return fmt::format("tensor '{}'", entry.name); },
@@ -65,15 +66,6 @@ private:
             entries.push_back({std::string{key.as_string()}, value});
         }
         return entries;
-    }
-
-    /// Whether an extra state contains anything. Newer ones are tensors, older ones are streams.
-    bool has_content(Value value) const {
-        constexpr std::size_t nothing_pickled = 1500;  // bytes; torch.save(None) writes about a thousand
-        if (const auto tensor = archive_.tensor(value)) return volume(tensor->shape) > 0;
-        if (value.is(Kind::object)) value = value.as_object().state;
-        if (value.is(Kind::tuple) && !value.items().empty()) value = value.items()[0];
-        return !value.is(Kind::bytes) || value.as_bytes().size() > nothing_pickled;
     }
 
     void add(const std::string& name, Value value, int chunk) {

@@ -3,6 +3,7 @@
 
 #include "formats/driver.hpp"
 #include "formats/encodings/archive_at.hpp"
+#include "formats/state/extra_state.hpp"
 #include "formats/state/rng_states.hpp"
 #include "formats/state/roles.hpp"
 #include "formats/state/value_text.hpp"
@@ -117,7 +118,7 @@ private:
                                  (model.value.is(Kind::dict) || model.value.is(Kind::object));
             for (const torch::Entry& entry : is_dict ? model.value.entries() : std::span<const torch::Entry>{}) {
                 const bool is_state = entry.key.is(Kind::string) && entry.key.as_string().ends_with("_extra_state");
-                if (!is_state || is_empty(entry.value)) continue;
+                if (!is_state || is_empty_extra_state(entry.value, archive)) continue;
                 read(fmt::format("{}.{}", model.key.as_string(), entry.key.as_string()), entry.value,
                      {.archive = &archive}, place);
             }
@@ -212,14 +213,8 @@ private:
         }
         const torch::Archive archive = torch::Archive::open(range_of(checkpoint_.catalogue, object, fd));
         const bool is_extra_state = object.name.find("._extra_state/") != std::string::npos;
-        if (is_extra_state && is_empty(archive.root())) return;
+        if (is_extra_state && is_empty_extra_state(archive.root(), archive)) return;
         read(name, archive.root(), {.archive = &archive}, place);
-    }
-
-    /// Whether a value is None or a list of None, as for layers without extra state.
-    static bool is_empty(Value value) {
-        if (value.is(Kind::list)) return std::ranges::all_of(value.items(), is_empty);
-        return value.is_none();
     }
 
     /// Adds the RNG states of Megatron's formats, by the places of their ranks.
