@@ -228,9 +228,7 @@ private:
     void carry_optimizer() {
         const bool respells = respells_states(source_, target_, choice_.dialect);
         const StateNames names = target_.format->state_names;
-        if (names == StateNames::by_torch && respells && !has_moments(source_))
-            out_.notes.push_back("dropped param_groups settings, which are converted only for optimizers like Adam");
-        if (choice_.dialect != nullptr || (names != StateNames::by_parameter && respells))
+        if (choice_.dialect != nullptr || (names != StateNames::by_parameter && respells && has_moments(source_)))
             carry_adam(source_, target_, out_);
         else if (target_.format->values == ValuesIn::one_file &&
                  (source_format()->has_param_groups || source_.checkpoint.common))

@@ -208,7 +208,8 @@ private:
 
 bool has_moments(const Source& source) {
     const auto& roles = source.checkpoint.roles;
-    return std::ranges::find(roles, Role::exp_avg) != roles.end();
+    const auto has = [&](Role role) { return std::ranges::find(roles, role) != roles.end(); };
+    return has(Role::exp_avg) && has(Role::exp_avg_sq);
 }
 
 bool respells_states(const Source& source, const Target& target, const Dialect* dialect) {

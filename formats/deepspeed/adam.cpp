@@ -38,7 +38,9 @@ public:
 
     /// Returns false if the group has no Adam settings.
     bool add(const OriginGroup& group) {
-        if (!group.settings.is(Kind::dict) || !group.settings.find("lr") || !group.settings.find("betas")) return false;
+        if (!group.settings.is(Kind::dict)) return false;
+        for (const char* key : {"lr", "betas", "eps"})  // Lion has no eps
+            if (!group.settings.find(key)) return false;
         AdamSettings settings;
         for (const torch::Entry& entry : group.settings.entries())
             if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value, nullptr);

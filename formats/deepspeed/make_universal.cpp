@@ -264,8 +264,8 @@ private:
 Draft make_universal(const Content& content, std::vector<std::string>& notes) {
     if (!content.adam)
         throw Error{Exit::usage,
-                    "there is no optimizer state to make universal; convert the weights with --format safetensors and "
-                    "load them as the model"};
+                    "universal checkpoints store the state of optimizers like Adam (exp_avg and exp_avg_sq), which the "
+                    "source does not have; convert the weights with --format safetensors and load them as the model"};
     return UniversalMaker{content, notes}.make();
 }
 

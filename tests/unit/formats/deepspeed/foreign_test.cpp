@@ -154,7 +154,7 @@ TEST_CASE("optimizer state with torch's names is recognized whatever the model's
 TEST_CASE("a source without information that DeepSpeed needs is refused") {
     CHECK(refusal(megatron, &deepspeed_driver, "dp=2")
               .find("order of parameters in DeepSpeed's flat buffers is unknown") != std::string::npos);
-    CHECK(refusal("testdata/llama-hf", &universal_driver, "tp=1").find("no optimizer state to make universal") !=
+    CHECK(refusal("testdata/llama-hf", &universal_driver, "tp=1").find("exp_avg_sq), which the source does not have") !=
           std::string::npos);
     CHECK(refusal(round_robin, &torch_dist_driver, "tp=1").find("cannot convert to mcore names") != std::string::npos);
     CHECK(refusal(megatron, &universal_driver, "tp=2").find("universal checkpoints are not split") !=
