@@ -224,11 +224,20 @@ private:
                         .held = target_.held};
     }
 
+    /// Whether the target gets both moments of Adam. Optimizers with one of them, such as Lion, have other settings.
+    bool stores_both_moments() const {
+        const auto has = [&](Role role) {
+            return std::ranges::any_of(out_.expressed.reading.meanings,
+                                       [&](const Meaning& meaning) { return meaning.role == role; });
+        };
+        return has(Role::exp_avg) && has(Role::exp_avg_sq);
+    }
+
     /// Carries over optimizer settings.
     void carry_optimizer() {
         const bool respells = respells_states(source_, target_, choice_.dialect);
         const StateNames names = target_.format->state_names;
-        if (choice_.dialect != nullptr || (names != StateNames::by_parameter && respells && has_moments(source_)))
+        if (choice_.dialect != nullptr || (names != StateNames::by_parameter && respells && stores_both_moments()))
             carry_adam(source_, target_, out_);
         else if (target_.format->values == ValuesIn::one_file &&
                  (source_format()->has_param_groups || source_.checkpoint.common))

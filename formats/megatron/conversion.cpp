@@ -3,6 +3,7 @@
 
 #include "formats/driver.hpp"
 #include "formats/megatron/fit_masters.hpp"
+#include "formats/megatron/hybrid_pattern.hpp"
 #include "formats/megatron/model_check.hpp"
 #include "formats/megatron/rank_files.hpp"
 #include "formats/megatron/unpack.hpp"
@@ -66,6 +67,8 @@ Config args_of_target(const Source& source, const Target& target, const Expresse
     if (renames && !source.checkpoint.format->has_args && source.checkpoint.common)
         keep_args(source, target, expressed, config, args);
     if (renames && has_args) args.insert(source.checkpoint.config.begin(), source.checkpoint.config.end());
+    if (source.checkpoint.format->has_args && source.checkpoint.common)
+        remove_layer_kinds(args, args_of(*source.checkpoint.common));
     if (has_adam || target.config.contains(distributed_optimizer_key))
         args[distributed_optimizer_key] = config.at(distributed_optimizer_key);
     for (const auto& [key, value] : target.config)

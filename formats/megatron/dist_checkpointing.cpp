@@ -5,6 +5,7 @@
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/archive.hpp"
 #include "formats/encodings/torch/kept.hpp"
+#include "formats/megatron/hybrid_pattern.hpp"
 #include "formats/megatron/tracker.hpp"
 #include "formats/state/common_state.hpp"
 #include "lib/core/error.hpp"
@@ -65,6 +66,7 @@ void read_config(Checkpoint& checkpoint) {
     checkpoint.iteration = iteration_in(*checkpoint.common);
     if (!checkpoint.iteration) checkpoint.iteration = iteration_of(checkpoint.catalogue.directory);
     checkpoint.config = args_of(*checkpoint.common);
+    add_layer_kinds(checkpoint.config);
 }
 
 }  // namespace

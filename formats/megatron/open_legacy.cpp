@@ -3,6 +3,7 @@
 #include "formats/encodings/torch/archive.hpp"
 #include "formats/encodings/torch/kept.hpp"
 #include "formats/megatron/driver.hpp"
+#include "formats/megatron/hybrid_pattern.hpp"
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rank_model.hpp"
@@ -105,6 +106,7 @@ private:
                        if (!archive.root().is(torch::Kind::dict))
                            throw failure("contains {}, not a dict", archive.root().describe());
                        checkpoint_.config = args_of(archive.root());
+                       add_layer_kinds(checkpoint_.config);
                        checkpoint_.iteration = iteration_in(archive.root());
                        if (!checkpoint_.iteration) checkpoint_.iteration = iteration_of(root);
                        checkpoint_.common = common_of_ranks(archive, checkpoint_.common_storages);
