@@ -33,8 +33,8 @@ TEST_CASE("an extra state is empty if it is None, a tensor without elements, or 
     Document document;
     CHECK(is_empty_archive(torch::write_archive(document.list())));
     CHECK(is_empty_archive(torch::write_archive(document.list(std::vector<Value>{Value{}, Value{}}))));
-    CHECK_FALSE(is_empty_archive(
-        torch::write_archive(document.list(std::vector<Value>{Value{}, document.integer(0)}))));
+    CHECK_FALSE(
+        is_empty_archive(torch::write_archive(document.list(std::vector<Value>{Value{}, document.integer(0)}))));
     CHECK_FALSE(is_empty_archive(torch::write_archive(document.dict())));
     CHECK(is_empty_archive(archive_of_tensor(Shape{0})));
     CHECK_FALSE(is_empty_archive(archive_of_tensor(Shape{1})));
