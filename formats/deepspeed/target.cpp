@@ -48,12 +48,23 @@ Index padded_size(Index vocabulary, Index multiple) { return (vocabulary + multi
 
 /// Guesses the value of make_vocab_size_divisible_by, which times tp divides the padded size: the default if possible,
 /// else the largest possible power of two.
-Index vocabulary_unit(Index vocabulary, Index padded, int tp) {
+Index guessed_unit(Index vocabulary, Index padded, int tp) {
     const auto could_be = [&](Index unit) { return padded_size(vocabulary, unit * tp) == padded; };
     if (could_be(usual_unit)) return usual_unit;
     for (Index unit = Index{1} << 20; unit > 1; unit /= 2)
         if (could_be(unit)) return unit;
     return 1;
+}
+
+/// The value of make_vocab_size_divisible_by in Megatron-DeepSpeed's args; 0 if there is none.
+Index recorded_unit(const ModelFile& model) {
+    constexpr std::string_view key = "make_vocab_size_divisible_by";
+    const auto args = model.root().find("args");
+    std::optional<Value> unit;
+    if (args && args->is(Kind::dict)) unit = args->find(key);
+    if (args && args->is(Kind::object)) unit = args->attribute(key);
+    const bool fits = unit && unit->is(Kind::integer) && unit->as_int() > 0 && unit->as_int() <= Index{1} << 30;
+    return fits ? unit->as_int() : 0;
 }
 
 /// The number of an expert in a parameter's name, and the parts of the name before and after it.
@@ -74,10 +85,11 @@ std::optional<ExpertPlace> expert_place(const std::string& name) {
 
 }  // namespace
 
-VocabularyRows guess_rows(Index vocabulary, Index padded, int old_tp, int tp) {
-    const Index unit = vocabulary_unit(vocabulary, padded, old_tp);
-    if (unit != usual_unit && padded == vocabulary && padded % tp == 0) return {padded, 0};
-    return {padded_size(vocabulary, unit * tp), unit};
+VocabularyRows rows_for(const OldRows& old, int tp) {
+    const bool explains = old.unit > 0 && padded_size(old.vocabulary, old.unit * old.tp) == old.padded;
+    if (!explains && old.padded % tp == 0) return {old.padded, 0};
+    const Index unit = explains ? old.unit : guessed_unit(old.vocabulary, old.padded, old.tp);
+    return {padded_size(old.vocabulary, unit * tp), unit};
 }
 
 TargetStep::TargetStep(const Grid& grid, const std::vector<Origin>& origins, const Layout& layout, Index unit)
@@ -178,13 +190,13 @@ void TargetStep::find_rows(const Grid& grid, Index unit) {
             rows_ = padded_size(*size, unit * layout_.tp);
             return;
         }
-        const VocabularyRows guess = guess_rows(*size, padded, grid.tp, layout_.tp);
-        rows_ = guess.rows;
-        if (guess.unit != 0)
-            notes_.push_back(
-                fmt::format("the vocabulary of {} is padded to {} rows, a multiple of {} times tp; --set "
-                            "make_vocab_size_divisible_by=N overrides this",
-                            *size, *rows_, guess.unit));
+        const auto [rows, new_unit] = rows_for({*size, padded, grid.tp, recorded_unit(grid.models[0])}, layout_.tp);
+        rows_ = rows;
+        if (rows != *size || new_unit != 0)
+            notes_.push_back(fmt::format(
+                "the vocabulary of {} {}; --set make_vocab_size_divisible_by=N overrides this", *size,
+                new_unit == 0 ? fmt::format("keeps its {} rows", rows)
+                              : fmt::format("is padded to {} rows, a multiple of {} times tp", rows, new_unit)));
         return;
     }
 }

@@ -25,21 +25,28 @@ struct TargetGroup {
     int expert_ranks = 1;
 };
 
+/// How a vocabulary was padded.
+struct OldRows {
+    Index vocabulary = 0;
+    Index padded = 0;  ///< rows with padding
+    int tp = 1;
+    Index unit = 0;  ///< recorded make_vocab_size_divisible_by; 0: none
+};
+
 /// The rows of a vocabulary with its padding.
 struct VocabularyRows {
     Index rows = 0;
-    Index unit = 0;  ///< the rows are a multiple of this times tp; 0: the rows are the vocabulary, without padding
+    Index unit = 0;  ///< the rows are a multiple of this times tp; 0: they are as before
 };
 
-/// Guesses how many rows a trainer with `tp` tensor-parallel ranks has for a vocabulary that had `padded` rows on
-/// `old_tp` ranks. A vocabulary that needed no padding, and that `tp` divides, still has none, unless its size fits
-/// Megatron's default padding.
-VocabularyRows guess_rows(Index vocabulary, Index padded, int old_tp, int tp);
+/// How many rows the vocabulary has on `tp` tensor-parallel ranks: what the recorded unit implies, if it explains the
+/// old padding; otherwise, as many as before where tp divides them. A change of tp and back then gives the same rows.
+VocabularyRows rows_for(const OldRows& old, int tp);
 
 /// What each rank of a new step has of the parameters of an old step.
 class TargetStep {
 public:
-    /// The padded rows of a vocabulary are a multiple of `vocabulary_unit` times tp; 0: a guess from the old padding.
+    /// The padded rows of a vocabulary are a multiple of `vocabulary_unit` times tp; 0: what the old step implies.
     /// Throws Error (exit 2) for impossible layouts.
     TargetStep(const Grid& grid, const std::vector<Origin>& origins, const Layout& layout, Index vocabulary_unit);
 
