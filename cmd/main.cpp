@@ -7,6 +7,7 @@
 #include "cmd/jobs/keeper_client.hpp"
 #include "cmd/jobs/ranks.hpp"
 #include "cmd/output/output.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/unexpected.hpp"
 
 #include <fcntl.h>

@@ -4,6 +4,7 @@
 #include "cmd/cli/numbers.hpp"
 #include "cmd/version.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include "cmd/cli/help.hpp"
 
 #include "cmd/cli/help_topics.hpp"
+#include "lib/core/nearest.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,6 +6,7 @@
 #include "formats/format_map.hpp"
 #include "formats/registry.hpp"
 #include "lib/cluster/policies.hpp"
+#include "lib/core/nearest.hpp"
 
 #include <fmt/format.h>
 

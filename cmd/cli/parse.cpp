@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/cli/cli.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/layout/layout.hpp"
 
 #include <CLI/App.hpp>

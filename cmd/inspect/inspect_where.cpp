@@ -5,6 +5,7 @@
 #include "cmd/jobs/reading.hpp"
 #include "formats/convert/canonical.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/nearest.hpp"
 
 #include <nlohmann/json.hpp>
 

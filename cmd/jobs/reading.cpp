@@ -10,6 +10,7 @@
 #include "formats/settings/known_settings.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/unexpected.hpp"
 

@@ -6,6 +6,7 @@
 #include "formats/files/plan/hosts_file.hpp"
 #include "formats/files/plan/rank_map.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>

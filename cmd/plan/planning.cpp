@@ -13,6 +13,7 @@
 #include "formats/state/roles.hpp"
 #include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
 

@@ -50,6 +50,9 @@ void run_profile_hardware(const ProfileHardwareOptions& options, Output& out);
 /// the former was fitted or the latter was not.
 formats::ThroughputModel read_model_like(const std::string& path, const std::string& like);
 
+/// Prints a note if the model in the file at `path` lacks sizes that predictions depend on.
+void note_missing_sizes(const ModelSize& size, const std::string& path, Output& out);
+
 /// Describes `tpx profile` and its commands.
 void add_profile(Cli& cli);
 

@@ -103,6 +103,7 @@ void add_fit(Command& profile) {
     command.option("--hold-out", &options->hold_out, "N", "Fit to N of the configurations and predict the others")
         .range(1, 10000)
         .details("The N runs are chosen as for --suggest, regardless of their times.");
+    for (const char* other : {"--output", "--suggest", "--drop-outliers"}) command.exclusive({"--hold-out", other});
     command.common_options();
     command.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml -o gpt2.model.toml",
                     "fit a model (needs at least 7 runs)");
@@ -135,6 +136,7 @@ void add_predict(Command& profile) {
     command.option("--html", &options->html, "FILE", "Write an HTML page to FILE").file();
     command.option("--svg", &options->svg, "FILE", "Write the curve as SVG to FILE").file();
     command.exclusive({"--with", "--best", "--curve"});
+    command.exclusive({"--curve", "--on"});
     command.common_options();
     command.example("tpx profile predict gpt2.model.toml --best 5 --on 2x8", "the fastest plans on 2 hosts of 8 GPUs");
     command.example("tpx profile predict gpt2.model.toml --best 5 --on 8 --without zero,offload", "without ZeRO");

@@ -8,6 +8,7 @@
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/write_file.hpp"
 #include "lib/model/choice.hpp"
 #include "lib/model/hold_out.hpp"
@@ -98,16 +99,16 @@ void check_runs(const std::string& file, const std::vector<Run>& runs, Output& o
         out.note("{} of the runs offload; {} are needed to separate its costs", offloaded, fewest_offloaded);
 }
 
-// Plans that fit, on the placements of the runs and on powers of two of GPUs.
+// Plans that fit, on the placements of the runs and on powers of two of GPUs on hosts like the largest of the runs.
 std::vector<Run> candidates(const Findings& found) {
-    Job job{found.model.size, found.model.parameters.value_or(prior_parameters(found.model.size))};
-    job.batch = found.model.batch.value_or(found.runs.empty() ? 1 : found.runs[0].batch);
-    job.gpu_memory = found.model.gpu_memory;
-    job.gpus_per_nic = found.model.gpus_per_nic;
-    job.cpus = found.model.cpus;
+    constexpr int usual_host = 8;
+    Job job = formats::job_of(found.model);
+    if (!found.model.batch) job.batch = found.runs.empty() ? 1 : found.runs[0].batch;
     std::set<std::vector<int>> placements;
     for (const Run& run : found.runs) placements.insert(run.allocation.gpus);
-    for (int gpus = 1; gpus <= 16; gpus *= 2) placements.insert(packed(job, gpus, 8).gpus);
+    int per_host = found.runs.empty() ? usual_host : 1;
+    for (const Run& run : found.runs) per_host = std::max(per_host, std::ranges::max(run.allocation.gpus));
+    for (int gpus = 1; gpus <= 16; gpus *= 2) placements.insert(packed(job, gpus, per_host).gpus);
     std::vector<Run> all;
     for (const std::vector<int>& gpus : placements) {
         const Allocation allocation{gpus, job.gpus_per_nic, job.cpus};
@@ -270,6 +271,7 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     found.model = read_model_like(options.model, options.like);
     found.prior = formats::belief_before(found.model);
     if (!options.like.empty()) found.prior = formats::uncertainty_of(found.model).belief;
+    note_missing_sizes(found.model.size, options.model, out);
     read_runs(options, found, out);
     check_outputs_apart({{"--output", options.output}}, record);
     const auto suggest = static_cast<int>(options.suggest.value_or(0));
@@ -282,13 +284,16 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
                 learn(belief.covariance, slope_of(belief.mean, found.model.size, found.runs[i]),
                       run_deviation * run_deviation);
         add_suggestions(found, {belief, 1}, suggest);
+        if (!options.output.empty())
+            out.note("{} is not written: a fit needs at least {} runs, and {} has {}", options.output, fewest_runs,
+                     options.runs, found.runs.size());
         if (out.json()) return out.object("tpx.profile.suggest/1", {{"suggestions", suggestions_json(found)}});
         return print_suggestions(found, out);
     }
     check_runs(options.runs, found.runs, out);
     const Uncertainty uncertainty = fit(found, options.drop_outliers);
-    if (suggest > 0) add_suggestions(found, uncertainty, suggest);
     if (!options.output.empty()) write_file(options.output, formats::throughput_model_text(found.model));
+    if (suggest > 0) add_suggestions(found, uncertainty, suggest);
     out.json() ? out.object("tpx.profile.fit/1", fit_json(found)) : print_text(found, options.runs, out);
 }
 

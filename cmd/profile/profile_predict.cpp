@@ -9,6 +9,7 @@
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/units.hpp"
 #include "lib/core/write_file.hpp"
 #include "lib/model/choice.hpp"
@@ -208,11 +209,24 @@ formats::ThroughputModel read_model_like(const std::string& path, const std::str
     return formats::like(std::move(model), other);
 }
 
+void note_missing_sizes(const ModelSize& size, const std::string& path, Output& out) {
+    const ModelSize none;
+    std::vector<std::string_view> missing;
+    if (size.layers == none.layers) missing.emplace_back("layers");
+    if (size.hidden == none.hidden) missing.emplace_back("hidden");
+    if (size.heads == none.heads) missing.emplace_back("heads");
+    if (size.sequence == none.sequence) missing.emplace_back("sequence");
+    if (missing.empty()) return;
+    out.note("{}: [model] has no {}: memory and the time of tensor and pipeline parallelism are estimated with 1", path,
+             fmt::join(missing, ", "));
+}
+
 void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     if (!is_first_rank()) return;
     const ReadRecord record;
     const formats::ThroughputModel model = read_model_like(options.model, options.like);
     check_outputs_apart({{"--svg", options.svg}, {"--html", options.html}}, record);
+    note_missing_sizes(model.size, options.model, out);
     const Subject subject = subject_of(options, model, out);
     const Job& job = subject.job;
     for (const auto& [option, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})

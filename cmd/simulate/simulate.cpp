@@ -15,6 +15,7 @@
 #include "lib/cluster/speed.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/write_file.hpp"
 #include "lib/model/techniques.hpp"
 

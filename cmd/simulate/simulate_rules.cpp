@@ -14,6 +14,7 @@
 #include "lib/cluster/speed.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/nearest.hpp"
 
 #include <algorithm>
 #include <cctype>

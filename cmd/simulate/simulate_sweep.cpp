@@ -8,6 +8,7 @@
 #include "cmd/simulate/time_column.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/units.hpp"
 #include "lib/core/write_file.hpp"
 

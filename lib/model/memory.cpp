@@ -23,6 +23,10 @@ constexpr double memory_deviation = 0.07;
 constexpr double scale_deviation = 0.15;
 constexpr double offset_deviation = 10e9;
 
+// Memory that an allocator reserved may hardly grow with the estimate, or even shrink. Plans that need more than the
+// measured ones must not seem to fit because of that.
+constexpr double least_scale = 0.5;
+
 // Parameters on the fullest GPU: stages share the layers, the first and last also have the embedding.
 double local_parameters(const ModelSize& model, const ExecutionPlan& plan) {
     const double embedding = std::min(model.vocabulary * model.hidden, model.parameters);
@@ -97,7 +101,8 @@ MemoryCalibration calibrate_memory(std::span<const MeasuredMemory> rows) {
         o += weight * one;
     }
     const double determinant = xx * oo - x1 * x1;
-    return {(x * oo - o * x1) / determinant, (o * xx - x * x1) / determinant * gigabyte};
+    const double scale = std::max(least_scale, (x * oo - o * x1) / determinant);
+    return {scale, (o - scale * x1) / oo * gigabyte};
 }
 
 MemoryCalibration calibrate_memory(const ModelSize& model, std::span<const Run> runs) {

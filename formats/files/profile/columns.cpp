@@ -58,6 +58,22 @@ ColumnSource source_of(const toml::node& node, std::string_view file) {
     return source;
 }
 
+// Throws Error if the quantity cannot have the unit.
+void check_unit(std::string_view quantity, const ColumnSource& source, const toml::node& node, std::string_view file) {
+    static const std::map<std::string_view, std::vector<std::string_view>> units{
+        {"seconds", {"s", "ms"}},
+        {"rate", {"samples/s", "steps/s", "tokens/s", "samples/s/GPU", "tokens/s/GPU"}},
+        {"tokens_per_second", {"tokens/s", "tokens/s/GPU"}}};
+    if (source.unit.empty() || quantity == "memory") return;
+    const auto known = units.find(quantity);
+    if (known == units.end())
+        throw mistake(node, file, "{} has no unit; only seconds, rate, tokens_per_second and memory have one",
+                      quantity);
+    if (std::ranges::count(known->second, source.unit) == 0)
+        throw mistake(node, file, "unknown unit '{}' of {}; use {}", source.unit, quantity,
+                      fmt::join(known->second, ", "));
+}
+
 }  // namespace
 
 const std::vector<std::string>& run_quantities() {
@@ -112,7 +128,8 @@ ColumnMap parse_columns(std::string_view text, std::string_view file) {
         } else if (key == "ignore") {
             map.ignored = words_of(scalar_text(value, file));
         } else if (std::ranges::count(run_quantities(), key.str()) > 0) {
-            map.sources[std::string{key.str()}] = source_of(value, file);
+            const ColumnSource& source = map.sources[std::string{key.str()}] = source_of(value, file);
+            check_unit(key.str(), source, value, file);
         } else {
             throw mistake(value, file, "unknown quantity '{}'; where, ignore, {} are known", key.str(),
                           fmt::join(run_quantities(), ", "));

@@ -12,14 +12,54 @@
 
 namespace tpx::formats::cells {
 
-bool is_true(std::string_view text) {
-    constexpr std::array<std::string_view, 7> words{"1", "true", "True", "TRUE", "yes", "Yes", "on"};
-    return std::ranges::count(words, text) > 0;
+namespace {
+
+std::string lower(std::string_view text) {
+    std::string result{text};
+    std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return result;
 }
 
-bool is_false(std::string_view text) {
-    constexpr std::array<std::string_view, 7> words{"0", "false", "False", "FALSE", "no", "No", "off"};
-    return std::ranges::count(words, text) > 0;
+}  // namespace
+
+std::optional<bool> truth(std::string_view text) {
+    constexpr std::array<std::string_view, 8> yes{"1", "1.0", "true", "t", "yes", "y", "on", "enabled"};
+    constexpr std::array<std::string_view, 9> no{"0", "0.0", "false", "f", "no", "n", "off", "disabled", "none"};
+    const std::string word = lower(text);
+    if (std::ranges::count(yes, word) > 0) return true;
+    if (std::ranges::count(no, word) > 0) return false;
+    return std::nullopt;
+}
+
+bool flag(std::string_view text) {
+    const auto value = truth(text);
+    if (!value) throw failure("'{}' is neither true nor false", text);
+    return *value;
+}
+
+bool offload_flag(std::string_view text) {
+    if (lower(text) == "cpu") return true;
+    const auto value = truth(text);
+    if (!value) throw failure("'{}' is neither true nor false nor cpu", text);
+    return *value;
+}
+
+std::string whole_text(const std::string& text) {
+    if (text == "*") return text;
+    const double value = parse_number(text);
+    if (value != std::floor(value) || std::abs(value) > 1e9) throw failure("'{}' is not a whole number", text);
+    return fmt::format("{:.0f}", value);
+}
+
+std::string zero_stage(const std::string& text) {
+    const std::string word = lower(text);
+    const std::size_t at = word.find_first_of("0123456789");
+    if (at == word.npos) throw failure("'{}' is not a stage of ZeRO; use 0 to 3", text);
+    std::string before = word.substr(0, at);
+    std::erase_if(before, [](char c) { return c == '-' || c == '_' || c == ' '; });
+    if (!before.empty() && before != "zero" && before != "stage" && before != "zerostage")
+        throw failure("'{}' is not a stage of ZeRO; use 0 to 3", text);
+    return whole_text(word.substr(at));
 }
 
 double positive(std::string_view text) {
@@ -61,14 +101,14 @@ bool is_no_time(std::string text) {
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool is_number = code == std::errc{} && end == text.data() + text.size();
     if (is_number && std::isfinite(value)) return value == 0;
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    text = lower(text);
     if (text.starts_with("oom ") || text.starts_with("oom(")) return true;  // "OOM (80GB)"
     return std::ranges::count(words, text) > 0;
 }
 
 bool is_missing(std::string text) {
     constexpr std::array<std::string_view, 8> words{"", "-", "n/a", "na", "nan", "none", "null", "?"};
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    text = lower(text);
     return std::ranges::count(words, text) > 0;
 }
 
@@ -78,17 +118,25 @@ double seconds_in(std::string_view unit, double time) {
     throw failure("unknown unit '{}'; use s or ms", unit);
 }
 
-double seconds_at(std::string_view unit, double rate, double batch, double sequence) {
-    if (unit.empty() || unit == "samples/s") return batch / rate;
-    if (unit == "steps/s") return 1 / rate;
-    if (unit != "tokens/s") throw failure("unknown unit '{}'; use samples/s, steps/s or tokens/s", unit);
-    if (sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
-    return batch * sequence / rate;
+double seconds_at(std::string_view unit, double rate, const StepSize& step) {
+    constexpr std::string_view each = "/GPU";
+    const bool is_per_gpu = unit.ends_with(each) || unit.ends_with("/gpu");
+    if (is_per_gpu) unit.remove_suffix(each.size());
+    const double total = is_per_gpu ? rate * step.gpus : rate;
+    if (unit.empty() || unit == "samples/s") return step.batch / total;
+    if (unit == "steps/s" && !is_per_gpu) return 1 / rate;
+    if (unit != "tokens/s")
+        throw failure("unknown unit '{}'; use samples/s, steps/s, tokens/s, samples/s/GPU or tokens/s/GPU", unit);
+    if (step.sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
+    return step.batch * step.sequence / total;
 }
 
 std::string recompute_word(const std::string& cell) {
-    if (is_true(cell)) return "full";
-    return is_false(cell) ? "none" : cell;
+    if (const auto value = truth(cell)) return *value ? "full" : "none";
+    std::string word = lower(cell);
+    if (word != "selective" && word != "full")
+        throw failure("'{}' is not a kind of recomputation; use none, selective or full", cell);
+    return word;
 }
 
 int gpu_count(std::string_view text) {

@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 // What single cells of tables of runs mean. Functions throw Error without naming the cell.
 namespace tpx::formats::cells {
 
-bool is_true(std::string_view text);
-bool is_false(std::string_view text);
+/// The value of a word such as true, Yes or 1.0; unset for other text.
+std::optional<bool> truth(std::string_view text);
+
+/// The same; throws Error for other text.
+bool flag(std::string_view text);
+
+/// A flag, or the device to which state is offloaded.
+bool offload_flag(std::string_view text);
+
+/// A whole number as text; "4.0", as some programs write it, is "4". "*" stays as it is.
+std::string whole_text(const std::string& text);
+
+/// The number of ZeRO's stage as text, also from text such as "ZeRO-2".
+std::string zero_stage(const std::string& text);
 
 /// A number above 0.
 double positive(std::string_view text);
@@ -16,15 +29,22 @@ double positive(std::string_view text);
 /// Whether a cell for a time or rate says that nothing ran, as tables of experiments do for lack of memory.
 bool is_no_time(std::string text);
 
-/// Whether a cell says that a time is missing, rather than that the run failed.
+/// Whether a cell has no value: it is empty or a word such as NaN. For a time, this does not mean that the run failed.
 bool is_missing(std::string text);
 
 /// Seconds of a time in `unit`: s, which is the default, or ms.
 double seconds_in(std::string_view unit, double time);
 
-/// Seconds of a step at a rate in `unit`: samples/s, which is the default, steps/s or tokens/s. `batch` is in samples,
-/// `sequence` in tokens of a sample; 0: unknown.
-double seconds_at(std::string_view unit, double rate, double batch, double sequence);
+/// What a step processes, and where.
+struct StepSize {
+    double batch = 1;     ///< samples
+    double sequence = 0;  ///< tokens of a sample; 0: unknown
+    int gpus = 1;
+};
+
+/// Seconds of a step at a rate in `unit`: samples/s, which is the default, steps/s, tokens/s, samples/s/GPU or
+/// tokens/s/GPU.
+double seconds_at(std::string_view unit, double rate, const StepSize& step);
 
 /// The plan's word for recomputation: some tables say only whether all layers are recomputed.
 std::string recompute_word(const std::string& cell);

@@ -43,6 +43,12 @@ public:
         return *value;
     }
 
+    int whole(const toml::node& node, int least, int most) const {
+        const double value = number(node, least, most);
+        if (value != std::floor(value)) throw mistake(node, "a whole number was expected");
+        return static_cast<int>(value);
+    }
+
     bool truth(const toml::node& node) const {
         const auto value = node.value_exact<bool>();
         if (!value) throw mistake(node, "true or false was expected");
@@ -98,7 +104,7 @@ Section model_section(const Values& values, ThroughputModel& model) {
     return {{"name", [&](const toml::node& node) { size.name = node.value_or(std::string{}); }},
             {"parameters", values.into(size.parameters, 1)},
             {"active_parameters", values.into(size.active_parameters, 1)},
-            {"layers", [&](const toml::node& node) { size.layers = static_cast<int>(values.number(node, 1, 1e6)); }},
+            {"layers", [&](const toml::node& node) { size.layers = values.whole(node, 1, 1'000'000); }},
             {"hidden", values.into(size.hidden, 1)},
             {"heads", values.into(size.heads, 1)},
             {"sequence", values.into(size.sequence, 1)},

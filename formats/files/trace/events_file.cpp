@@ -83,6 +83,7 @@ std::vector<ScriptedEvent> parse_events(std::string_view text, std::string_view 
                                         std::span<const TraceJob> jobs) {
     const Table table = parse_table(text, file);
     if (table.find("time") == Table::npos) throw failure("{}: has no column 'time'", file);
+    check_columns_of(table, {"time", "host", "job", "gpus", "min_gpus", "max_gpus", "cpus"});
     std::map<std::string_view, int> numbers;
     for (std::size_t id = 0; id < jobs.size(); ++id) numbers.emplace(jobs[id].name, static_cast<int>(id));
     std::vector<std::pair<ScriptedEvent, const Table::Row*>> events;

@@ -12,6 +12,7 @@ std::vector<Outage> parse_outages(std::string_view text, std::string_view file, 
     const Table table = parse_table(text, file);
     for (const std::string_view column : {"host", "begin"})
         if (table.find(column) == Table::npos) throw failure("{}: no column '{}' in it", file, column);
+    check_columns_of(table, {"host", "begin", "end"});
     std::vector<Outage> outages;
     for (const Table::Row& cells : table.rows) {
         const Row row{table, cells};

@@ -3,6 +3,9 @@
 
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/core/counted.hpp"
+#include "lib/core/nearest.hpp"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -42,6 +45,20 @@ bool Row::truth(std::string_view column) const {
     for (const std::string_view no : {"0", "false", "no"})
         if (word == no) return false;
     throw bad(column, "'{}' is neither true nor false", word);
+}
+
+void check_columns_of(const Table& table, const std::vector<std::string>& known) {
+    for (const std::string& column : table.columns)
+        if (std::ranges::count(known, column) == 0)
+            throw failure("{}: unknown column '{}'; known columns: {}", table.file, column, fmt::join(known, ", "));
+}
+
+void check_misspelled(const Table& table, const std::vector<std::string>& known) {
+    for (const std::string& column : table.columns) {
+        if (std::ranges::count(known, column) > 0) continue;
+        const std::string meant = did_you_mean(column, known);
+        if (!meant.empty()) throw failure("{}: unknown column '{}'{}", table.file, column, meant);
+    }
 }
 
 int find_kind(const Cluster& cluster, std::string_view name) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tpx::formats {
 
@@ -39,6 +40,12 @@ private:
     const Table& table_;
     const Table::Row& row_;
 };
+
+/// Throws Error if `table` has a column that is none of `known`.
+void check_columns_of(const Table& table, const std::vector<std::string>& known);
+
+/// Throws Error if `table` has a column whose name is almost one of `known`; other columns are ignored.
+void check_misspelled(const Table& table, const std::vector<std::string>& known);
 
 /// What rows become jobs with.
 struct TraceContext {

@@ -173,6 +173,7 @@ SpeedBook parse_speeds(std::string_view text, std::string_view file, const Clust
         if (nested) return parse_gavel(root, file, cluster);
     }
     const Table table = parse_table(text, file);
+    check_misspelled(table, {"job", "model", "kind", "gpus", "rate", "seconds"});
     SpeedBook book;
     for (const Table::Row& row : table.rows) add_row(book, {table, row}, cluster);
     return book;

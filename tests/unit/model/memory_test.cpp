@@ -128,3 +128,16 @@ TEST_CASE("five measured rows calibrate the estimate for the others") {
     const MemoryCalibration one = calibrate_memory(model(), std::span{runs}.first(1));
     CHECK(memory_use(model(), 8, runs[0].plan, 8, one).total() == doctest::Approx(*runs[0].memory).epsilon(0.1));
 }
+
+TEST_CASE("measured memory that shrinks as the estimate grows does not make large plans fit") {
+    std::vector<Run> runs;
+    for (const char* plan : {"tp=8", "tp=4,pp=2,mb=8", "dp=8,zero=1", "dp=8,zero=3", "pp=4,dp=2,mb=4"}) {
+        Run run;
+        run.plan = parse_execution_plan(plan);
+        run.allocation.gpus = {8};
+        run.batch = 8;
+        run.memory = 40e9 - 0.2 * memory_use(model(), 8, run.plan, 8, {1, 0}).total();
+        runs.push_back(run);
+    }
+    CHECK(calibrate_memory(model(), runs).scale >= 0.5);
+}

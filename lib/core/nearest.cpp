@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/cli/cli.hpp"
+#include "lib/core/nearest.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cctype>
 #include <utility>
 
-namespace tpx::cli {
+namespace tpx {
 namespace {
 
 char lower(char c) { return char(std::tolower(static_cast<unsigned char>(c))); }
@@ -67,4 +67,4 @@ std::string one_of(const std::vector<std::string>& words) {
     return text;
 }
 
-}  // namespace tpx::cli
+}  // namespace tpx

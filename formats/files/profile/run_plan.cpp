@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/profile/run_plan.hpp"
+
+#include "formats/files/profile/run_cells.hpp"
+#include "lib/core/counted.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+namespace tpx::formats {
+namespace {
+
+// A quantity with a column of its own: its word in the plan, and how its cells become the value of that word.
+struct PlanColumn {
+    const char* quantity;
+    std::string_view word;
+    std::string (*value)(const std::string&);
+};
+
+constexpr std::array<PlanColumn, 9> plan_columns{{{"dp", "dp", cells::whole_text},
+                                                  {"tp", "tp", cells::whole_text},
+                                                  {"pp", "pp", cells::whole_text},
+                                                  {"cp", "cp", cells::whole_text},
+                                                  {"vpp", "vpp", cells::whole_text},
+                                                  {"micro_batches", "mb", cells::whole_text},
+                                                  {"accumulation", "ga", cells::whole_text},
+                                                  {"recompute", "recompute", cells::recompute_word},
+                                                  {"zero", "zero", cells::zero_stage}}};
+
+// ",tp=4" for a column; empty if the row does not say it.
+std::string word_of(const RowReader& row, const PlanColumn& column) {
+    const auto value = row.read(column.quantity, [&](const std::string& cell) {
+        const std::string text = column.value(cell);
+        if (text != "*") (void)parse_execution_plan(fmt::format("{}={}", column.word, text));
+        return text;
+    });
+    return value ? fmt::format(",{}={}", column.word, *value) : "";
+}
+
+std::string plan_text(const RowReader& row) {
+    std::string text = row.text("plan").value_or("");
+    for (const PlanColumn& column : plan_columns) text += word_of(row, column);
+    if (const auto shards = row.read("fsdp", cells::whole_text); shards && *shards != "1")
+        text += row.text("dp") ? ",zero=3" : fmt::format(",dp={},zero=3", *shards);
+    if (row.read("offload", cells::offload_flag).value_or(false)) text += ",offload";
+    if (row.read("sequence", cells::flag).value_or(false)) text += ",sp";
+    return text;
+}
+
+// Replaces "dp=*", "ga=*" and "mb=*" by what is left: all GPUs, and one sample per pass.
+ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
+    const auto take = [&](std::string_view word) {
+        const std::size_t at = text.find(word);
+        if (at == text.npos) return false;
+        text.erase(at, word.size());
+        return true;
+    };
+    const bool all = take("dp=*"), singly = take("ga=*"), micro = take("mb=*");
+    for (std::size_t at = 0; (at = text.find(",,")) != text.npos;) text.erase(at, 1);
+    if (text.ends_with(',')) text.pop_back();
+    if (text.starts_with(',')) text.erase(0, 1);
+    ExecutionPlan plan = text.empty() ? ExecutionPlan{} : parse_execution_plan(text);
+    if (all) {
+        if (gpus == 0) throw failure("dp=* needs a placement or a number of GPUs");
+        const int others = plan.gpus() / plan.dp;
+        if (gpus % others != 0)
+            throw failure("{} {} not divisible by {}", counted(std::uint64_t(gpus), "GPU"), gpus == 1 ? "is" : "are",
+                          others);
+        plan.dp = gpus / others;
+    }
+    const int local = static_cast<int>(std::ceil(batch / plan.dp));
+    if (singly) plan.accumulation = local;
+    if (micro) plan.micro_batches = local;
+    return plan;
+}
+
+// Computes the number of micro-batches of a pipeline, or of passes without one, from the samples of each.
+void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
+    const double passes = batch / plan.dp / samples;
+    if (passes != std::floor(passes) || passes < 1 || passes > most_samples)
+        throw failure("{} sample{} over {} cannot be split into whole micro-batches of {}", batch,
+                      batch == 1 ? "" : "s", counted(std::uint64_t(plan.dp), "replica"), samples);
+    (plan.pp > 1 ? plan.micro_batches : plan.accumulation) = static_cast<int>(passes);
+}
+
+}  // namespace
+
+ExecutionPlan plan_of(const RowReader& row, int gpus, double batch) {
+    const std::string words = plan_text(row);
+    ExecutionPlan plan = row.in_cell("plan", [&] { return complete_plan(words, gpus, batch); });
+    if (const auto samples = row.read("micro_batch", cells::positive))
+        row.in_cell("micro_batch", [&] { set_micro_batches(plan, *samples, batch); });
+    row.in_cell("plan", [&] {
+        if (plan.dp > batch)
+            throw failure("{} replicas cannot share {} sample{}", plan.dp, batch, batch == 1 ? "" : "s");
+    });
+    return plan;
+}
+
+}  // namespace tpx::formats

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/profile/runs_file.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+using namespace tpx;
+using namespace tpx::formats;
+
+namespace {
+
+RunDefaults column_defaults() { return {.batch = 32, .gpus_per_nic = 2, .cpus = 4, .sequence = 2048}; }
+
+std::vector<Run> column_runs(const std::string& text) {
+    const Table table = parse_table(text, "runs.csv");
+    return read_runs(table, default_columns(table), column_defaults());
+}
+
+std::string column_refusal(const std::string& text, const char* columns = nullptr) {
+    try {
+        const Table table = parse_table(text, "runs.csv");
+        (void)read_runs(table, columns ? parse_columns(columns, "columns.toml") : default_columns(table),
+                        column_defaults());
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("unknown columns are named and not used, unless a plan is missing or they may hold what is needed") {
+    const Table table = parse_table("plan,seconds,color,seed\ndp=8,1,red,7\n", "runs.csv");
+    const RunRows rows = read_run_rows(table, default_columns(table), {32, 2, 4});
+    CHECK(rows.runs.size() == 1);
+    CHECK(rows.unknown_columns == std::vector<std::string>{"color", "seed"});
+    CHECK(column_refusal("plan,seconds,batch_size\ndp=8,1,4\n") ==
+          "runs.csv:1: column 'batch_size' may hold batch or micro_batch; map it in a --columns file, or list it there "
+          "under ignore");
+}
+
+TEST_CASE("columns are recognized by the names that frameworks give them") {
+    const Table table = parse_table(
+        "Num GPUs,GPUs per node,tensor_parallel_size,data_parallel_size,global_batch_size,Step time (ms),"
+        "gradient_checkpointing,peak_memory_gib\n16,8,4,4,64,250,True,20\n",
+        "runs.csv");
+    const RunRows rows = read_run_rows(table, default_columns(table), {32, 2, 4});
+    REQUIRE(rows.runs.size() == 1);
+    const Run& run = rows.runs[0];
+    CHECK(to_string(run.plan) == "dp=4,tp=4,recompute=full");
+    CHECK(run.allocation.gpus == std::vector<int>{8, 8});
+    CHECK(run.batch == 64);
+    CHECK(run.seconds == 0.25);
+    CHECK(run.memory == 20.0 * 1073741824);
+    CHECK(rows.aliases.size() == 8);
+    CHECK(rows.unknown_columns.empty());
+    CHECK(column_runs("dp,seconds,step_time\n8,1,2\n")[0].seconds == 1);
+    CHECK(column_runs("dp,time_per_iter\n8,2\n")[0].seconds == 2);
+    CHECK(column_runs("dp,elapsed time per iteration (ms)\n8,500\n")[0].seconds == 0.5);
+    CHECK(column_runs("dp,s/it\n8,2\n")[0].seconds == 2);
+    CHECK(column_runs("dp,batch,sequences/s\n8,64,16\n")[0].seconds == 4);
+    CHECK(column_runs("dp,batch,img/sec\n8,64,16\n")[0].seconds == 4);
+    CHECK(column_runs("pp,virtual_pipeline_model_parallel_size,seconds\n4,2,1\n")[0].plan.vpp == 2);
+    CHECK(column_refusal("dp,iter/s\n8,2\n").find("may hold seconds or rate") != std::string::npos);
+}
+
+TEST_CASE("words for flags, ZeRO stages and recomputation are read in any case, and others are refused") {
+    const auto plan = [](const std::string& text) { return to_string(column_runs(text)[0].plan); };
+    for (const char* yes : {"1", "true", "True", "YES", "On", "cpu", "CPU", "1.0"})
+        CHECK(plan(fmt::format("dp,offload,seconds\n8,{},1\n", yes)) == "dp=8,offload");
+    for (const char* no : {"0", "False", "NO", "none", "None", "nan", ""})
+        CHECK(plan(fmt::format("dp,offload,seconds\n8,{},1\n", no)) == "dp=8");
+    CHECK(column_refusal("dp,offload,seconds\n8,sometimes,1\n") ==
+          "runs.csv:2: column 'offload': 'sometimes' is neither true nor false nor cpu");
+    CHECK(column_refusal("tp,sequence,seconds\n8,maybe,1\n") ==
+          "runs.csv:2: column 'sequence': 'maybe' is neither true nor false");
+    CHECK(plan("dp,recompute,seconds\n8,Full,1\n") == "dp=8,recompute=full");
+    CHECK(plan("dp,recompute,seconds\n8,None,1\n") == "dp=8");
+    CHECK(column_refusal("dp,recompute,seconds\n8,some,1\n") ==
+          "runs.csv:2: column 'recompute': 'some' is not a kind of recomputation; use none, selective or full");
+    for (const char* stage : {"2", "2.0", "ZeRO-2", "stage 2", "zero2"})
+        CHECK(plan(fmt::format("dp,zero,seconds\n8,{},1\n", stage)) == "dp=8,zero=2");
+    CHECK(column_refusal("dp,zero,seconds\n8,x2,1\n") ==
+          "runs.csv:2: column 'zero': 'x2' is not a stage of ZeRO; use 0 to 3");
+}
+
+TEST_CASE("degrees can be written as decimal numbers, and errors name their columns") {
+    CHECK(to_string(column_runs("dp,tp,pp,seconds\n2.0,4.0,NaN,1\n")[0].plan) == "dp=2,tp=4");
+    CHECK(column_refusal("dp,tp,seconds\n2,two,1\n") == "runs.csv:2: column 'tp': 'two' is not a number");
+    CHECK(column_refusal("dp,tp,seconds\n2,1.5,1\n") == "runs.csv:2: column 'tp': '1.5' is not a whole number");
+    CHECK(column_refusal("dp,tp,seconds\n2,0,1\n") ==
+          "runs.csv:2: column 'tp': plan: tp=0: a whole number from 1 to 1048576 was expected");
+    CHECK(column_refusal("dp,gpus,seconds\n8,6,1\n") == "runs.csv:2: the plan dp=8 uses 8 GPUs, but 6 are allocated");
+}
+
+TEST_CASE("the GPUs of a plan fill hosts of the size that the row records") {
+    const std::vector<Run> runs = column_runs("dp,tp,per_host,seconds\n4,4,8,1\n5,2,8,1\n1,2,8,1\n");
+    CHECK(runs[0].allocation.gpus == std::vector<int>{8, 8});
+    CHECK(runs[1].allocation.gpus == std::vector<int>{8, 2});
+    CHECK(runs[2].allocation.gpus == std::vector<int>{2});
+}
+
+TEST_CASE("a row with a time and a word for its memory has no memory") {
+    for (const char* word : {"N/A", "NaN", "-", "OOM", ""})
+        CHECK_FALSE(column_runs(fmt::format("dp,seconds,memory\n8,1,{}\n", word))[0].memory);
+}
+
+TEST_CASE("rates per GPU are of all GPUs of the run") {
+    CHECK(column_runs("dp,tp,tokens/s/GPU\n4,2,8192\n")[0].seconds == 1);
+    CHECK(column_runs("dp,tp,samples_per_second_per_gpu\n4,2,2\n")[0].seconds == 2);
+    const char* const mapped = "tokens_per_second = {column = \"t\", unit = \"tokens/s/GPU\"}";
+    const Table table = parse_table("dp,t\n8,8192\n", "runs.csv");
+    CHECK(read_runs(table, parse_columns(mapped, "columns.toml"), column_defaults())[0].seconds == 1);
+    CHECK(column_refusal("dp,t\n8,1\n", "tokens_per_second = {column = \"t\", unit = \"samples/s\"}") ==
+          "columns.toml:1: unknown unit 'samples/s' of tokens_per_second; use tokens/s, tokens/s/GPU");
+    CHECK(column_refusal("dp,s\n8,1\n", "seconds = \"s\"\ndp = {column = \"dp\", unit = \"ms\"}") ==
+          "columns.toml:2: dp has no unit; only seconds, rate, tokens_per_second and memory have one");
+}
