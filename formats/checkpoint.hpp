@@ -102,7 +102,8 @@ struct Checkpoint {
     std::vector<std::filesystem::path> training_files;
     std::vector<std::filesystem::path> adapter_files;
 
-    std::vector<std::string> notes;  ///< for the user, a line each: ignored files and why
+    std::vector<std::string> notes;     ///< for the user, a line each: ignored files and why
+    std::vector<std::string> warnings;  ///< the same about wrong content, which all commands that read it print
 
     std::shared_ptr<const torch::Value> common;  ///< Megatron's common state; null if there is none
     std::map<std::string, std::string, std::less<>> common_storages;  ///< of its tensors, by key

@@ -44,7 +44,8 @@ void run_inspect(const InspectOptions& options, Output& out) {
     if (!options.where.empty()) return print_where(opened.source, options.where, out);
     if (options.state) return print_state(source.checkpoint, formats::read_state(source.checkpoint), out);
     const Inspection found = inspect(opened, options.checkpoint);
-    for (const std::string& note : source.checkpoint.notes) out.note("{}", note);
+    for (const auto* notes : {&source.checkpoint.notes, &source.checkpoint.warnings})
+        for (const std::string& note : *notes) out.note("{}", note);
     if (!options.html.empty()) {
         check_outputs_apart({{"--html", options.html}}, record);
         write_html(options, source, found);

@@ -89,6 +89,7 @@ Json inspect_json(const formats::Source& source, const Inspection& found, bool t
     for (const FileEntry* file : files_of(catalogue))
         json["files"].push_back({{"path", file->path.string()}, {"bytes", file->size}});
     json["notes"] = checkpoint.notes;
+    for (const std::string& warning : checkpoint.warnings) json["notes"].push_back(warning);
     if (!checkpoint.opaque.empty()) json["opaque"] = Json::array();
     for (const formats::OpaqueTensor& tensor : checkpoint.opaque)
         json["opaque"].push_back({{"name", tensor.name}, {"type", tensor.type}, {"shape", to_json(tensor.shape)}});

@@ -9,6 +9,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/nearest.hpp"
+#include "lib/core/read_input.hpp"
 #include "lib/core/write_file.hpp"
 #include "lib/model/choice.hpp"
 #include "lib/model/hold_out.hpp"
@@ -40,7 +41,9 @@ struct Findings {
     std::vector<std::pair<Run, double>> suggestions;  // and the expected error once they are measured
 };
 
-std::string read_text(const std::string& path) { return read_file(path, std::uint64_t{64} << 20); }
+constexpr std::uint64_t largest_table = std::uint64_t{64} << 20;
+
+std::string read_text(const std::string& path) { return read_file(path, largest_table); }
 
 // Notes on how the columns of `file` were understood; a column that is hardly spelled otherwise than a known one is an
 // error.
@@ -58,7 +61,8 @@ void report_columns(const std::string& file, const formats::RunRows& rows, Outpu
 
 void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
     const formats::ThroughputModel& model = found.model;
-    const formats::Table table = formats::parse_table(read_text(options.runs), options.runs);
+    const std::string name = options.runs == "-" ? "standard input" : options.runs;
+    const formats::Table table = formats::parse_table(read_input(options.runs, largest_table), name);
     const formats::ColumnMap columns = options.columns.empty()
                                            ? formats::default_columns(table)
                                            : formats::parse_columns(read_text(options.columns), options.columns);

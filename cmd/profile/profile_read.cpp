@@ -73,6 +73,7 @@ void print_notes(const formats::RunsTable& runs, Output& out) {
              counted(runs.dropped, "warm-up step"));
     if (!runs.short_runs.empty())
         out.note("skipped, no step times after warm-up: {}", fmt::join(runs.short_runs, "; "));
+    for (const std::string& reason : runs.skipped_logs) out.note("skipped: {}", reason);
     if (!runs.also_out_of_memory.empty())
         out.note("also ran out of memory, after the steps used or in another attempt: {}",
                  fmt::join(runs.also_out_of_memory, "; "));

@@ -17,6 +17,7 @@
 #include "lib/core/nearest.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cctype>
 #include <limits>
 #include <memory>
@@ -100,12 +101,19 @@ double factor_from(std::string_view text, std::string_view what, double most) {
     return value;
 }
 
+double whole_from(std::string_view text, std::string_view what, double most) {
+    const double value = factor_from(text, what, most);
+    if (value != std::floor(value)) throw Error{Exit::usage, "{}: '{}' is not a whole number", what, text};
+    return value;
+}
+
 // "1/5/10"
-std::vector<double> list_from(std::string_view text, std::string_view what, double most) {
+std::vector<double> list_from(std::string_view text, std::string_view what, double most,
+                              double (*number_from)(std::string_view, std::string_view, double) = factor_from) {
     std::vector<double> values;
     for (std::string_view rest = text; !rest.empty();) {
         const std::size_t end = std::min(rest.find('/'), rest.size());
-        values.push_back(factor_from(rest.substr(0, end), what, most));
+        values.push_back(number_from(rest.substr(0, end), what, most));
         rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     if (values.empty()) throw Error{Exit::usage, "{}: '{}' is not a list such as 1/2/4", what, text};
@@ -142,13 +150,14 @@ TraceRecipe recipe_of(const SimulateOptions& options) {
     for_each_word(options.generate, [&](std::string_view key, std::string_view value) {
         const std::string what = fmt::format("--generate: {}", key);
         if (key == "jobs")
-            recipe.jobs = static_cast<int>(factor_from(value, what, most_jobs));
+            recipe.jobs = static_cast<int>(whole_from(value, what, most_jobs));
         else if (key == "hourly")
             recipe.hourly = factor_from(value, what, 1e9);
         else if (key == "durations" && value != "philly")
             recipe.mean_duration = seconds_of(duration_from(value, what));
         else if (key == "gpus" && value != "philly")
-            for (const double gpus : list_from(value, what, 1 << 20)) recipe.gpus.push_back(static_cast<int>(gpus));
+            for (const double gpus : list_from(value, what, 1 << 20, whole_from))
+                recipe.gpus.push_back(static_cast<int>(gpus));
         else if (key == "priorities")
             recipe.priorities = list_from(value, what, 1e6);
         else if (key != "durations" && key != "gpus")

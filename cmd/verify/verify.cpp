@@ -216,6 +216,9 @@ Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     Comparison comparison = compare(comm, a.source(), b.source(), how);
     for (const AgreedSource* source : {&a, &b}) source->check_unchanged(comm);
     if (!changed.empty()) comparison.notes.push_back(changed);
+    for (AgreedSource* source : {&a, &b})
+        for (const std::string& warning : source->source().checkpoint.warnings)
+            comparison.notes.push_back(fmt::format("{}: {}", source->path().string(), warning));
     print_comparison(options, comparison, masters, out);
     return comparison.equal() ? Exit::success : Exit::no;
 }

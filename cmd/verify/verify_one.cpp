@@ -193,6 +193,7 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     mpi::all_or_none(comm, [&] {
         if (writes && comm.rank() == 0) formats::write_digests(place.path, fresh);
     });
+    for (const std::string& warning : agreed.source().checkpoint.warnings) out.note("{}", warning);
     for (const std::string& note : notes_of_copies(found.digested)) out.note("{}", note);
     report(options, found, out);
     return found.good() ? Exit::success : Exit::no;

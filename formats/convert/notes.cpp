@@ -44,6 +44,7 @@ void note_values(const Source& source, const Driver& target, std::vector<std::st
         has_moments(source))
         notes.push_back(
             fmt::format("dropped the settings of the optimizer (param_groups), which {} cannot store", target.name));
+    notes.insert(notes.end(), source.checkpoint.warnings.begin(), source.checkpoint.warnings.end());
     for (const std::string& note : source.checkpoint.notes)
         if (note.starts_with(not_carried_over)) notes.push_back(note);
     const auto& companions = source.checkpoint.companions;

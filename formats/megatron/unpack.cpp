@@ -235,7 +235,7 @@ void unpack_optimizer(Checkpoint& checkpoint, const Families& families, const Co
         if (!is_fully_reshardable(checkpoint)) return;
         try {
             if (const std::string note = shifted_by_padding(checkpoint, families, config); !note.empty())
-                checkpoint.notes.push_back(note);
+                checkpoint.warnings.push_back(note);
         } catch (const Error&) {  // args that describe no layout describe no buckets either
         }
         return;

@@ -93,6 +93,7 @@ Summary summarize(const Cluster& cluster, std::span<const TraceJob> jobs, const 
     for (const bool guaranteed : {true, false}) summary.classes.push_back(class_summary(jobs, results, guaranteed));
     if (summary.classes[0].jobs == 0 || summary.classes[1].jobs == 0) summary.classes.clear();
     if (jobs.empty()) return summary;
+    last = std::max(last, first);  // without any job that started, the results end before the first arrival
     summary.makespan = seconds_of(last - first);
     const double all = static_cast<double>(last - first) * cluster.gpus();
     summary.held = all > 0 ? held / all : 0;

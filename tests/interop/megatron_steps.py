@@ -277,6 +277,11 @@ def written(tpx, like, ranks, degrees):
         status, said = _run(tpx, "verify", "--masters", f"{folder}/shifted")
         _, seen = _run(tpx, "inspect", f"{folder}/shifted")
         shifted = "follow a padded bucket" in seen
+        _, checked = _run(tpx, "verify", f"{folder}/shifted")
+        _, resharded = _run(tpx, "reshard", f"{folder}/shifted", f"{folder}/new", "--to", "tp=1", "--dry-run")
+        for command, text in (("verify", checked), ("reshard", resharded)):
+            if ("follow a padded bucket" in text) != shifted:
+                faults.append(f"shifted: {command} {'does not warn' if shifted else 'warns'}")
         if (status == 3) != shifted:
             faults.append(f"shifted: inspect {'tells' if shifted else 'does not tell'} of it, verify --masters ends with {status}")
     return faults

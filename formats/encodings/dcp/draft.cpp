@@ -4,6 +4,7 @@
 #include "formats/encodings/dcp/write_metadata.hpp"
 #include "formats/encodings/file_blocks.hpp"
 #include "formats/encodings/torch/archive_writer.hpp"
+#include "lib/core/digest.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -17,6 +18,13 @@
 
 namespace tpx::formats {
 namespace {
+
+std::uint64_t crc_of(const std::string& text) {
+    Digest digest;
+    const Index length = std::ssize(text);
+    add(digest, Shape{length}, 1, Box{{0, length}}, std::as_bytes(std::span{text}).data());
+    return digest.crc;
+}
 
 /// The pieces to store, in the catalogue's order: empty pieces are omitted, and of equal boxes only the piece of the
 /// lowest rank is kept.
@@ -107,12 +115,28 @@ public:
             metadata.known_planner_data = paths;
         else if (content_.source != nullptr)
             metadata.known_planner_data = content_.source->planner_data.get();
+        metadata.save_id = new_save_id();
         add_file(draft_, folder_ / ".metadata", write_metadata(metadata));
         for (std::size_t i = 0; i < draft_.pieces.size(); ++i) draft_.pieces[i].offset += prefixes_[i];
         return std::move(draft_);
     }
 
 private:
+    /// An identifier of this save, in the form of a UUID, by which the parts of a checkpoint on several hosts recognize
+    /// that they belong together. It follows from the source's identifier and the new layout, so that equal contents
+    /// give equal bytes. Empty if the source does not identify its save.
+    std::string new_save_id() const {
+        if (content_.source == nullptr) return {};
+        const Checkpoint& source = *content_.source;
+        std::string identity = source.save_id;
+        if (identity.empty() && source.iteration) identity = fmt::format("iteration {}", *source.iteration);
+        if (identity.empty()) return {};
+        const std::string layout = to_string(content_.layout);
+        std::string id = fmt::format("{:016x}{:016x}", crc_of(identity + layout), crc_of(layout + identity));
+        for (const std::size_t dash : {8, 13, 18, 23}) id.insert(dash, 1, '-');
+        return id;
+    }
+
     /// The number of rank 0's file for objects: 0 or, if files are split by holders, one more than its last file.
     std::uint32_t number_for_objects() const {
         std::uint32_t number = 0;

@@ -168,12 +168,15 @@ private:
         end_object();
     }
 
-    /// The location and the run of the save, which stay None so that equal contents give equal bytes.
+    /// The location of the save stays None, so that equal contents give equal bytes.
     void storage_meta() {
         begin_object(metadata_module, "StorageMeta");
         for (std::string_view field : {"checkpoint_id", "save_id", "load_id"}) {
             out_.string(field);
-            out_.none();
+            if (field == "save_id" && !content_.save_id.empty())
+                out_.string(content_.save_id);
+            else
+                out_.none();
         }
         out_.string("modules");
         out_.empty_list();

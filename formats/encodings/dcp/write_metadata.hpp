@@ -18,6 +18,7 @@ struct MetadataContent {
     std::span<const std::uint64_t> lengths;  ///< of the archives, parallel to pieces
     std::span<const Object> objects;
     bool planner_data = true;                          ///< false: write None, as Megatron does
+    std::string save_id = {};                          ///< of StorageMeta; empty: None
     const torch::Value* known_planner_data = nullptr;  ///< the source's planner data, paths by name; may be null
 };
 

@@ -4,6 +4,7 @@
 #include "formats/files/plan/host_names.hpp"
 #include "lib/core/error.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace tpx::formats {
@@ -48,8 +49,29 @@ int list_length(std::string_view text, std::string_view variable) {
     return static_cast<int>(expand_host_names(fmt::format("{}[{}]", variable, text)).size());
 }
 
-// The devices of each of `hosts` hosts. SLURM_GPUS_ON_NODE and SLURM_JOB_GPUS describe the current host only.
-std::vector<int> device_counts(const Environment& environment, std::size_t hosts) {
+// The tasks on each host of the job, one for each device. In a job step, SLURM_TASKS_PER_NODE is of the step's hosts;
+// the job's other hosts are taken to have as many as the host of the step with the most.
+std::vector<int> task_counts(const Environment& environment, std::string_view tasks,
+                             const std::vector<std::string>& names) {
+    const std::vector<int> counts = expand_counts(tasks, "SLURM_TASKS_PER_NODE");
+    if (counts.size() == names.size()) return counts;
+    const auto step = environment("SLURM_STEP_NODELIST");
+    const std::vector<std::string> step_names = step ? expand_host_names(*step) : std::vector<std::string>{};
+    if (counts.empty() || step_names.size() != counts.size())
+        throw Error{Exit::usage,
+                    "SLURM_TASKS_PER_NODE is for {} hosts, SLURM_JOB_NODELIST names {}; request the job with "
+                    "--gpus-per-node, or list the hosts in a file",
+                    counts.size(), names.size()};
+    std::vector<int> all(names.size(), std::ranges::max(counts));
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (const auto found = std::ranges::find(step_names, names[i]); found != step_names.end())
+            all[i] = counts[static_cast<std::size_t>(found - step_names.begin())];
+    return all;
+}
+
+// The devices of each host. SLURM_GPUS_ON_NODE and SLURM_JOB_GPUS describe the current host only.
+std::vector<int> device_counts(const Environment& environment, const std::vector<std::string>& names) {
+    const std::size_t hosts = names.size();
     std::optional<int> each;
     if (const auto per_node = environment("SLURM_GPUS_PER_NODE"))
         each = gpu_count(*per_node, "SLURM_GPUS_PER_NODE");
@@ -67,13 +89,7 @@ std::vector<int> device_counts(const Environment& environment, std::size_t hosts
                         *each, *all, hosts};
         return std::vector<int>(hosts, *each);
     }
-    if (const auto tasks = environment("SLURM_TASKS_PER_NODE")) {
-        std::vector<int> counts = expand_counts(*tasks, "SLURM_TASKS_PER_NODE");
-        if (counts.size() != hosts)
-            throw Error{Exit::usage, "SLURM_TASKS_PER_NODE is for {} hosts, SLURM_JOB_NODELIST names {}", counts.size(),
-                        hosts};
-        return counts;
-    }
+    if (const auto tasks = environment("SLURM_TASKS_PER_NODE")) return task_counts(environment, *tasks, names);
     return std::vector<int>(hosts, 1);
 }
 
@@ -83,7 +99,7 @@ std::vector<Host> slurm_hosts(const Environment& environment) {
     const auto list = environment("SLURM_JOB_NODELIST");
     if (!list) throw Error{Exit::usage, "hosts: SLURM_JOB_NODELIST is not set; tpx is not running in a Slurm job"};
     const std::vector<std::string> names = expand_host_names(*list);
-    const std::vector<int> devices = device_counts(environment, names.size());
+    const std::vector<int> devices = device_counts(environment, names);
     std::vector<Host> hosts(names.size());
     for (std::size_t i = 0; i < names.size(); ++i) {
         hosts[i].name = names[i];

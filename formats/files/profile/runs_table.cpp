@@ -150,10 +150,12 @@ public:
         const std::size_t before = rows_.size();
         for (std::size_t i = 0; i < log.runs.size(); ++i)
             add_run(log.runs[i], log.runs.size() == 1 ? log.file : fmt::format("{}, run {}", log.file, i + 1));
-        if (rows_.size() == before) throw nothing_in(log);
+        if (rows_.size() == before) fruitless_.push_back(nothing_in(log));
     }
 
     RunsTable finish(std::span<const TrainingLog> logs) {
+        if (rows_.empty() && !fruitless_.empty()) throw fruitless_[0];
+        for (const Error& error : fruitless_) result_.skipped_logs.emplace_back(error.what());
         result_.table.file = logs.size() == 1 ? logs[0].file : "logs";
         for (const std::string& column : all_columns()) {
             const bool is_used = std::ranges::any_of(rows_, [&](const Cells& row) { return row.contains(column); });
@@ -234,6 +236,7 @@ private:
 
     const RunOverrides& overrides_;
     std::vector<Cells> rows_;
+    std::vector<Error> fruitless_;  // why logs have no rows
     RunsTable result_;
 };
 

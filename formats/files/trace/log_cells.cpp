@@ -9,7 +9,8 @@
 namespace tpx::formats {
 namespace {
 
-constexpr double latest_moment = 1e11;  // seconds since 1970, or since the log began
+constexpr double latest_moment = 1e11;       // seconds since 1970, or since the log began
+constexpr double first_milliseconds = 3e11;  // of 1979; as seconds, 9,500 years later
 
 Error no_duration(std::string_view text) {
     return failure("'{}' is not a duration such as 90, 01:30:00 or 1-02:30:00", text);
@@ -94,7 +95,8 @@ Time parse_duration(std::string_view text) {
 std::optional<Time> parse_moment(std::string_view text) {
     if (is_no_time(text)) return std::nullopt;
     if (text.find('-', 1) != text.npos && text.find_first_of("eE") == text.npos) return parse_timestamp(text);
-    const double value = parse_number(text);
+    double value = parse_number(text);
+    if (value >= first_milliseconds && value <= latest_moment * 1e3) value /= 1e3;
     if (value < 0 || value > latest_moment)
         throw failure("{:g} is not a time in seconds from 0 to {:g}", value, latest_moment);
     return time_of(value);

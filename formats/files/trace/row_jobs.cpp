@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/files/trace/log_cells.hpp"
 #include "formats/files/trace/rows.hpp"
 #include "lib/core/units.hpp"
 
@@ -133,7 +134,9 @@ TraceJob virtualflow_job(const Row& row, const TraceContext& context) {
 TraceJob philly_job(const Row& row, const TraceContext& context) {
     TraceJob job = job_of(row, {"", "num_gpus", "", "", ""}, fmt::format("philly-{}", row.line()));
     try {
-        job.arrival = parse_timestamp(row.text("timestamp"));
+        const auto arrival = parse_moment(row.text("timestamp"));
+        if (!arrival) throw failure("the time is missing");
+        job.arrival = *arrival;
     } catch (const Error& error) {
         throw row.bad("timestamp", "{}", error.what());
     }

@@ -158,7 +158,7 @@ int digits(std::string_view text, std::size_t at, std::size_t length) {
 // How far the time zone at the end of `text`, from `at` on, is ahead of UTC: nothing, Z, +08:00, +0800 or +08.
 Time zone_of(std::string_view text, std::size_t at) {
     const std::string_view zone = text.substr(at);
-    if (zone.empty() || zone == "Z") return 0;
+    if (zone.empty() || zone == "Z" || zone == " UTC" || zone == " GMT") return 0;
     if (zone[0] != '+' && zone[0] != '-') throw no_timestamp(text);
     const bool colon = zone.size() == 6 && zone[3] == ':';
     if (zone.size() != 3 && zone.size() != 5 && !colon) throw no_timestamp(text);
@@ -169,18 +169,19 @@ Time zone_of(std::string_view text, std::size_t at) {
 }  // namespace
 
 Time parse_timestamp(std::string_view text) {
-    const bool shaped = text.size() >= 19 && text[4] == '-' && text[7] == '-' && (text[10] == ' ' || text[10] == 'T') &&
-                        text[13] == ':' && text[16] == ':';
+    const bool shaped = text.size() >= 16 && text[4] == '-' && text[7] == '-' && (text[10] == ' ' || text[10] == 'T') &&
+                        text[13] == ':';
     if (!shaped) throw no_timestamp(text);
+    const bool has_seconds = text.substr(16, 1) == ":";
     const auto part = [&](std::size_t at, std::size_t length) { return digits(text, at, length); };
     using namespace std::chrono;
     const year_month_day date{year{part(0, 4)}, month{static_cast<unsigned>(part(5, 2))},
                               day{static_cast<unsigned>(part(8, 2))}};
-    if (!date.ok() || part(11, 2) > 23 || part(14, 2) > 59 || part(17, 2) > 60)
-        throw failure("'{}' is not a time", text);
+    const int seconds = has_seconds ? part(17, 2) : 0;
+    if (!date.ok() || part(11, 2) > 23 || part(14, 2) > 59 || seconds > 60) throw failure("'{}' is not a time", text);
     const Time days = sys_days{date}.time_since_epoch().count();
-    const Time whole = (((days * 24 + part(11, 2)) * 60 + part(14, 2)) * 60 + part(17, 2)) * second;
-    std::size_t at = 19;
+    const Time whole = (((days * 24 + part(11, 2)) * 60 + part(14, 2)) * 60 + seconds) * second;
+    std::size_t at = has_seconds ? 19 : 16;
     Time fraction = 0, unit = second;
     if (text.substr(at).starts_with('.'))
         for (++at; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)

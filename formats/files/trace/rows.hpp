@@ -77,7 +77,8 @@ TraceJob virtualflow_job(const Row& row, const TraceContext& context);
 TraceJob philly_job(const Row& row, const TraceContext& context);
 TraceJob gavel_job(const Row& row, const TraceContext& context);
 
-/// "2017-10-09 07:01:55", also with a T, a fraction of a second and a time zone, as microseconds since 1970.
+/// "2017-10-09 07:01:55", also with a T, without seconds, with a fraction of them and with a time zone, as microseconds
+/// since 1970.
 Time parse_timestamp(std::string_view text);
 
 }  // namespace tpx::formats

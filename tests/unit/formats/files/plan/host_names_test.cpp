@@ -47,6 +47,13 @@ TEST_CASE("the hosts of a Slurm job") {
         in_job({{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "1(x2)"}, {"SLURM_GPUS_ON_NODE", "8"}});
     CHECK(gpus[1].gpus == 8);
     CHECK_THROWS_AS(in_job({}), Error);
+    // A step on some of the hosts has counts of its own.
+    const auto step =
+        in_job({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_STEP_NODELIST", "n[1,3]"}, {"SLURM_TASKS_PER_NODE", "2,4"}});
+    REQUIRE(step.size() == 3);
+    CHECK(step[0].gpus == 2);
+    CHECK(step[1].gpus == 4);
+    CHECK(step[2].gpus == 4);
     CHECK_THROWS_AS(in_job({{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_TASKS_PER_NODE", "8(x2)"}}), Error);
     CHECK_THROWS_AS(in_job({{"SLURM_JOB_NODELIST", "n1"}, {"SLURM_TASKS_PER_NODE", "8(xa)"}}), Error);
 }
