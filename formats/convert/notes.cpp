@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/notes.hpp"
 
+#include "formats/companions.hpp"
+
 #include "formats/convert/kept_names.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/archive_at.hpp"

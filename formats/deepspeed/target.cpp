@@ -60,10 +60,10 @@ Index guessed_unit(Index vocabulary, Index padded, int tp) {
 Index recorded_unit(const ModelFile& model) {
     constexpr std::string_view key = "make_vocab_size_divisible_by";
     const auto args = model.root().find("args");
-    std::optional<Value> unit;
-    if (args && args->is(Kind::dict)) unit = args->find(key);
-    if (args && args->is(Kind::object)) unit = args->attribute(key);
-    const bool fits = unit && unit->is(Kind::integer) && unit->as_int() > 0 && unit->as_int() <= Index{1} << 30;
+    std::optional<torch::Value> unit;
+    if (args && args->is(torch::Kind::dict)) unit = args->find(key);
+    if (args && args->is(torch::Kind::object)) unit = args->attribute(key);
+    const bool fits = unit && unit->is(torch::Kind::integer) && unit->as_int() > 0 && unit->as_int() <= Index{1} << 30;
     return fits ? unit->as_int() : 0;
 }
 

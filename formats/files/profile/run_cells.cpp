@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/run_cells.hpp"
 
+#include "formats/files/profile/table.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 
