@@ -48,8 +48,12 @@ void copy_own(const FillRun& run, const HostsPlan& plan, const HostShare& share,
         if (!progress) progress.emplace(run.out, "hold", total);
         progress->update(done, slowest);
     };
-    execute({}, share.moves, conversion.source_side(), sources, share.target(conversion), share.draft, "/proc/self/fd",
-            exec);
+    try {
+        execute({}, share.moves, conversion.source_side(), sources, share.target(conversion), share.draft,
+                "/proc/self/fd", exec);
+    } catch (const mpi::AgreedError& error) {  // only this rank knows it
+        throw Error{error};
+    }
 }
 
 /// The files of this host in memory, as rounds read and write them.

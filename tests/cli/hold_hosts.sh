@@ -206,7 +206,10 @@ rm "$RUN/0.sh" "$RUN/1.sh"
 on 0 runs "$tpx" hold --release first
 becomes fsdp=2 0 1
 moved "160 MB" "2 rounds"
-becomes fsdp=4 "0 1" "2 3" -- --dtype bf16
+# A cast that fails on one host, of elements that it has or gets.
+refuses 1 "does not fit bf16" hosts 2 "$tpx" hold hold:old --name new --to fsdp=4 --dtype bf16
+refuses 1 "a cast makes a finite value infinite" hosts 2 "$tpx" hold hold:old --name new --to fsdp=2 --dtype bf16
+only 3
 # A host that has no room, here for files of more than 123 MB, ends all.
 echo 'ulimit -f 240000; exec "$@"' >"$RUN/1.sh"
 refuses 1 "rank 1: " hosts 2 "$tpx" hold hold:old --name new --to dp=2
