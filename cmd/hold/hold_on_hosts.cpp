@@ -127,9 +127,8 @@ public:
 
     Exit run() {
         StopSignals signals;
-        std::optional<NewSocket> socket;
         check_one_per_host(comm_);
-        mpi::all_or_none(comm_, [&] { reserve(socket); });
+        mpi::all_or_none(comm_, [&] { reserve(); });
         JoinedSource source{comm_, options_.checkpoint, {}, {}, {}};
         source.open();
         ReadRecord record;
@@ -145,15 +144,15 @@ public:
         if (options_.dry_run) return report(plan, own, 0);
         mpi::all_or_none(comm_, [&] { check_not_stopped(&signals.signal()); });
         const HeldFiles held = fill(plan, share, source, record, signals);
-        give(*socket, held, own, signals);
+        give(held, own, signals);
         signals.shield();
         return serve(plan, held, own);
     }
 
 private:
-    void reserve(std::optional<NewSocket>& socket) {
-        if (!options_.dry_run) socket.emplace(options_.name);
-        if (Fd other; options_.dry_run && connect_to(keeper_socket(options_.name), other) == Contact::connected)
+    void reserve() const {
+        if (keeper_ != nullptr) return keeper_->reserve(options_.name);
+        if (Fd other; connect_to(keeper_socket(options_.name), other) == Contact::connected)
             throw name_is_taken(options_.name);
     }
 
@@ -187,10 +186,10 @@ private:
     }
 
     /// Gives the state to the keepers, which do not serve it yet.
-    void give(NewSocket& socket, const HeldFiles& held, HostHeld& own, const StopSignals& signals) {
+    void give(const HeldFiles& held, HostHeld& own, const StopSignals& signals) {
         mpi::all_or_none(comm_, [&] {
             std::string reason;
-            if (!held.parts.empty()) reason = keeper_->give(socket, held, own.place);
+            if (!held.parts.empty()) reason = keeper_->give(held, own.place);
             if (!reason.empty()) own.place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
             check_not_stopped(&signals.signal());
         });

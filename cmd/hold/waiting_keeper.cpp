@@ -132,19 +132,23 @@ std::string WaitingKeeper::expect(const std::string& answer) const {
     return message->text.substr(answer.size());
 }
 
-std::string WaitingKeeper::give(NewSocket& socket, const HeldFiles& held, const HoldPlace& place) {
+void WaitingKeeper::reserve(const std::string& name) {
+    NewSocket socket{name};
+    socket_ = socket.path();
+    send_message(connection_, "socket " + socket_.string(), std::array{socket.number()});
+    socket.take();  // the process removes it
+}
+
+std::string WaitingKeeper::give(const HeldFiles& held, const HoldPlace& place) {
     const auto send = [&](const std::string& text, std::initializer_list<int> files) {
         send_message(connection_, text, std::span{files.begin(), files.size()});
     };
-    socket_ = socket.path();
     for (const HeldPart& part : held.parts) send("part", {part.document.get(), part.segment.get()});
     for (const int gpu : place.gpus)
         send(fmt::format("gpu {} {}", gpu, place.rooms[static_cast<std::size_t>(gpu)].bus), {});
     if (place.is_auto) send("auto", {});
     if (held.config) send("config", {held.config.get()});
     send("save " + held.save, {});
-    send("socket " + socket_.string(), {socket.number()});
-    socket.take();  // the process removes it
     send("hold", {});
     return expect(ready);
 }

@@ -22,9 +22,13 @@ public:
     WaitingKeeper(const WaitingKeeper&) = delete;
     WaitingKeeper& operator=(const WaitingKeeper&) = delete;
 
-    /// Gives the socket and the state to the process, and returns when it has the state in `place`. Returns why that
-    /// is host memory instead, if it is. Throws Error.
-    std::string give(NewSocket& socket, const HeldFiles& held, const HoldPlace& place);
+    /// Gives the process the socket of the keeper `name`, which it removes when it ends. Throws Error if another keeper
+    /// has this name.
+    void reserve(const std::string& name);
+
+    /// Gives the state to the process, and returns when it has the state in `place`. Returns why that is host memory
+    /// instead, if it is. Throws Error. Precondition: reserve().
+    std::string give(const HeldFiles& held, const HoldPlace& place);
 
     /// Lets the process serve the state, and returns its number. Throws Error if it has ended.
     int serve();
