@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold/direct_moves.hpp"
 
+#include "cmd/hold/draft_owners.hpp"
 #include "formats/source.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/memory_file.hpp"
@@ -20,31 +21,12 @@ namespace {
 constexpr std::size_t copies_at_once = 16384;
 constexpr std::uint64_t staging_of_gpu = copies_at_once * GpuCopier::copy_memory + GpuCopier::crc_memory;
 
-std::uint64_t payload_of(const Draft& draft, const Piece& piece) {
-    return static_cast<std::uint64_t>(volume(piece.box) * itemsize(draft.tensors[piece.tensor].dtype));
-}
-
 std::vector<int> segments_of_files(const Catalogue& catalogue, std::span<const GpuSegment> sources) {
     std::vector<int> found;
     for (const FileEntry& file : catalogue.files) {
         const auto segment = std::ranges::find(sources, file.path.string(), &GpuSegment::file);
         const bool is_on_gpu = segment != sources.end() && !file.coding;
         found.push_back(is_on_gpu ? static_cast<int>(segment - sources.begin()) : -1);
-    }
-    return found;
-}
-
-/// For each piece in files of a draft, the piece of the draft in which its first element is.
-std::vector<std::uint32_t> owners(const Draft& draft, std::span<const Piece> pieces) {
-    std::vector<std::uint32_t> order(draft.pieces.size());
-    for (std::uint32_t k = 0; k < order.size(); ++k) order[k] = k;
-    std::erase_if(order, [&](std::uint32_t k) { return payload_of(draft, draft.pieces[k]) == 0; });
-    const auto place = [&](std::uint32_t k) { return std::pair{draft.pieces[k].file, draft.pieces[k].offset}; };
-    std::ranges::sort(order, {}, place);
-    std::vector<std::uint32_t> found;
-    for (const Piece& piece : pieces) {
-        const auto after = std::ranges::upper_bound(order, std::pair{piece.file, piece.offset}, {}, place);
-        found.push_back(after == order.begin() ? 0 : *std::prev(after));
     }
     return found;
 }

@@ -4,6 +4,7 @@
 #include "cmd/hold/direct_moves.hpp"
 #include "cmd/hold/gpu_source.hpp"
 #include "cmd/hold/hold_gpus.hpp"
+#include "cmd/hold/hold_on_hosts.hpp"
 #include "cmd/hold/hold_seconds.hpp"
 #include "cmd/hold/hold_state.hpp"
 #include "cmd/hold/keeper_start.hpp"
@@ -174,7 +175,10 @@ void hold_from(HoldRun& run, GpuSource* gpus) {
     options.checkpoint = path_without_links(run.given.checkpoint);
     HoldJob job = prepare_hold(options);
     if (gpus == nullptr) check_fits(job, options.checkpoint);
-    if (!run.place) run.place = in_path(run.given.checkpoint, [&] { return choose_place(options, job); });
+    if (!run.place)
+        run.place = in_path(run.given.checkpoint, [&] {
+            return choose_place(options, *job.job.target.held, job.job.conversion.draft.files);
+        });
     HoldPlan plan{&job, *run.place, {}};
     note_reason(plan.place, run.out);
     if (gpus != nullptr && !plan.place.gpus.empty()) {
@@ -199,6 +203,7 @@ void hold(const HoldOptions& given, Output& out) {
     HoldOptions options = given;
     timeout_of(options);
     check_rank_gpus(options);
+    if (is_on_hosts(options)) return hold_on_hosts(options, timeout_of(options), out);
     std::optional<NewSocket> socket;
     check_alone_on_host();
     std::optional<StopSignals> signals;  // so that an end removes the socket

@@ -133,14 +133,13 @@ void check_rooms(std::span<const GpuRoom> rooms, std::span<const int> ranks, std
     }
 }
 
-HoldPlace on_gpus(const HoldOptions& options, const HoldJob& hold) {
-    const std::vector<int>& ranks = *hold.job.target.held;
+HoldPlace on_gpus(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {
     HoldPlace place;
     place.rooms = survey_gpus();
     place.gpus = assign(options.rank_gpus, ranks, place.rooms.size());
     place.is_auto = options.device == "auto";
     std::vector<std::uint64_t> bytes;
-    for (const int rank : ranks) bytes.push_back(segment_size(hold.job.conversion.draft.files, rank));
+    for (const int rank : ranks) bytes.push_back(segment_size(files, rank));
     check_rooms(place.rooms, ranks, place.gpus, bytes);
     return place;
 }
@@ -254,11 +253,11 @@ void check_gpu_room(std::span<const int> ranks, std::span<const int> gpus, std::
     check_rooms(survey_gpus(), ranks, gpus, bytes);
 }
 
-HoldPlace choose_place(const HoldOptions& options, const HoldJob& hold) {
+HoldPlace choose_place(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {
     const bool is_auto = options.device == "auto";
     if (!is_auto && options.device != "cuda") return {};
     try {
-        return on_gpus(options, hold);
+        return on_gpus(options, ranks, files);
     } catch (const Error& error) {
         if (!is_auto || error.exit() == Exit::usage) throw;
         return {.gpus = {}, .rooms = {}, .is_auto = true, .reason = error.what()};

@@ -17,7 +17,7 @@ void add_state_options(Command& command, HoldOptions& options) {
         .layout()
         .details("A layout as described in tpx-layout(5), or the path of a TOML file that contains one.");
     command.option("--ranks", &options.ranks, "RANKS", "Ranks of the layout that run on this host, such as 0-3,8")
-        .standard("all");
+        .standard("all; with one process on each of several hosts, blocks of equal size");
     command.option("--dialect", &options.dialect, "D", "Tensor names and fused tensors to hold")
         .choices({"hf", "titan", "mcore", "keep"})
         .standard("keep");
@@ -86,6 +86,8 @@ void add_hold(Cli& cli) {
     command.common_options();
     command.example("tpx hold dcp --name job --to fsdp=4", "hold the shards of four ranks for a trainer that starts");
     command.example("tpx reshard hold:job out --to fsdp=2", "read what is held, as any checkpoint");
+    command.example("mpirun --map-by ppr:1:node tpx hold hold:job --name next --to tp=4",
+                    "join what the keepers of several hosts hold");
     command.example("tpx hold --name live --empty --timeout none", "wait for what trainers export");
     command.run([options](Output& out) { run_hold(*options, out); });
 }

@@ -44,6 +44,12 @@ std::string save_of(const std::filesystem::path& folder, const formats::Checkpoi
 
 }  // namespace
 
+std::uint64_t bytes_in_memory(const Draft& draft) {
+    std::uint64_t bytes = 0;
+    for (const FileEntry& file : draft.files) bytes += pages(file.size);
+    return bytes;
+}
+
 std::string segment_name(int rank) { return fmt::format("rank-{:05}.bin", rank); }
 std::string document_name(int rank) { return fmt::format("rank-{:05}.json", rank); }
 
@@ -60,7 +66,7 @@ HoldJob prepare_hold(const HoldOptions& options) {
     wanted.masters = options.masters;
     wanted.held = options.ranks.empty() ? "all" : options.ranks;
     HoldJob hold{.job = prepare(wanted)};
-    for (const FileEntry& file : hold.job.conversion.draft.files) hold.bytes += pages(file.size);
+    hold.bytes = bytes_in_memory(hold.job.conversion.draft);
     const MemoryRoom room = memory_room();
     hold.room = room.bytes;
     hold.limit = room.limit;
@@ -76,14 +82,31 @@ void check_fits(const HoldJob& hold, const std::string& checkpoint) {
             checkpoint, format_size(bytes), format_size(buffers), format_size(hold.room), hold.limit);
 }
 
-HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record,
-                           const StopSignals& signals, const DirectMoves* direct, Output& out) {
-    const formats::Conversion& conversion = hold.job.conversion;
-    const Draft& draft = conversion.draft;
+std::vector<Fd> make_files_in_memory(const Draft& draft) {
     allowed_open_files(1);  // raises the limit
     std::vector<Fd> files;
     for (const FileEntry& file : draft.files)
         files.push_back(make_memory_file("tpx-" + file.path.filename().string(), file.size));
+    return files;
+}
+
+HeldFiles take_files(const Draft& draft, std::vector<Fd>& files, const std::vector<int>& ranks) {
+    const auto take = [&](const std::string& name) {
+        const auto found = std::ranges::find(draft.files, std::filesystem::path{name}, &FileEntry::path);
+        return found == draft.files.end() ? Fd{}
+                                          : std::move(files[static_cast<std::size_t>(found - draft.files.begin())]);
+    };
+    HeldFiles held;
+    for (const int rank : ranks) held.parts.push_back(make_part(take(document_name(rank)), take(segment_name(rank))));
+    held.config = take("config.json");  // the only other file that is kept
+    return held;
+}
+
+HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, const ReadRecord& record,
+                           const StopSignals& signals, const DirectMoves* direct, Output& out) {
+    const formats::Conversion& conversion = hold.job.conversion;
+    const Draft& draft = conversion.draft;
+    std::vector<Fd> files = make_files_in_memory(draft);
     std::optional<Progress> progress;
     ExecOptions exec;
     exec.threads = static_cast<int>(options.threads.value_or(exec.threads));
@@ -93,27 +116,21 @@ HeldFiles read_into_memory(const HoldJob& hold, const HoldOptions& options, cons
         if (!progress) progress.emplace(out, "hold", total);
         progress->update(done, slowest);
     };
-    HeldFiles held;
+    double seconds = 0;
     in_path(options.checkpoint, [&] {
         const mpi::Comm alone;
         const Catalogue& source = hold.job.opened.source.checkpoint.catalogue;
         check_copies(alone, conversion, source, {});
         const Moves& moves = direct != nullptr ? direct->host_moves() : hold.job.moves;
         const Side target = direct != nullptr ? direct->host_target() : conversion.target_side();
-        held.seconds = execute(alone, moves, conversion.source_side(), formats::paths(source), target, draft,
-                               "/proc/self/fd", exec)
-                           .seconds;
+        seconds = execute(alone, moves, conversion.source_side(), formats::paths(source), target, draft,
+                          "/proc/self/fd", exec)
+                      .seconds;
     });
+    HeldFiles held = take_files(draft, files, *hold.job.target.held);
     held.save = save_of(path_without_links(options.checkpoint), hold.job.opened.source.checkpoint);
     for (const auto& [path, file] : record.files()) record.check(path);
-    const auto take = [&](const std::string& name) {
-        const auto found = std::ranges::find(draft.files, std::filesystem::path{name}, &FileEntry::path);
-        return found == draft.files.end() ? Fd{}
-                                          : std::move(files[static_cast<std::size_t>(found - draft.files.begin())]);
-    };
-    for (const int rank : *hold.job.target.held)
-        held.parts.push_back(make_part(take(document_name(rank)), take(segment_name(rank))));
-    held.config = take("config.json");  // the only other file that is kept
+    held.seconds = seconds;
     return held;
 }
 

@@ -30,6 +30,9 @@ HoldJob prepare_hold(const HoldOptions& options);
 /// Throws Error if the state does not fit into memory.
 void check_fits(const HoldJob& hold, const std::string& checkpoint);
 
+/// The memory that the files of a draft take.
+std::uint64_t bytes_in_memory(const Draft& draft);
+
 /// The names of the files of a rank in the draft of what is held.
 std::string segment_name(int rank);
 std::string document_name(int rank);
@@ -41,6 +44,12 @@ struct HeldFiles {
     std::string save;  ///< identifier of the save; empty: unknown
     double seconds = 0;
 };
+
+/// Files in memory for the files of a draft, with zeros.
+std::vector<Fd> make_files_in_memory(const Draft& draft);
+
+/// Takes the files of `ranks` and a config.json out of `files`, which are those of `draft`.
+HeldFiles take_files(const Draft& draft, std::vector<Fd>& files, const std::vector<int>& ranks);
 
 /// Reads the state, without the tensors that `direct`, which may be null, copies later. Throws Error if a file that was
 /// read, as `record` has it, has changed since, and after a signal.

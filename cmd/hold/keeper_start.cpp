@@ -32,34 +32,9 @@ std::set<int> files_of(const NewSocket& socket, const HeldFiles& held) {
     return files;
 }
 
-/// All open files but `kept` and the standard streams.
-std::vector<int> files_but(const std::set<int>& kept) {
-    std::vector<int> files;
-    for (const std::string& name : list_directory("/proc/self/fd")) {
-        const int number = std::atoi(name.c_str());
-        const bool is_open = ::fcntl(number, F_GETFD) != -1;  // unlike the listed folder itself
-        if (number > 2 && is_open && !kept.contains(number)) files.push_back(number);
-    }
-    return files;
-}
-
 /// Closes files that the keeper must not keep open.
 void close_all(const std::vector<int>& files) {
     for (const int number : files) ::close(number);
-}
-
-/// Brings the state where `place` says, or changes `place` to host memory.
-void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves* direct) {
-    const std::string reason = move_to_gpus(parts, place, direct);
-    if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
-}
-
-/// Leaves the terminal, the folder and the session of the process that started this one.
-void become_background() {
-    ::setsid();
-    if (::chdir("/") != 0) std::_Exit(int(Exit::failure));
-    const int nothing = ::open("/dev/null", O_RDWR);
-    for (int number = 0; number <= 2; ++number) ::dup2(nothing, number);
 }
 
 /// Moves the state to `place` and keeps it in this process. Then sends `starter` "+", or "+" and the reason if the
@@ -102,6 +77,28 @@ std::string await_keeper(const Fd& keeper) {
 }
 
 }  // namespace
+
+std::vector<int> files_but(const std::set<int>& kept) {
+    std::vector<int> files;
+    for (const std::string& name : list_directory("/proc/self/fd")) {
+        const int number = std::atoi(name.c_str());
+        const bool is_open = ::fcntl(number, F_GETFD) != -1;  // unlike the listed folder itself
+        if (number > 2 && is_open && !kept.contains(number)) files.push_back(number);
+    }
+    return files;
+}
+
+void become_background() {
+    ::setsid();
+    if (::chdir("/") != 0) std::_Exit(int(Exit::failure));
+    const int nothing = ::open("/dev/null", O_RDWR);
+    for (int number = 0; number <= 2; ++number) ::dup2(nothing, number);
+}
+
+void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves* direct) {
+    const std::string reason = move_to_gpus(parts, place, direct);
+    if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
+}
 
 NewSocket::NewSocket(const std::string& name) : path_{keeper_socket(name)} {
     auto listener = listen_at(path_);

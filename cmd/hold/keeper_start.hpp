@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tpx::cli {
@@ -16,6 +18,9 @@ class NewSocket {
 public:
     /// Throws Error if a keeper has this name.
     explicit NewSocket(const std::string& name);
+
+    /// Takes over a socket at `path` that another process has made.
+    NewSocket(std::filesystem::path path, Fd listener) : path_{std::move(path)}, listener_{std::move(listener)} {}
     ~NewSocket();
     NewSocket(const NewSocket&) = delete;
     NewSocket& operator=(const NewSocket&) = delete;
@@ -36,11 +41,20 @@ struct KeeperTerms {
     bool is_empty = false;       ///< waits for exports
 };
 
+/// All open files but `kept` and the standard streams.
+std::vector<int> files_but(const std::set<int>& kept);
+
+/// Leaves the terminal, the folder and the session of the process that started this one.
+void become_background();
+
 /// Starts a keeper in a background process, and returns the process when it has the state in `place`, which becomes
 /// host memory if move_to_gpus() leaves it there. Throws Error if the state cannot be moved there; after a
 /// DirectFailure, the socket can still be used.
 int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
                         const DirectMoves* direct);
+
+/// Brings the state where `place` says, or changes `place` to host memory. Throws Error as move_to_gpus() does.
+void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves* direct);
 
 /// Ends a keeper that start_in_background() has started.
 void end_keeper(int process, const std::filesystem::path& socket);

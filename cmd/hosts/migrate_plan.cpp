@@ -4,6 +4,7 @@
 #include "cmd/hosts/migrate_data.hpp"
 #include "cmd/hosts/migrate_files.hpp"
 #include "cmd/hosts/migration.hpp"
+#include "cmd/jobs/draft_part.hpp"
 #include "cmd/plan/planning.hpp"
 #include "formats/files/stores.hpp"
 #include "lib/core/coverage.hpp"
@@ -147,35 +148,6 @@ void take_copies(Draft& draft) {
     draft.copies.clear();
 }
 
-Draft draft_of(const Draft& all, const std::vector<bool>& files, std::vector<std::uint32_t>& numbers) {
-    Draft draft;
-    draft.tensors = all.tensors;
-    numbers.assign(files.size(), 0);
-    for (std::size_t f = 0; f < files.size(); ++f) {
-        if (!files[f]) continue;
-        numbers[f] = static_cast<std::uint32_t>(draft.files.size());
-        draft.files.push_back(all.files[f]);
-    }
-    const auto renumbered = [&](auto entry) {
-        entry.file = numbers[entry.file];
-        return entry;
-    };
-    std::vector<std::uint32_t> pieces(all.pieces.size(), 0);
-    for (std::size_t k = 0; k < all.pieces.size(); ++k) {
-        if (!files[all.pieces[k].file]) continue;
-        pieces[k] = static_cast<std::uint32_t>(draft.pieces.size());
-        draft.pieces.push_back(renumbered(all.pieces[k]));
-    }
-    for (const Draft::Fixed& fixed : all.fixed)
-        if (files[fixed.file]) draft.fixed.push_back(renumbered(fixed));
-    for (Draft::CrcSlot slot : all.crc_slots) {
-        if (!files[slot.file]) continue;
-        slot.piece = pieces[slot.piece];
-        draft.crc_slots.push_back(renumbered(slot));
-    }
-    return draft;
-}
-
 // The layout of the source, in the syntax of --to.
 std::string known_layout(const formats::Source& source) {
     if (!source.layout)
@@ -230,7 +202,7 @@ void plan_host_transfers(const MigrateRequest& options, Migration& job, const st
 HostPart part_of_host(const Migration& job, std::uint32_t host, const fs::path& inbox) {
     const formats::Conversion& conversion = job.conversion;
     std::vector<std::uint32_t> numbers;
-    HostPart part{.draft = draft_of(conversion.draft, job.files_of_hosts[host], numbers),
+    HostPart part{.draft = part_of_draft(conversion.draft, job.files_of_hosts[host], numbers),
                   .inbox = {job.change.parcels, job.change.relocation.transfers, host}};
     for (const Piece& piece : conversion.source_pieces)
         if (std::ranges::binary_search(job.holders[piece.file], host)) part.held.push_back(piece);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "cmd/hosts/forecast.hpp"
-#include "cmd/hosts/held_store.hpp"
 #include "cmd/hosts/leaving_plan.hpp"
 #include "cmd/hosts/migrate_request.hpp"
+#include "cmd/hosts/plain_store.hpp"
 #include "cmd/hosts/running_check.hpp"
 #include "cmd/jobs/reading.hpp"
 #include "formats/convert/conversion.hpp"

@@ -57,29 +57,6 @@ std::optional<DType> given_dtype(const std::string& text) {
     return dtype;
 }
 
-/// The ranks of `layout` that `text` names, "all" or a list such as "0-3,8", sorted.
-std::vector<int> held_ranks(const std::string& text, const Layout& layout) {
-    std::set<int> ranks;
-    const auto invalid = [&] {
-        return usage_error("--ranks: '{}' is not a list of ranks, such as 0-3,8, of {} ({})", text, to_string(layout),
-                           counted(layout.ranks(), "rank"));
-    };
-    if (text == "all")
-        for (int rank = 0; rank < layout.ranks(); ++rank) ranks.insert(rank);
-    for (const char *at = text.data(), *const end = at + text.size(); text != "all" && at < end; ++at) {
-        int first = -1;
-        auto parsed = std::from_chars(at, end, first);
-        int last = first;
-        if (parsed.ec == std::errc{} && parsed.ptr < end && *parsed.ptr == '-')
-            parsed = std::from_chars(parsed.ptr + 1, end, last);
-        at = parsed.ptr;
-        const bool ends = at == end || (*at == ',' && at + 1 < end);
-        if (parsed.ec != std::errc{} || !ends || first < 0 || last < first || last >= layout.ranks()) throw invalid();
-        for (int rank = first; rank <= last; ++rank) ranks.insert(rank);
-    }
-    return {ranks.begin(), ranks.end()};
-}
-
 /// The requested target; held state keeps the layout of the source unless another one is given.
 formats::Target wanted_target(const ReshardOptions& options, const formats::Source& source) {
     if (options.held.empty()) return given_target(options, options, source);
@@ -137,6 +114,28 @@ ReshardJob prepare_planned(const ReshardOptions& options) {
 }
 
 }  // namespace
+
+std::vector<int> held_ranks(const std::string& text, const Layout& layout) {
+    std::set<int> ranks;
+    const auto invalid = [&] {
+        return usage_error("--ranks: '{}' is not a list of ranks, such as 0-3,8, of {} ({})", text, to_string(layout),
+                           counted(layout.ranks(), "rank"));
+    };
+    if (text == "all")
+        for (int rank = 0; rank < layout.ranks(); ++rank) ranks.insert(rank);
+    for (const char *at = text.data(), *const end = at + text.size(); text != "all" && at < end; ++at) {
+        int first = -1;
+        auto parsed = std::from_chars(at, end, first);
+        int last = first;
+        if (parsed.ec == std::errc{} && parsed.ptr < end && *parsed.ptr == '-')
+            parsed = std::from_chars(parsed.ptr + 1, end, last);
+        at = parsed.ptr;
+        const bool ends = at == end || (*at == ',' && at + 1 < end);
+        if (parsed.ec != std::errc{} || !ends || first < 0 || last < first || last >= layout.ranks()) throw invalid();
+        for (int rank = first; rank <= last; ++rank) ranks.insert(rank);
+    }
+    return {ranks.begin(), ranks.end()};
+}
 
 ReshardJob prepare(const ReshardOptions& options) {
     if (!options.plan.empty()) return prepare_planned(options);

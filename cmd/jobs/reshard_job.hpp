@@ -58,4 +58,8 @@ struct ReshardJob {
 /// if the source cannot be read or converted; its exit status is 2 if the options are invalid.
 ReshardJob prepare(const ReshardOptions& options);
 
+/// The ranks of `layout` that `text` names, "all" or a list such as "0-3,8", sorted. Throws Error (usage) for other
+/// text.
+std::vector<int> held_ranks(const std::string& text, const Layout& layout);
+
 }  // namespace tpx::cli

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/hosts.hpp"
-
 #include <filesystem>
-#include <memory>
 #include <string>
 
 namespace tpx::cli {
@@ -22,22 +19,16 @@ public:
 
     const std::filesystem::path& folder() const { return folder_; }
 
+    /// Whether the folder has files.
+    bool has_state() const { return has_state_; }
+
     /// Whether the keeper of this host was killed, with what it held.
     bool was_killed() const { return was_killed_; }
 
 private:
     std::filesystem::path folder_;
+    bool has_state_ = false;
     bool was_killed_ = false;
 };
-
-/// The folder of a host among the plain folders `pattern`.
-struct PlainStore {
-    std::filesystem::path folder;
-    std::shared_ptr<const HeldStore> held;  ///< null: the folder is on disk
-};
-
-/// The plain folder of `host`: `pattern` with the name of the host in place of each "{host}", which "hold:NAME" may
-/// omit. Throws Error as store_of() and HeldStore do.
-PlainStore plain_store(const std::string& pattern, const Host& host);
 
 }  // namespace tpx::cli

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/hosts/held_store.hpp"
+#include "cmd/jobs/held_store.hpp"
 
 #include "cmd/jobs/keeper_client.hpp"
 #include "formats/encodings/held/document.hpp"
-#include "formats/files/stores.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
@@ -60,6 +59,7 @@ HeldStore::HeldStore(const std::string& name, const std::string& host) {
         if (was_killed_) return;  // the keepers of other hosts can hold the same pieces
         const fs::path manifest = without_held_prefix(name);
         in_context([&] { return name; }, [&] { link_parts(manifest, host, folder_); });
+        has_state_ = true;
     } catch (...) {
         remove_tree(folder_);
         throw;
@@ -67,13 +67,5 @@ HeldStore::HeldStore(const std::string& name, const std::string& host) {
 }
 
 HeldStore::~HeldStore() { remove_tree(folder_); }
-
-PlainStore plain_store(const std::string& pattern, const Host& host) {
-    if (!pattern.starts_with(held_prefix)) return {formats::store_of(pattern, host), nullptr};
-    const std::string name =
-        pattern.find("{host}") == pattern.npos ? pattern : formats::store_of(pattern, host).string();
-    auto held = std::make_shared<const HeldStore>(name, host.name);
-    return {held->folder(), held};
-}
 
 }  // namespace tpx::cli

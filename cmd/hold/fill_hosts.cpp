@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/fill_hosts.hpp"
+
+#include "cmd/hold/draft_owners.hpp"
+#include "cmd/output/progress.hpp"
+#include "formats/source.hpp"
+#include "lib/core/crc.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/mapped_file.hpp"
+#include "lib/exec/device/run_rounds.hpp"
+#include "lib/exec/execute.hpp"
+#include "lib/exec/wire/mpi_rounds.hpp"
+
+#include <fcntl.h>
+
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Catalogue& catalogue_of(const HostsPlan& plan) { return plan.hold.job.opened.source.checkpoint.catalogue; }
+
+/// The path of a source file of this host.
+fs::path own_path(const FillRun& run, const HostsPlan& plan, std::uint32_t file) {
+    return run.folder / catalogue_of(plan).files[file].path;
+}
+
+/// Copies the elements that this host has, and writes everything that is no tensor.
+void copy_own(const FillRun& run, const HostsPlan& plan, const HostShare& share, const std::vector<Fd>& files) {
+    if (files.empty()) return;  // no rank runs on this host
+    const formats::Conversion& conversion = plan.hold.job.conversion;
+    std::vector<SourceFile> sources = formats::paths(catalogue_of(plan));
+    for (std::uint32_t file = 0; file < sources.size(); ++file) sources[file].path = own_path(run, plan, file);
+    std::optional<Progress> progress;
+    ExecOptions exec;
+    exec.threads = static_cast<int>(run.options.threads.value_or(exec.threads));
+    exec.memory_files = &files;
+    exec.cancelled = run.cancelled;
+    exec.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view slowest) {
+        if (!run.out.speaks()) return;
+        if (!progress) progress.emplace(run.out, "hold", total);
+        progress->update(done, slowest);
+    };
+    try {
+        execute({}, share.moves, conversion.source_side(), sources, share.target(conversion), share.draft,
+                "/proc/self/fd", exec);
+    } catch (const mpi::AgreedError& error) {  // only this rank knows it
+        throw Error{error};
+    }
+}
+
+/// The files of this host in memory, as rounds read and write them.
+struct MappedHost {
+    std::vector<MappedFile> mapped;
+    std::vector<const std::byte*> sources;  // by source file
+    std::vector<std::byte*> targets;        // by file of the draft of all hosts
+
+    std::byte* map(const Fd& file, std::uint64_t size, MappedFile::Access access, const fs::path& path) {
+        return mapped.emplace_back(file, size, access, path).bytes().data();
+    }
+};
+
+MappedHost map_files(const FillRun& run, const HostsPlan& plan, const HostShare& share, const std::vector<Fd>& files) {
+    const formats::Conversion& conversion = plan.hold.job.conversion;
+    MappedHost host;
+    host.sources.resize(catalogue_of(plan).files.size());
+    host.targets.resize(conversion.draft.files.size());
+    for (const Move& move : plan.carried) {
+        const std::uint32_t file = conversion.source_pieces[move.source].file;
+        if (plan.source_files[file].host != run.comm.rank() || host.sources[file] != nullptr) continue;
+        const fs::path path = own_path(run, plan, file);
+        host.sources[file] =
+            host.map(open_file(path, O_RDONLY), catalogue_of(plan).files[file].size, MappedFile::Access::read, path);
+    }
+    std::set<std::uint32_t> filled;
+    for (const std::uint32_t piece : share.filled) filled.insert(share.draft.pieces[piece].file);
+    for (const std::uint32_t file : filled) {
+        const FileEntry& entry = share.draft.files[file];
+        host.targets[share.own[file]] = host.map(files[file], entry.size, MappedFile::Access::write, entry.path);
+    }
+    return host;
+}
+
+/// Writes the checksums of the pieces that got elements from other hosts.
+void add_checksums(const HostShare& share, const HostsPlan& plan, const MappedHost& host) {
+    for (const Draft::CrcSlot& slot : share.draft.crc_slots) {
+        if (!std::ranges::binary_search(share.filled, slot.piece)) continue;
+        const Piece& piece = share.draft.pieces[slot.piece];
+        std::byte* const file = host.targets[share.own[piece.file]];
+        const std::uint64_t length = payload_of(plan.hold.job.conversion.draft, piece);
+        const std::uint32_t crc = zip_crc(Crc32::of({file + piece.offset, length}), length);
+        std::memcpy(file + slot.offset, &crc, sizeof crc);
+    }
+}
+
+void receive_others(const FillRun& run, const HostsPlan& plan, const MappedHost& host) {
+    std::optional<Progress> progress;
+    MpiRounds transport{run.comm};
+    const auto show = [&](std::size_t done, std::size_t total) {
+        if (!run.out.speaks()) return;
+        if (!progress) progress.emplace(run.out, "rounds between hosts", total, Counted::steps);
+        progress->update(done);
+    };
+    run_rounds(plan.rounds_job(), plan.rounds, {host.sources, host.targets},
+               {run.comm, run.comm.rank(), transport, run.cancelled, show});
+}
+
+}  // namespace
+
+HeldFiles fill_host(const FillRun& run, const HostsPlan& plan, const HostShare& share) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<Fd> files;
+    MappedHost host;
+    mpi::all_or_none(run.comm, [&] {
+        files = make_files_in_memory(share.draft);
+        copy_own(run, plan, share, files);
+        host = map_files(run, plan, share, files);
+    });
+    receive_others(run, plan, host);
+    HeldFiles held;
+    mpi::all_or_none(run.comm, [&] {
+        add_checksums(share, plan, host);
+        held = take_files(share.draft, files, plan.ranks[static_cast<std::size_t>(run.comm.rank())]);
+    });
+    held.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return held;
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/hold_on_hosts.hpp"
+
+#include "cmd/hold/fill_hosts.hpp"
+#include "cmd/hold/hosts_plan.hpp"
+#include "cmd/hold/hosts_report.hpp"
+#include "cmd/hold/waiting_keeper.hpp"
+#include "cmd/jobs/check_copies.hpp"
+#include "cmd/jobs/held_store.hpp"
+#include "cmd/jobs/keeper_client.hpp"
+#include "cmd/jobs/ranks.hpp"
+#include "formats/files/stores.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/host_name.hpp"
+#include "lib/core/in_path.hpp"
+#include "lib/exec/local_socket.hpp"
+#include "lib/exec/mpi_library.hpp"
+#include "lib/exec/signals.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string name_of_host(const mpi::Comm& comm) { return fmt::format("{} (rank {})", host_name(), comm.rank()); }
+
+/// Throws an mpi::AgreedError (usage) if two processes have the same keepers. Collective.
+void check_one_per_host(const mpi::Comm& comm) {
+    std::string place;
+    mpi::all_or_none(comm, [&] { place = fmt::format("{}\n{}", host_name(), socket_folder().string()); });
+    const std::vector<std::string> places = mpi::all_gather(comm, place);
+    for (std::size_t rank = 0; rank < places.size(); ++rank) {
+        const auto first = std::ranges::find(places, places[rank]) - places.begin();
+        if (static_cast<std::size_t>(first) != rank)
+            throw mpi::AgreedError{usage_error("ranks {} and {} run on host {}; start one process per host", first,
+                                               rank, places[rank].substr(0, places[rank].find('\n')))};
+    }
+}
+
+/// The state that keepers of all hosts hold together, and where it is absent.
+struct JoinedSource {
+    const mpi::Comm& comm;
+    const std::string& name;  ///< hold:NAME
+    std::optional<HeldStore> store;
+    std::vector<std::string> absent;  ///< hosts on which no keeper has the name
+    std::vector<std::string> killed;  ///< hosts on which the keeper was killed
+
+    /// Collective.
+    void open() {
+        mpi::all_or_none(comm, [&] { store.emplace(name, fmt::format("{}-{}", host_name(), comm.rank())); });
+        const bool is_absent = !store->has_state() && !store->was_killed();
+        absent = mpi::all_gather(comm, is_absent ? name_of_host(comm) : "");
+        killed = mpi::all_gather(comm, store->was_killed() ? name_of_host(comm) : "");
+        std::erase(absent, "");
+        std::erase(killed, "");
+        if (absent.size() + killed.size() == static_cast<std::size_t>(comm.size()))
+            throw mpi::AgreedError{failure("{}: {}", name, missing())};
+    }
+
+    /// "no keeper has this name on th1 (rank 1)", or nothing.
+    std::string missing() const {
+        std::string text;
+        if (!absent.empty()) text += fmt::format("no keeper has this name on {}", fmt::join(absent, ", "));
+        if (!absent.empty() && !killed.empty()) text += "; ";
+        if (!killed.empty())
+            text += fmt::format("the {} of {} {} killed", killed.size() == 1 ? "keeper" : "keepers",
+                                fmt::join(killed, ", "), killed.size() == 1 ? "was" : "were");
+        return text;
+    }
+
+    /// Runs `body`, whose errors may name files in `folder`. `hint` is added to the errors. Collective.
+    template <class Body>
+    void named(const fs::path& folder, const std::string& hint, Body&& body) const {
+        try {
+            body();
+        } catch (const mpi::AgreedError& error) {
+            std::string text = error.what();
+            for (std::size_t at = 0; (at = text.find(folder.string(), at)) != text.npos; at += name.size())
+                text.replace(at, folder.string().size(), name);
+            // Rank 0 reads the metadata of all hosts.
+            if (const std::string rank = "rank 0: "; text.starts_with(rank + name)) text.erase(0, rank.size());
+            throw mpi::AgreedError{Error{error.exit(), "{}{}{}", text, hint.empty() ? "" : "; ", hint}};
+        }
+    }
+};
+
+/// Plans on all hosts, which must agree. Adds the source files of this host to `record`. Collective.
+HostsPlan agreed_plan(const HoldOptions& options, const JoinedSource& source, ReadRecord& record) {
+    const mpi::Comm& comm = source.comm;
+    Mirror mirror{comm, source.store->folder(), comm.rank(), nullptr, formats::answer_about};
+    record.seal();
+    const std::vector<std::string> ranks = mpi::all_gather(comm, options.ranks);
+    HostsPlan plan;
+    source.named(mirror.folder(), source.missing(), [&] {
+        mirror.read([&] {
+            in_path(mirror.folder().string(),
+                    [&] { plan = plan_hosts(options, mirror.folder(), mirror.files(), ranks); });
+        });
+        const formats::Conversion& conversion = plan.hold.job.conversion;
+        if (conversion.dropped_copies.empty()) return;
+        mirror.read_on_first(
+            [&] { check_copies({}, conversion, plan.hold.job.opened.source.checkpoint.catalogue, {}); });
+    });
+    require_same(comm, claims_of(plan));
+    return plan;
+}
+
+/// An identifier of what the hosts hold. Collective.
+std::string new_save(const mpi::Comm& comm) {
+    std::random_device random;
+    std::string save = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+    mpi::broadcast(comm, save);
+    return save;
+}
+
+class JoinedHold {
+public:
+    JoinedHold(const mpi::Comm& comm, const HoldOptions& options, std::optional<int> timeout, WaitingKeeper* keeper,
+               Output& out)
+        : comm_{comm}, options_{options}, timeout_{timeout}, keeper_{keeper}, out_{out} {}
+
+    Exit run() {
+        StopSignals signals;
+        check_one_per_host(comm_);
+        mpi::all_or_none(comm_, [&] { reserve(); });
+        JoinedSource source{comm_, options_.checkpoint, {}, {}, {}};
+        source.open();
+        ReadRecord record;
+        const HostsPlan plan = agreed_plan(options_, source, record);
+        const HostShare share = share_of(plan, comm_.rank());
+        HostHeld own{share.bytes, plan.hold.room, 0, {}};
+        mpi::all_or_none(comm_, [&] {
+            check_room(plan, share);
+            const std::vector<int>& ranks = plan.ranks[static_cast<std::size_t>(comm_.rank())];
+            if (!ranks.empty()) own.place = choose_place(options_, ranks, share.draft.files);
+        });
+        note(plan, source);
+        if (options_.dry_run) return report(plan, own, 0);
+        mpi::all_or_none(comm_, [&] { check_not_stopped(&signals.signal()); });
+        const HeldFiles held = fill(plan, share, source, record, signals);
+        give(held, own, signals);
+        signals.shield();
+        return serve(plan, held, own);
+    }
+
+private:
+    void reserve() const {
+        if (keeper_ != nullptr) return keeper_->reserve(options_.name);
+        if (Fd other; connect_to(keeper_socket(options_.name), other) == Contact::connected)
+            throw name_is_taken(options_.name);
+    }
+
+    /// Throws Error if the state of this host, and what moves need, do not fit into its memory.
+    void check_room(const HostsPlan& plan, const HostShare& share) const {
+        HoldJob own{.job = {}, .bytes = share.bytes, .room = plan.hold.room, .limit = plan.hold.limit};
+        const StagingNeed staging = staging_of(plan.rounds, {comm_.rank(), -1});
+        own.bytes += staging.sent + staging.received;
+        check_fits(own, options_.checkpoint);
+    }
+
+    void note(const HostsPlan& plan, const JoinedSource& source) const {
+        for (const std::string& note : plan.hold.job.conversion.notes) out_.note("{}", note);
+        if (!source.missing().empty())
+            out_.note("{}: {}; ranks there get their state from other hosts", options_.checkpoint, source.missing());
+    }
+
+    /// Makes the state of this host's ranks.
+    HeldFiles fill(const HostsPlan& plan, const HostShare& share, const JoinedSource& source, const ReadRecord& record,
+                   const StopSignals& signals) const {
+        HeldFiles held;
+        const fs::path& folder = source.store->folder();
+        source.named(folder, "", [&] {
+            held = fill_host({comm_, options_, folder, &signals.signal(), out_}, plan, share);
+            mpi::all_or_none(comm_, [&] {
+                for (const auto& [path, file] : record.files()) record.check(path);
+            });
+        });
+        held.save = new_save(comm_);
+        return held;
+    }
+
+    /// Gives the state to the keepers, which do not serve it yet.
+    void give(const HeldFiles& held, HostHeld& own, const StopSignals& signals) {
+        mpi::all_or_none(comm_, [&] {
+            std::string reason;
+            if (!held.parts.empty()) reason = keeper_->give(held, own.place);
+            if (!reason.empty()) own.place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
+            check_not_stopped(&signals.signal());
+        });
+    }
+
+    /// Lets all keepers serve, or none.
+    Exit serve(const HostsPlan& plan, const HeldFiles& held, HostHeld& own) {
+        try {
+            mpi::all_or_none(comm_, [&] {
+                if (!held.parts.empty()) own.process = keeper_->serve();
+            });
+            return report(plan, own, held.seconds);
+        } catch (const mpi::AgreedError&) {
+            keeper_->end();
+            throw;
+        }
+    }
+
+    Exit report(const HostsPlan& plan, const HostHeld& own, double seconds) {
+        report_hosts(comm_, {options_, timeout_, plan, seconds}, own, out_);
+        return Exit::success;
+    }
+
+    const mpi::Comm& comm_;
+    const HoldOptions& options_;
+    std::optional<int> timeout_;
+    WaitingKeeper* keeper_;  // null: --dry-run
+    Output& out_;
+};
+
+}  // namespace
+
+bool is_on_hosts(const HoldOptions& options) {
+    return is_held(options.checkpoint) && mpi::started_as_rank() && mpi::launched_ranks() != 1;
+}
+
+void hold_on_hosts(const HoldOptions& options, std::optional<int> timeout, Output& out) {
+    if (options.foreground) throw usage_error("--foreground: cannot be used with several processes");
+    std::optional<WaitingKeeper> keeper;
+    if (!options.dry_run) keeper.emplace(KeeperTerms{options.name, timeout, false});
+    in_ranks([&](const mpi::Comm& comm) {
+        return with_patience(comm, {}, [&](Patience&) {
+            return JoinedHold{comm, options, timeout, keeper ? &*keeper : nullptr, out}.run();
+        });
+    });
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/hosts_plan.hpp"
+
+#include "cmd/hold/draft_owners.hpp"
+#include "cmd/hold/ranks_of_hosts.hpp"
+#include "cmd/jobs/draft_part.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/file.hpp"
+#include "lib/core/fingerprint.hpp"
+#include "lib/exec/device/move_copies.hpp"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace tpx::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The ranks that all hosts name, as one list; empty: not all hosts name ranks.
+std::string all_named(std::span<const std::string> ranks) {
+    if (std::ranges::find(ranks, "") != ranks.end()) return "";
+    return fmt::format("{}", fmt::join(ranks, ","));
+}
+
+std::vector<std::vector<int>> placed_ranks(std::span<const std::string> ranks, const Layout& layout) {
+    std::vector<std::optional<std::vector<int>>> given;
+    for (const std::string& text : ranks) {
+        given.emplace_back();
+        if (!text.empty()) given.back() = held_ranks(text, layout);
+    }
+    return ranks_of_hosts(given, layout.ranks());
+}
+
+std::vector<std::vector<int>> holders_of(const Catalogue& catalogue, const fs::path& folder,
+                                         std::span<const StoredFile> files) {
+    std::map<fs::path, std::vector<int>> known;
+    for (const StoredFile& file : files) known[file.path] = file.hosts;
+    std::vector<std::vector<int>> holders;
+    for (std::uint32_t file = 0; file < catalogue.files.size(); ++file)
+        holders.push_back(known.at(catalogue.path(file).lexically_relative(folder)));
+    return holders;
+}
+
+/// The endpoint of each file of a draft.
+std::vector<Endpoint> places_of(const Draft& draft, const std::vector<std::vector<int>>& ranks) {
+    std::map<fs::path, int> hosts;
+    for (std::size_t host = 0; host < ranks.size(); ++host)
+        for (const int rank : ranks[host])
+            for (const std::string& name : {segment_name(rank), document_name(rank)})
+                hosts[name] = static_cast<int>(host);
+    std::vector<Endpoint> places;
+    for (const FileEntry& file : draft.files) {
+        const auto host = hosts.find(file.path);
+        places.push_back({host == hosts.end() ? 0 : host->second, -1});
+    }
+    return places;
+}
+
+/// Reads what the draft copies. Most copies are of the same bytes, because each rank has all objects.
+void take_objects(Draft& draft) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 30;
+    std::map<std::tuple<fs::path, std::uint64_t, std::uint64_t>, std::string> known;
+    std::uint64_t sum = 0;
+    for (const Draft::Copy& copy : draft.copies) {
+        sum += copy.length;
+        if (sum > most) throw failure("the values that are not tensors have more than {} bytes on all ranks", most);
+        const auto [entry, is_new] = known.try_emplace({copy.source, copy.source_offset, copy.length});
+        std::string& bytes = entry->second;
+        if (is_new) {
+            bytes.resize(copy.length);
+            read_at(open_file(copy.source, O_RDONLY), copy.source_offset, std::as_writable_bytes(std::span{bytes}),
+                    copy.source);
+        }
+        draft.fixed.push_back({copy.file, copy.offset, bytes});
+    }
+    draft.copies.clear();
+}
+
+/// Throws Error unless rounds can carry all of these moves.
+void check_can_carry(const HostsPlan& plan) {
+    const formats::Conversion& conversion = plan.hold.job.conversion;
+    const auto& files = plan.hold.job.opened.source.checkpoint.catalogue.files;
+    for (const Move& move : plan.carried) {
+        const Piece& piece = conversion.source_pieces[move.source];
+        const Tensor &from = conversion.source_tensors[piece.tensor],
+                     &to = conversion.target_tensors[conversion.target_pieces[move.target].tensor];
+        if (files[piece.file].coding)
+            throw failure(
+                "tensor '{}': its values must be computed before they are sent to another host; use tpx migrate",
+                to.name);
+        if (!can_copy(move, conversion.source_side(), conversion.target_side()))
+            throw failure(
+                "tensor '{}': elements from another host cannot be cast from {} to {}; hold the state without --dtype, "
+                "or use tpx migrate",
+                to.name, name(from.dtype), name(to.dtype));
+    }
+}
+
+}  // namespace
+
+RoundsJob HostsPlan::rounds_job() const {
+    const formats::Conversion& conversion = hold.job.conversion;
+    return {carried, conversion.source_side(), conversion.target_side(), source_files, target_files};
+}
+
+bool HostsPlan::has_source(int host, const Move& move) const {
+    return std::ranges::binary_search(holders[hold.job.conversion.source_pieces[move.source].file], host);
+}
+
+HostsPlan plan_hosts(const HoldOptions& given, const fs::path& folder, std::span<const StoredFile> files,
+                     std::span<const std::string> ranks) {
+    HoldOptions options = given;
+    options.checkpoint = folder.string();
+    options.ranks = all_named(ranks);
+    HostsPlan plan{.hold = prepare_hold(options)};
+    formats::Conversion& conversion = plan.hold.job.conversion;
+    take_objects(conversion.draft);
+    plan.ranks = placed_ranks(ranks, plan.hold.job.target.layout);
+    plan.holders = holders_of(plan.hold.job.opened.source.checkpoint.catalogue, folder, files);
+    for (const std::vector<int>& hosts : plan.holders) plan.source_files.push_back({hosts.front(), -1});
+    plan.target_files = places_of(conversion.draft, plan.ranks);
+    const auto host_of = [&](std::uint32_t target) {
+        return plan.target_files[conversion.target_pieces[target].file].host;
+    };
+    plan.moves =
+        make_moves(conversion.source_side(), conversion.target_side(), [&](std::uint32_t source, std::uint32_t target) {
+            return plan.has_source(host_of(target), {source, target, {}}) ? 0 : 1;
+        });
+    for (const Move& move : plan.moves)
+        if (!empty(move.box) && !plan.has_source(host_of(move.target), move)) plan.carried.push_back(move);
+    check_can_carry(plan);
+    plan.rounds = plan_rounds(plan.rounds_job(), round_staging);
+    return plan;
+}
+
+std::vector<Claim> claims_of(const HostsPlan& plan) {
+    const formats::Conversion& conversion = plan.hold.job.conversion;
+    Fingerprint print;
+    print.add(to_string(plan.hold.job.target.layout));
+    for (const std::vector<int>& ranks : plan.ranks) print.add(fmt::format("{}", fmt::join(ranks, ",")));
+    for (const Piece& piece : conversion.source_pieces) {
+        print.add(piece.file);
+        print.add(piece.offset);
+    }
+    for (const Piece& piece : conversion.target_pieces) {
+        print.add(piece.file);
+        print.add(piece.offset);
+    }
+    for (const Move& move : plan.moves) {
+        print.add(move.source);
+        print.add(move.target);
+        print.add(move.box);
+    }
+    for (const Endpoint& file : plan.source_files) print.add(static_cast<std::uint64_t>(file.host));
+    for (const Draft::Fixed& fixed : conversion.draft.fixed) print.add(fixed.bytes);
+    return {{"the plan", std::to_string(print.value()), {}}};
+}
+
+namespace {
+
+/// The piece of the elements of a move in the file of its target.
+Piece piece_of(const formats::Conversion& conversion, const Move& move) {
+    Piece piece = conversion.target_pieces[move.target];
+    piece.offset = place_of(piece, move.box, itemsize(conversion.target_tensors[piece.tensor].dtype)).offset;
+    piece.box = move.box;
+    return piece;
+}
+
+/// Whether a host gets a file of the draft: those of its ranks, and the others if it has ranks.
+std::vector<bool> files_of(const HostsPlan& plan, int host) {
+    const Draft& draft = plan.hold.job.conversion.draft;
+    std::set<fs::path> named, own;
+    for (std::size_t k = 0; k < plan.ranks.size(); ++k)
+        for (const int rank : plan.ranks[k])
+            for (const std::string& name : {segment_name(rank), document_name(rank)}) {
+                named.insert(name);
+                if (static_cast<int>(k) == host) own.insert(name);
+            }
+    std::vector<bool> files;
+    for (const FileEntry& file : draft.files)
+        files.push_back(own.contains(file.path) || (!own.empty() && !named.contains(file.path)));
+    return files;
+}
+
+}  // namespace
+
+HostShare share_of(const HostsPlan& plan, int host) {
+    const formats::Conversion& conversion = plan.hold.job.conversion;
+    const std::vector<bool> files = files_of(plan, host);
+    HostShare share;
+    std::vector<std::uint32_t> numbers;
+    share.draft = part_of_draft(conversion.draft, files, numbers);
+    for (std::uint32_t file = 0; file < files.size(); ++file)
+        if (files[file]) share.own.push_back(file);
+    share.bytes = bytes_in_memory(share.draft);
+    std::vector<Piece> filled;
+    for (const Move& move : plan.moves) {
+        Piece piece = piece_of(conversion, move);
+        if (!files[piece.file] || empty(move.box)) continue;
+        piece.file = numbers[piece.file];
+        if (!plan.has_source(host, move)) {
+            filled.push_back(piece);
+            continue;
+        }
+        share.moves.push_back({move.source, static_cast<std::uint32_t>(share.targets.size()), move.box});
+        share.targets.push_back(piece);
+    }
+    share.filled = owners(share.draft, filled);
+    std::ranges::sort(share.filled);
+    share.filled.erase(std::ranges::unique(share.filled).begin(), share.filled.end());
+    return share;
+}
+
+}  // namespace tpx::cli

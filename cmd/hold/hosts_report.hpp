@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/hold/hold_gpus.hpp"
+#include "cmd/hold/hosts_plan.hpp"
+#include "cmd/output/output.hpp"
+#include "lib/exec/mpi.hpp"
+
+#include <cstdint>
+#include <optional>
+
+namespace tpx::cli {
+
+/// What this host holds.
+struct HostHeld {
+    std::uint64_t bytes = 0;  ///< of memory
+    std::uint64_t room = 0;   ///< that was free before
+    int process = 0;          ///< the keeper; 0: none
+    HoldPlace place;
+};
+
+/// What all hosts hold.
+struct HostsHeld {
+    const HoldOptions& options;
+    std::optional<int> timeout;  ///< in seconds; unset: none
+    const HostsPlan& plan;
+    double seconds = 0;  ///< to read and move
+};
+
+/// Prints what the hosts hold, or would hold with --dry-run. Throws an mpi::AgreedError if it cannot be printed.
+/// Collective.
+void report_hosts(const mpi::Comm& comm, const HostsHeld& held, const HostHeld& own, Output& out);
+
+}  // namespace tpx::cli
