@@ -144,6 +144,7 @@ private:
     void lose_source(int id, int host);
     void lose_state(int id, int host);
     void keep_state(int id, int plan);
+    bool has_trained(int id) const { return results_.jobs[id].trained > 0; }
     void begin_training(int id);
     void halt(int id);
     bool depends_on(int id, int host) const;
