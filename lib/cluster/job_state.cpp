@@ -115,6 +115,7 @@ void Simulation::lose_source(int id, int host) {
 
 // Sets a job back to its last checkpoint, unless the hosts that are left have all its state.
 void Simulation::lose_state(int id, int host) {
+    ++interventions_;
     State& state = states_[id];
     if (state.in_memory && has_host(state.left, host) && std::ranges::count(state.lost, host) == 0)
         state.lost.push_back(host);
