@@ -96,6 +96,7 @@ Option::Option(std::string_view names, Target target, std::string_view value, st
     const std::size_t comma = names.find(',');
     if (comma != names.npos) short_name_ = names.substr(0, comma);
     long_name_ = comma == names.npos ? names : names.substr(comma + 1);
+    limits_.above = std::holds_alternative<Duration*>(target);
 }
 
 Option& Option::required(std::vector<std::string> unless) {
@@ -149,7 +150,19 @@ Option& Option::range(std::int64_t least, std::int64_t most) {
 }
 
 Option& Option::at_least(double least) {
-    least_decimal_ = least;
+    limits_.least = least;
+    limits_.above = false;
+    return *this;
+}
+
+Option& Option::above(double least) {
+    limits_.least = least;
+    limits_.above = true;
+    return *this;
+}
+
+Option& Option::at_most(double most) {
+    limits_.most = most;
     return *this;
 }
 
@@ -199,10 +212,9 @@ void Option::store(const std::vector<std::string>& given) const {
 
 void Option::store_number(const std::string& text) const {
     if (auto* const* size = std::get_if<std::optional<std::uint64_t>*>(&target_)) **size = parse_bytes(text);
-    if (auto* const* decimal = std::get_if<Decimal*>(&target_))
-        (*decimal)->emplace(parse_decimal(text, least_decimal_));
-    if (auto* const* time = std::get_if<Duration*>(&target_)) (*time)->emplace(parse_duration(text));
-    if (auto* const* rate = std::get_if<Rate*>(&target_)) (*rate)->emplace(parse_rate_above(text, least_decimal_));
+    if (auto* const* decimal = std::get_if<Decimal*>(&target_)) (*decimal)->emplace(parse_decimal(text, limits_));
+    if (auto* const* time = std::get_if<Duration*>(&target_)) (*time)->emplace(parse_duration(text, limits_));
+    if (auto* const* rate = std::get_if<Rate*>(&target_)) (*rate)->emplace(parse_rate_above(text, limits_.least));
     if (auto* const* both = std::get_if<ReadWriteRates*>(&target_)) {
         const std::size_t comma = text.find(',');
         (*both)->read.emplace(parse_rate(text.substr(0, comma)));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/cli/numbers.hpp"
+
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -24,7 +26,7 @@ using Whole = std::optional<std::int64_t>;
 /// A number that may have a fraction; empty: not given.
 struct Decimal : std::optional<double> {};
 
-/// Seconds, given as "90s", "2min" or "1h"; empty: not given.
+/// Seconds, given as "90s", "2min", "1h" or "30d"; empty: not given.
 struct Duration : std::optional<double> {};
 
 /// Bytes per second, given as "25GB/s" or "200Gbit/s"; empty: not given.
@@ -67,8 +69,12 @@ public:
     Option& layout();
     /// The limits of a whole number; without this, from 1 to 2147483647.
     Option& range(std::int64_t least, std::int64_t most);
-    /// The lower limit of a Decimal or a Rate; without this, 0.
+    /// The lower limit of a Decimal, a Duration or a Rate; without this, 0, which a Duration must exceed.
     Option& at_least(double least);
+    /// The limit that a Decimal must exceed.
+    Option& above(double least);
+    /// The upper limit of a Decimal or a Duration; without this, there is none.
+    Option& at_most(double most);
     /// Whole sentences that the manual page adds to the summary.
     Option& details(std::string_view text);
 
@@ -107,7 +113,7 @@ private:
     std::vector<std::pair<std::string, std::string>> aliases_;
     Target target_;
     std::int64_t least_ = 1, most_ = std::numeric_limits<int>::max();
-    double least_decimal_ = 0;
+    NumberLimits limits_;
     Completes completes_ = Completes::nothing;
     bool required_ = false;
 };

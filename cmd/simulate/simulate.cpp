@@ -75,7 +75,8 @@ void filter_jobs(const SimulateOptions& options, std::vector<TraceJob>& jobs, st
     const bool window = filter.window.has_value(), sample = filter.sample < 1;
     throw failure("{}: {}{}{} leave{} none of {}, arriving from 0h to {:.4g}h", trace_name(options),
                   window ? "--window " + options.window : "", window && sample ? " and " : "",
-                  sample ? "--sample " + options.sample : "", window && sample ? "" : "s", counted(all, "job"), last);
+                  sample ? fmt::format("--sample {}", filter.sample) : "", window && sample ? "" : "s",
+                  counted(all, "job"), last);
 }
 
 // Excludes plans from the policies' choice. A job may always use the plan that the trace gives.

@@ -22,12 +22,17 @@ namespace tpx::cli {
 
 class TimeColumn;
 
+constexpr double longest_delay = 1e7;  ///< seconds that an option may set
+
 struct SimulateOptions : TechniqueOptions {
     std::string trace, generate, cluster, speeds;
     std::vector<std::string> policies;
-    std::string quantum, reconfig, models, hardware, restart, delays;
-    std::string window, load, sample, seed, elastic;
-    std::string mtbf, repair, checkpoint, outages, events, recover, model_error, refit;
+    std::string reconfig, models, hardware, delays;
+    std::string window, elastic;
+    std::string outages, events, recover;
+    Duration quantum, restart, mtbf, repair, checkpoint, refit;
+    Decimal load, sample, model_error;
+    Whole seed;
     std::string jobs, timeline, report, write_trace, sweep;
     bool skip_bad = false;
 };
@@ -65,6 +70,9 @@ void run_simulate(const SimulateOptions& options, Output& out);
 
 /// Describes `tpx simulate`.
 void add_simulate(Cli& cli);
+
+/// Sets the option `name`, such as "--load", of `options` as the command line does. Throws Error (usage).
+void set_option(SimulateOptions& options, const std::string& name, const std::string& value);
 
 /// How the options say that a trace is played.
 Rules rules_of(const SimulateOptions& options);

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <utility>
 
 namespace tpx::cli {
@@ -53,35 +53,51 @@ ordered_json slices_json(const Played& played) {
     return slices;
 }
 
+// The value of an option, as it can be given; empty: it is not given.
+std::string text_of(const std::string& text) { return text; }
+
+template <class Number>
+std::string text_of(const std::optional<Number>& number) {
+    return number ? fmt::format("{}", *number) : "";
+}
+
+std::string text_of(const Duration& time) {
+    if (!time) return "";
+    for (const auto& [unit, seconds] : {std::pair{"d", 86400.0}, {"h", 3600.0}, {"min", 60.0}})
+        if (*time > 0 && std::fmod(*time, seconds) == 0) return fmt::format("{}{}", *time / seconds, unit);
+    return fmt::format("{}s", *time);
+}
+
 }  // namespace
 
 ordered_json given_options(const SimulateOptions& options) {
-    using Given = std::pair<std::string_view, std::string SimulateOptions::*>;
-    static constexpr std::array all{Given{"--cluster", &SimulateOptions::cluster},
-                                    Given{"--speeds", &SimulateOptions::speeds},
-                                    Given{"--quantum", &SimulateOptions::quantum},
-                                    Given{"--reconfig", &SimulateOptions::reconfig},
-                                    Given{"--models", &SimulateOptions::models},
-                                    Given{"--hardware", &SimulateOptions::hardware},
-                                    Given{"--restart", &SimulateOptions::restart},
-                                    Given{"--delays", &SimulateOptions::delays},
-                                    Given{"--generate", &SimulateOptions::generate},
-                                    Given{"--window", &SimulateOptions::window},
-                                    Given{"--load", &SimulateOptions::load},
-                                    Given{"--sample", &SimulateOptions::sample},
-                                    Given{"--seed", &SimulateOptions::seed},
-                                    Given{"--elastic", &SimulateOptions::elastic},
-                                    Given{"--outages", &SimulateOptions::outages},
-                                    Given{"--mtbf", &SimulateOptions::mtbf},
-                                    Given{"--repair", &SimulateOptions::repair},
-                                    Given{"--checkpoint", &SimulateOptions::checkpoint},
-                                    Given{"--recover", &SimulateOptions::recover},
-                                    Given{"--events", &SimulateOptions::events},
-                                    Given{"--model-error", &SimulateOptions::model_error},
-                                    Given{"--refit", &SimulateOptions::refit}};
+    const std::pair<std::string_view, std::string> all[] = {
+        {"--cluster", text_of(options.cluster)},
+        {"--speeds", text_of(options.speeds)},
+        {"--quantum", text_of(options.quantum)},
+        {"--reconfig", text_of(options.reconfig)},
+        {"--models", text_of(options.models)},
+        {"--hardware", text_of(options.hardware)},
+        {"--restart", text_of(options.restart)},
+        {"--delays", text_of(options.delays)},
+        {"--generate", text_of(options.generate)},
+        {"--window", text_of(options.window)},
+        {"--load", text_of(options.load)},
+        {"--sample", text_of(options.sample)},
+        {"--seed", text_of(options.seed)},
+        {"--elastic", text_of(options.elastic)},
+        {"--outages", text_of(options.outages)},
+        {"--mtbf", text_of(options.mtbf)},
+        {"--repair", text_of(options.repair)},
+        {"--checkpoint", text_of(options.checkpoint)},
+        {"--recover", text_of(options.recover)},
+        {"--events", text_of(options.events)},
+        {"--model-error", text_of(options.model_error)},
+        {"--refit", text_of(options.refit)},
+    };
     ordered_json given = ordered_json::array();
     for (const auto& [name, value] : all) {
-        if (!(options.*value).empty()) given.push_back(ordered_json::array({name, options.*value}));
+        if (!value.empty()) given.push_back(ordered_json::array({name, value}));
         if (name == "--cluster" && !options.policies.empty())
             given.push_back(ordered_json::array({"--policy", fmt::format("{}", fmt::join(options.policies, ","))}));
     }

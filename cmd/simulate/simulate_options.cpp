@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/cli/shared_options.hpp"
 #include "cmd/simulate/simulate.hpp"
+#include "formats/files/trace/rows.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/model/techniques.hpp"
 
+#include <limits>
 #include <memory>
 
 namespace tpx::cli {
@@ -18,6 +20,8 @@ std::vector<std::string> policy_names() {
 void add_costs(Command& command, SimulateOptions& options) {
     command.group("Scheduling and costs");
     command.option("--quantum", &options.quantum, "S", "Make scheduling decisions every S seconds, not at every event")
+        .at_least(0)
+        .at_most(longest_delay)
         .details("Jobs can finish between decisions; their GPUs are reassigned at the next one.");
     command
         .option("--reconfig", &options.reconfig, "COST",
@@ -40,6 +44,8 @@ void add_costs(Command& command, SimulateOptions& options) {
     command
         .option("--restart", &options.restart, "S",
                 "With --reconfig plan, central or checkpoint: seconds from the end of the transfer to the next step")
+        .at_least(0)
+        .at_most(longest_delay)
         .standard("30");
     command.option("--delays", &options.delays, "LIST", "Per-event delays in seconds, such as start=86,release=10")
         .suggestions({"start=", "single=", "change=", "grow=", "shrink=", "release="})
@@ -62,9 +68,16 @@ void add_filters(Command& command, SimulateOptions& options) {
         .details(
             "A and B are seconds since the start of the trace, or have units, as in 12h..24h or 0..60d. A becomes time "
             "0.");
-    command.option("--load", &options.load, "X", "Multiply the arrival rate by X").standard("1");
-    command.option("--sample", &options.sample, "SHARE", "Use a random fraction of the jobs, such as 0.1");
-    command.option("--seed", &options.seed, "N", "Seed of all random numbers").standard("1");
+    command.option("--load", &options.load, "X", "Multiply the arrival rate by X")
+        .at_least(1e-6)  // at lower rates, times would exceed the range of Time
+        .at_most(1e6)
+        .standard("1");
+    command.option("--sample", &options.sample, "SHARE", "Use a random fraction of the jobs, such as 0.1")
+        .above(0)
+        .at_most(1);
+    command.option("--seed", &options.seed, "N", "Seed of all random numbers")
+        .range(0, std::numeric_limits<int>::max())
+        .standard("1");
     command
         .option("--elastic", &options.elastic, "A..B",
                 "Let a job use A to B times its requested GPUs, unless the trace sets limits")
@@ -79,11 +92,18 @@ void add_failures(Command& command, SimulateOptions& options) {
     command.group("Failure options");
     command.option("--outages", &options.outages, "FILE", "Times at which hosts are down; see tpx-trace(5)").file();
     command.option("--mtbf", &options.mtbf, "TIME", "Mean time between failures of a host, such as 30d")
+        .at_least(60)
+        .at_most(formats::longest_time)
         .details(
             "Times between failures are exponentially distributed. A job on a failed host loses all its GPUs and "
             "returns to the queue.");
-    command.option("--repair", &options.repair, "TIME", "How long a failed host is down").standard("1h");
+    command.option("--repair", &options.repair, "TIME", "How long a failed host is down")
+        .at_least(0)
+        .at_most(formats::longest_time)
+        .standard("1h");
     command.option("--checkpoint", &options.checkpoint, "TIME", "Checkpoint interval")
+        .at_least(0)
+        .at_most(formats::longest_time)
         .standard("none; failures lose no work")
         .details("A failed job continues from its last checkpoint.");
     command.option("--recover", &options.recover, "FROM", "Where a failed job gets its state")
@@ -105,11 +125,14 @@ void add_scripts(Command& command, SimulateOptions& options) {
             "GPUs if it can run on them; otherwise it returns to the queue.");
     command
         .option("--model-error", &options.model_error, "X", "Give models a log-normal error with standard deviation X")
+        .above(0)
+        .at_most(2)
         .details(
             "Jobs train at the step times that the models of --speeds predict. Policies see models in which every "
             "parameter is off by a random factor; its logarithm is normal with standard deviation X, so that 0.3 means "
             "errors of about 30 %.");
     command.option("--refit", &options.refit, "TIME", "Refit these models to step times measured during the run")
+        .at_most(formats::longest_time)
         .standard("never")
         .details(
             "When a job has trained for TIME with the same plan and GPUs, such as 60s, its step time is measured. "
@@ -129,35 +152,45 @@ void add_outputs(Command& command, SimulateOptions& options) {
             "compares the policies; --report draws the curves.");
 }
 
+void describe(Command& command, SimulateOptions& options) {
+    command.purpose(
+        "Simulates a cluster that runs the jobs of TRACE under each policy and prints job completion times, queueing "
+        "times, utilization and resizes. fifo-backfill is always simulated for comparison.");
+    command.positional("TRACE", &options.trace, "Job trace; see tpx-trace(5) for formats")
+        .required({"--generate"})
+        .file();
+    command.group("Cluster and policies");
+    command.option("--cluster", &options.cluster, "C", "NxG (N hosts with G GPUs each), or a file; see tpx-cluster(5)")
+        .required()
+        .file()
+        .details("GPU types follow a colon, as in 1x4:V100,2x8:K80.");
+    command.option("--policy", &options.policies, "P,...", "Policies to compare")
+        .any_of(policy_names())
+        .standard("fifo-backfill")
+        .details("See POLICIES below.");
+    command.option("--speeds", &options.speeds, "FILE", "Measured job throughput per number of GPUs; see tpx-trace(5)")
+        .file();
+    add_technique_options(command, options, techniques, "plans", "With --speeds: ");
+    add_costs(command, options);
+    add_filters(command, options);
+    add_failures(command, options);
+    add_scripts(command, options);
+    add_outputs(command, options);
+    command.common_options();
+}
+
 }  // namespace
+
+void set_option(SimulateOptions& options, const std::string& name, const std::string& value) {
+    Command command{"simulate", ""};
+    describe(command, options);
+    command.find(name)->store({value});
+}
 
 void add_simulate(Cli& cli) {
     auto options = std::make_shared<SimulateOptions>();
     Command& command = cli.command("simulate", "Replay a job trace under scheduling policies");
-    command.purpose(
-        "Simulates a cluster that runs the jobs of TRACE under each policy and prints job completion times, queueing "
-        "times, utilization and resizes. fifo-backfill is always simulated for comparison.");
-    command.positional("TRACE", &options->trace, "Job trace; see tpx-trace(5) for formats")
-        .required({"--generate"})
-        .file();
-    command.group("Cluster and policies");
-    command.option("--cluster", &options->cluster, "C", "NxG (N hosts with G GPUs each), or a file; see tpx-cluster(5)")
-        .required()
-        .file()
-        .details("GPU types follow a colon, as in 1x4:V100,2x8:K80.");
-    command.option("--policy", &options->policies, "P,...", "Policies to compare")
-        .any_of(policy_names())
-        .standard("fifo-backfill")
-        .details("See POLICIES below.");
-    command.option("--speeds", &options->speeds, "FILE", "Measured job throughput per number of GPUs; see tpx-trace(5)")
-        .file();
-    add_technique_options(command, *options, techniques, "plans", "With --speeds: ");
-    add_costs(command, *options);
-    add_filters(command, *options);
-    add_failures(command, *options);
-    add_scripts(command, *options);
-    add_outputs(command, *options);
-    command.common_options();
+    describe(command, *options);
     command.example("tpx simulate philly.csv --cluster 311x8 --policy srtf,las",
                     "two policies, compared with fifo-backfill");
     command.example("tpx simulate --generate jobs=500,hourly=12 --cluster 16x8 --policy las",

@@ -26,8 +26,7 @@
 namespace tpx::cli {
 namespace {
 
-constexpr double longest_delay = 1e7;
-constexpr Time usual_restart = 30 * second;
+constexpr double usual_restart = 30;
 
 Time seconds_from(std::string_view text, std::string_view what) {
     double value = -1;
@@ -135,10 +134,7 @@ std::vector<Host> rates_of(const Cluster& cluster, const std::string& file) {
     return rates;
 }
 
-std::uint64_t seed_of(const SimulateOptions& options) {
-    if (options.seed.empty()) return 1;
-    return static_cast<std::uint64_t>(whole_number(options.seed, "--seed", 0, std::numeric_limits<int>::max()));
-}
+std::uint64_t seed_of(const SimulateOptions& options) { return static_cast<std::uint64_t>(options.seed.value_or(1)); }
 
 }  // namespace
 
@@ -186,10 +182,8 @@ std::optional<Elasticity> elasticity_of(const SimulateOptions& options) {
 TraceFilter filter_of(const SimulateOptions& options) {
     TraceFilter filter;
     filter.seed = seed_of(options);
-    if (!options.load.empty()) filter.load = factor_from(options.load, "--load", 1e6);
-    if (constexpr double least = 1e-6; filter.load < least)  // times would exceed the range of Time
-        throw usage_error("--load: '{}' is below {:g}", options.load, least);
-    if (!options.sample.empty()) filter.sample = factor_from(options.sample, "--sample", 1);
+    filter.load = options.load.value_or(1);
+    filter.sample = options.sample.value_or(1);
     if (options.window.empty()) return filter;
     const std::string_view window = options.window;
     const std::size_t dots = window.find("..");
@@ -203,14 +197,12 @@ TraceFilter filter_of(const SimulateOptions& options) {
 
 void add_outages(const SimulateOptions& options, const Cluster& cluster, const std::vector<TraceJob>& jobs,
                  Rules& rules) {
-    if (!options.checkpoint.empty()) rules.checkpoint = duration_from(options.checkpoint, "--checkpoint");
-    const Time repair = duration_from(options.repair.empty() ? "1h" : options.repair, "--repair");
+    rules.checkpoint = time_of(options.checkpoint.value_or(0));
+    const Time repair = time_of(options.repair.value_or(3600));
     if (!options.outages.empty())
         rules.outages = filtered(formats::read_outages(options.outages, cluster), filter_of(options));
-    if (options.mtbf.empty()) return;
-    const Time between = duration_from(options.mtbf, "--mtbf");
-    constexpr Time least = 60 * second;
-    if (between < least) throw Error{Exit::usage, "--mtbf: a host must be up for a minute on average"};
+    if (!options.mtbf) return;
+    const Time between = time_of(*options.mtbf);
     const GpuPool empty{cluster};
     double work = 0;
     for (const TraceJob& job : jobs) work += job.work / full_rate(job, cluster, empty);
@@ -231,36 +223,35 @@ void add_script(const SimulateOptions& options, Setup& setup) {
     rules.from_replicas = options.recover == "replicas";
     if (rules.from_replicas && !rules.costs)
         throw Error{Exit::usage, "--recover replicas requires --reconfig plan, central or checkpoint, and --models"};
-    if (options.model_error.empty()) {
-        if (!options.refit.empty()) throw Error{Exit::usage, "--refit requires --model-error X"};
+    if (!options.model_error) {
+        if (options.refit) throw Error{Exit::usage, "--refit requires --model-error X"};
         return;
     }
-    setup.model_error = factor_from(options.model_error, "--model-error", 2);
+    setup.model_error = *options.model_error;
     if (!any_predicted(jobs))
         throw Error{Exit::usage,
                     "--model-error: no job has a throughput model; pass --speeds with models of tpx profile fit"};
-    if (options.refit.empty()) return;
-    rules.observe = duration_from(options.refit, "--refit");
-    if (rules.observe == 0) throw Error{Exit::usage, "--refit: '{}' is not above 0", options.refit};
+    if (options.refit) rules.observe = std::max<Time>(1, time_of(*options.refit));
 }
 
 Rules rules_of(const SimulateOptions& options) {
     Rules rules;
-    if (!options.quantum.empty()) rules.quantum = seconds_from(options.quantum, "--quantum");
+    rules.quantum = time_of(options.quantum.value_or(0));
     if (!is_planned(options)) {
-        for (const auto& [value, name] : {std::pair{&options.restart, "--restart"},
-                                          {&options.models, "--models"},
-                                          {&options.hardware, "--hardware"}})
-            if (!value->empty()) throw Error{Exit::usage, "{} is for --reconfig plan, central or checkpoint", name};
+        for (const auto& [given, name] : {std::pair{options.restart.has_value(), "--restart"},
+                                          {!options.models.empty(), "--models"},
+                                          {!options.hardware.empty(), "--hardware"}})
+            if (given) throw Error{Exit::usage, "{} is for --reconfig plan, central or checkpoint", name};
     }
-    const std::string& seconds = is_planned(options) ? options.restart : options.reconfig;
-    if (&seconds == &options.reconfig && !seconds.empty() && std::isalpha(static_cast<unsigned char>(seconds[0])))
+    const std::string& cost = options.reconfig;
+    if (!is_planned(options) && !cost.empty() && std::isalpha(static_cast<unsigned char>(cost[0])))
         throw Error{Exit::usage,
-                    "--reconfig: unknown value '{}'; use a number of seconds, plan, central or checkpoint{}", seconds,
-                    did_you_mean(seconds, {"plan", "central", "checkpoint"})};
-    const Time otherwise = is_planned(options) ? usual_restart : 0;
-    rules.delays.start =
-        seconds.empty() ? otherwise : seconds_from(seconds, is_planned(options) ? "--restart" : "--reconfig");
+                    "--reconfig: unknown value '{}'; use a number of seconds, plan, central or checkpoint{}", cost,
+                    did_you_mean(cost, {"plan", "central", "checkpoint"})};
+    if (is_planned(options))
+        rules.delays.start = time_of(options.restart.value_or(usual_restart));
+    else if (!cost.empty())
+        rules.delays.start = seconds_from(cost, "--reconfig");
     rules.delays.single = rules.delays.change = rules.delays.start;
     read_delays(options.delays, rules.delays);
     if (is_planned(options) && rules.delays.background)

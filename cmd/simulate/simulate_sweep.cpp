@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -26,16 +25,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Key {
-    std::string_view name;
-    std::string SimulateOptions::*option;
-};
-
-constexpr std::array keys{Key{"load", &SimulateOptions::load},         Key{"sample", &SimulateOptions::sample},
-                          Key{"seed", &SimulateOptions::seed},         Key{"quantum", &SimulateOptions::quantum},
-                          Key{"reconfig", &SimulateOptions::reconfig}, Key{"restart", &SimulateOptions::restart},
-                          Key{"mtbf", &SimulateOptions::mtbf},         Key{"repair", &SimulateOptions::repair},
-                          Key{"cluster", &SimulateOptions::cluster},   Key{"checkpoint", &SimulateOptions::checkpoint}};
+// Options that have one value in each simulation.
+const std::vector<std::string> keys{"load",    "sample", "seed",   "quantum", "reconfig",
+                                    "restart", "mtbf",   "repair", "cluster", "checkpoint"};
 
 struct Point {
     std::string value;
@@ -44,25 +36,20 @@ struct Point {
     std::vector<Played> played;  // without what became of each job
 };
 
-// One simulation for each value, with its input files read.
-std::vector<Point> points_of(const SimulateOptions& options, Output& out) {
+// One simulation for each value; no input file is read.
+std::vector<Point> points_of(const SimulateOptions& options) {
     const std::size_t equals = std::min(options.sweep.find('='), options.sweep.size());
     const std::string_view name = std::string_view{options.sweep}.substr(0, equals);
-    const auto key = std::ranges::find(keys, name, &Key::name);
-    if (key == keys.end()) {
-        std::vector<std::string> names;
-        for (const Key& known : keys) names.emplace_back(known.name);
-        throw Error{Exit::usage, "--sweep: unknown option '{}'; use {}{}", name, one_of(names),
-                    did_you_mean(name, names)};
-    }
+    if (std::ranges::count(keys, name) == 0)
+        throw Error{Exit::usage, "--sweep: unknown option '{}'; use {}{}", name, one_of(keys),
+                    did_you_mean(name, keys)};
     std::vector<Point> points;
     std::string_view rest = std::string_view{options.sweep}.substr(std::min(equals + 1, options.sweep.size()));
     while (!rest.empty()) {
         const std::size_t end = std::min(rest.find(','), rest.size());
         Point point{std::string{rest.substr(0, end)}, options, {}, {}};
-        point.options.*(key->option) = point.value;
+        set_option(point.options, fmt::format("--{}", name), point.value);
         point.options.report.clear();  // what it takes is not kept
-        point.setup = setup_of(point.options, out);
         points.push_back(std::move(point));
         rest.remove_prefix(std::min(end + 1, rest.size()));
     }
@@ -169,7 +156,7 @@ std::string table(const SimulateOptions& options, const std::vector<Point>& poin
 
 std::vector<std::string> sweep_keys() {
     std::vector<std::string> names;
-    for (const Key& key : keys) names.push_back(fmt::format("{}=", key.name));
+    for (const std::string& key : keys) names.push_back(fmt::format("{}=", key));
     return names;
 }
 
@@ -179,7 +166,8 @@ void run_sweep(const SimulateOptions& options, std::span<const PolicyInfo* const
                                       {&options.write_trace, "--write-trace"}})
         if (!value->empty()) throw Error{Exit::usage, "{} and --sweep exclude each other", name};
     const ReadRecord record;
-    std::vector<Point> points = points_of(options, out);
+    std::vector<Point> points = points_of(options);
+    for (Point& point : points) point.setup = setup_of(point.options, out);
     check_outputs_apart({{"--report", options.report}}, record);
     play_all(points, chosen, out);
     const ordered_json json = sweep_json(options, points);

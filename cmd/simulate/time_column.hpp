@@ -10,7 +10,7 @@ namespace tpx::cli {
 
 /// How the times of a column of a table are written: all in one unit, which suits the largest, or is the next smaller
 /// one if the smallest would be less than a tenth; with as many decimals, up to three, as give the largest four digits
-/// and the smallest two.
+/// and the smallest three, if a column of 12 characters has room for them.
 class TimeColumn {
 public:
     /// `smallest` and `largest` in seconds; times of 0 do not count.

@@ -12,18 +12,16 @@ namespace {
 
 bool runs(const Simulation& simulation, int id) { return !simulation.grant(id).parts.empty(); }
 
-// The last running jobs of order[first..] that must go so that `id` fits once they are gone; nothing where that is not
-// enough.
-std::optional<std::vector<int>> victims_for(const Simulation& simulation, int id, const std::vector<int>& order,
-                                            std::size_t first) {
+// The last running jobs of `after` that must go so that `id` fits once they are gone; nothing where that is not enough.
+std::optional<std::vector<int>> victims_for(const Simulation& simulation, int id, std::span<const int> after) {
     const TraceJob& job = simulation.job(id);
     GpuPool pool = simulation.soon();
     std::vector<int> victims;
     if (pool.place(job, job.gpus)) return victims;
-    for (std::size_t i = order.size(); i-- > first;) {
-        if (!runs(simulation, order[i])) continue;
-        victims.push_back(order[i]);
-        pool.give(simulation.needs(order[i]), simulation.grant(order[i]).parts);
+    for (std::size_t i = after.size(); i-- > 0;) {
+        if (!runs(simulation, after[i])) continue;
+        victims.push_back(after[i]);
+        pool.give(simulation.needs(after[i]), simulation.grant(after[i]).parts);
         if (pool.free(job.kind) >= job.gpus && pool.place(job, job.gpus)) return victims;
     }
     return {};
@@ -99,35 +97,10 @@ void PriorityOrder::remove(const Simulation& simulation, int id) {
     if (found != order_.end() && *found == id) order_.erase(found);
 }
 
-const std::vector<int>& KeyedOrder::update(const Simulation& simulation, const std::function<double(int)>& key) {
-    std::erase_if(keyed_, [&](const Keyed& is) { return simulation.result(is.id).finish != never; });
-    for (Keyed& is : keyed_) is.key = key(is.id);
-    for (const std::vector<int>* ids : {&simulation.waiting(), &simulation.running()})
-        for (auto id = std::ranges::lower_bound(*ids, next_); id != ids->end(); ++id) keyed_.push_back({key(*id), *id});
-    std::vector<Keyed> kept, moved;  // few are not where they were
-    for (const Keyed& is : keyed_) {
-        if (kept.empty() || kept.back() < is) {
-            kept.push_back(is);
-            continue;
-        }
-        moved.push_back(kept.back());
-        moved.push_back(is);
-        kept.pop_back();
-    }
-    std::ranges::sort(moved);
-    keyed_.clear();
-    std::ranges::merge(kept, moved, std::back_inserter(keyed_));
-    order_.clear();
-    for (const Keyed& is : keyed_) {
-        order_.push_back(is.id);
-        next_ = std::max(next_, is.id + 1);
-    }
-    return order_;
-}
-
 bool start_only_waiting(Simulation& simulation) {
-    const std::vector<int> waiting = simulation.waiting();
-    return waiting.empty() || (waiting.size() == 1 && start_in_order(simulation, waiting) == 1);
+    const std::vector<int>& waiting = simulation.waiting();
+    if (waiting.size() != 1) return waiting.empty();
+    return start_in_order(simulation, std::vector{waiting[0]}) == 1;
 }
 
 std::size_t start_in_order(Simulation& simulation, const std::vector<int>& order) {
@@ -141,29 +114,33 @@ std::size_t start_in_order(Simulation& simulation, const std::vector<int>& order
     return order.size();
 }
 
+bool run_waiting(Simulation& simulation, int id, std::span<const int> after, int& later) {
+    const int gpus = simulation.job(id).gpus;
+    auto grant = simulation.place(id, gpus);
+    if (!grant && simulation.within_quota(id, gpus)) {
+        const auto victims = victims_for(simulation, id, after);
+        if (!victims) return true;
+        for (const int victim : *victims) {
+            later -= simulation.grant(victim).gpus();
+            simulation.stop(victim);
+        }
+        grant = simulation.place(id, gpus);
+        if (!grant) return false;
+    }
+    if (grant) simulation.start(id, std::move(*grant));
+    return true;
+}
+
 void run_in_order(Simulation& simulation, const std::vector<int>& order) {
     int later = 0;  // GPUs of running jobs that come later in the order
     for (const int id : order) later += simulation.grant(id).gpus();
     for (std::size_t i = 0; i < order.size(); ++i) {
         const int id = order[i];
-        const TraceJob& job = simulation.job(id);
-        if (runs(simulation, id)) {
+        if (runs(simulation, id))
             later -= simulation.grant(id).gpus();
-            continue;
-        }
-        if (simulation.soon().free() + later < job.gpus) continue;
-        auto grant = simulation.place(id, job.gpus);
-        if (!grant && simulation.within_quota(id, job.gpus)) {
-            const auto victims = victims_for(simulation, id, order, i + 1);
-            if (!victims) continue;
-            for (const int victim : *victims) {
-                later -= simulation.grant(victim).gpus();
-                simulation.stop(victim);
-            }
-            grant = simulation.place(id, job.gpus);
-            if (!grant) return;  // what is on its way is for this job, not for those behind it
-        }
-        if (grant) simulation.start(id, std::move(*grant));
+        else if (simulation.soon().free() + later >= simulation.job(id).gpus &&
+                 !run_waiting(simulation, id, std::span{order}.subspan(i + 1), later))
+            return;
     }
 }
 

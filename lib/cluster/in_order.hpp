@@ -3,8 +3,7 @@
 
 #include "lib/cluster/simulation.hpp"
 
-#include <compare>
-#include <functional>
+#include <span>
 #include <vector>
 
 namespace tpx {
@@ -40,28 +39,14 @@ private:
     int next_ = 0;  // the first job that has not come
 };
 
-/// All jobs that wait or run by a key, the least first, then in order of arrival. It follows the jobs of one simulation
-/// from call to call, as few of them change their places.
-class KeyedOrder {
-public:
-    /// The order now. `key` is asked once for each job and must not be NaN.
-    const std::vector<int>& update(const Simulation& simulation, const std::function<double(int)>& key);
-
-private:
-    struct Keyed {
-        double key;
-        int id;
-        auto operator<=>(const Keyed&) const = default;
-    };
-
-    std::vector<Keyed> keyed_;
-    std::vector<int> order_;
-    int next_ = 0;  // the first job that has not come
-};
-
 /// Starts the waiting job if there is one only. Returns whether there is nothing else to do for policies that change
 /// running jobs only to make room for waiting ones: false if several jobs wait or the one does not fit.
 bool start_only_waiting(Simulation& simulation);
+
+/// Starts waiting job `id` with the GPUs that it asks for, if it fits. If not, running jobs of `after`, which has those
+/// that come later in the order, are stopped from its end if that makes room. `later` counts the GPUs of these running
+/// jobs. Returns false if GPUs are on their way to the job, so that no job behind it may start.
+bool run_waiting(Simulation& simulation, int id, std::span<const int> after, int& later);
 
 /// Runs jobs in `order`, which has all waiting and running ones, each with the GPUs that it asks for: where one does
 /// not fit, running ones from the end of the order are stopped if that makes room. Who does not fit even then is passed

@@ -58,6 +58,8 @@ public:
     virtual bool data_parallel() const { return true; }
     /// The name of a plan other than the job's own; empty for plan 0 and where plans have no names.
     virtual std::string_view plan_name(int /*plan*/) const { return {}; }
+    /// The rate with `gpus` GPUs, if it is the same on all GPUs; 0 if it is not, or unknown.
+    virtual double rate_anywhere(int /*gpus*/) const { return 0; }
     /// What jobs with the same rates share; null where this one is alone.
     virtual const void* family() const { return nullptr; }
     /// The plan that a job with `grant` trains under now. Later corrections of predictions do not change it.

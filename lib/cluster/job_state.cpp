@@ -14,7 +14,7 @@ bool has_host(const Grant& grant, int host) { return std::ranges::count(grant.pa
 ChangeCost Simulation::start_cost(int id, const Grant& grant) const {
     const State& state = states_[id];
     if (rules_.costs && state.in_memory) return rules_.costs->recover(jobs_[id], state.left, state.lost, grant);
-    if (rules_.costs && results_.jobs[id].stops > 0) return rules_.costs->resume(jobs_[id], state.left, grant);
+    if (rules_.costs && has_trained(id)) return rules_.costs->resume(jobs_[id], state.left, grant);
     return {grant.gpus() == 1 ? rules_.delays.single : rules_.delays.start, 0};
 }
 
@@ -24,7 +24,7 @@ ChangeCost Simulation::change_cost(int id, const Grant& to) const {
     const State& state = states_[id];
     if (!rules_.costs) return {rules_.delays.change, 0};
     const auto is_down = [&](const GpuShare& part) { return down_[part.host] > 0; };
-    const bool has_state = !state.trains.empty() || state.in_memory || results_.jobs[id].stops > 0;
+    const bool has_state = !state.trains.empty() || state.in_memory || has_trained(id);
     const bool is_there = now_ >= state.arrived || std::ranges::any_of(state.left.parts, is_down);
     if (!state.trains.empty() || (has_state && is_there && state.lost.empty()))
         return rules_.costs->change(jobs_[id], state.target, to);
@@ -115,6 +115,7 @@ void Simulation::lose_source(int id, int host) {
 
 // Sets a job back to its last checkpoint, unless the hosts that are left have all its state.
 void Simulation::lose_state(int id, int host) {
+    ++interventions_;
     State& state = states_[id];
     if (state.in_memory && has_host(state.left, host) && std::ranges::count(state.lost, host) == 0)
         state.lost.push_back(host);

@@ -18,6 +18,7 @@ int Simulation::usable() const {
 
 void Simulation::scripted(const ScriptedEvent& event) {
     outdated_ = true;
+    ++interventions_;
     event.host != any ? set_host_gpus(event.host, event.gpus.value_or(0)) : set_job(event);
 }
 

@@ -57,6 +57,10 @@ public:
     Time change_delay() const { return rules_.delays.change; }
     /// For how long the change of a running job to `to` would stop it.
     Time change_delay(int id, const Grant& to) const;
+    /// From a job's last step with GPUs until they are free.
+    Time release_delay() const { return rules_.delays.release; }
+    /// How many times failures or a script have stopped or changed jobs.
+    int interventions() const { return interventions_; }
     /// From several GPUs to the first step with them.
     Time start_delay() const { return rules_.delays.start; }
     /// What policies decide at multiples of; 0: they decide whenever something happens.
@@ -144,6 +148,7 @@ private:
     void lose_source(int id, int host);
     void lose_state(int id, int host);
     void keep_state(int id, int plan);
+    bool has_trained(int id) const { return results_.jobs[id].trained > 0; }
     void begin_training(int id);
     void halt(int id);
     bool depends_on(int id, int host) const;
@@ -193,6 +198,7 @@ private:
     int next_arrival_ = 0;
     int finished_ = 0;
     int changes_ = 0;
+    int interventions_ = 0;
     int timers_ = 0;         // events that are no outages
     int idle_calls_ = 0;     // one after another that did nothing while nothing ran
     bool outdated_ = false;  // what the policy has computed

@@ -9,8 +9,9 @@
 
 namespace tpx {
 
-double PowerSpeed::rate(const Grant& grant, const Cluster&) const {
-    const int gpus = grant.gpus();
+double PowerSpeed::rate(const Grant& grant, const Cluster&) const { return rate_anywhere(grant.gpus()); }
+
+double PowerSpeed::rate_anywhere(int gpus) const {
     return gpus == asked_ ? 1 : std::pow(static_cast<double>(gpus) / asked_, exponent_);
 }
 

@@ -16,6 +16,7 @@ public:
     PowerSpeed(int asked, double exponent) : asked_{asked}, exponent_{exponent} {}
     bool any_number() const override { return true; }
     double rate(const Grant& grant, const Cluster& cluster) const override;
+    double rate_anywhere(int gpus) const override;
 
 private:
     int asked_;

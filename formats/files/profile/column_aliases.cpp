@@ -46,6 +46,15 @@ constexpr Alias aliases[] = {
     {"iteration_time_sec", "seconds", ""},
     {"iteration_time_seconds", "seconds", ""},
     {"iteration_seconds", "seconds", ""},
+    {"iter_s", "seconds", ""},
+    {"step_s", "seconds", ""},
+    {"time_per_it_s", "seconds", ""},
+    {"sec_it", "seconds", ""},
+    {"s_per_it", "seconds", ""},
+    {"sec_per_it", "seconds", ""},
+    {"seconds_per_it", "seconds", ""},
+    {"step_time_in_s", "seconds", ""},
+    {"iter_time_in_s", "seconds", ""},
     {"step_time_ms", "seconds", "ms"},
     {"iter_time_ms", "seconds", "ms"},
     {"iteration_time_ms", "seconds", "ms"},
@@ -59,6 +68,13 @@ constexpr Alias aliases[] = {
     {"elapsed_time_per_iteration_ms", "seconds", "ms"},
     {"step_ms", "seconds", "ms"},
     {"iter_ms", "seconds", "ms"},
+    {"iteration_ms", "seconds", "ms"},
+    {"ms_per_it", "seconds", "ms"},
+    {"ms_it", "seconds", "ms"},
+    {"ms_iter", "seconds", "ms"},
+    {"ms_step", "seconds", "ms"},
+    {"step_time_in_ms", "seconds", "ms"},
+    {"iter_time_in_ms", "seconds", "ms"},
     {"samples_per_second", "rate", "samples/s"},
     {"samples_per_sec", "rate", "samples/s"},
     {"samples_s", "rate", "samples/s"},
@@ -78,6 +94,23 @@ constexpr Alias aliases[] = {
     {"sequences_per_second", "rate", "samples/s"},
     {"sequences_per_sec", "rate", "samples/s"},
     {"sequences_s", "rate", "samples/s"},
+    {"images_sec", "rate", "samples/s"},
+    {"images_per_s", "rate", "samples/s"},
+    {"img_sec", "rate", "samples/s"},
+    {"img_per_s", "rate", "samples/s"},
+    {"img_per_sec", "rate", "samples/s"},
+    {"img_per_second", "rate", "samples/s"},
+    {"imgs_s", "rate", "samples/s"},
+    {"imgs_sec", "rate", "samples/s"},
+    {"imgs_per_s", "rate", "samples/s"},
+    {"imgs_per_sec", "rate", "samples/s"},
+    {"imgs_per_second", "rate", "samples/s"},
+    {"examples_sec", "rate", "samples/s"},
+    {"examples_per_s", "rate", "samples/s"},
+    {"sequences_sec", "rate", "samples/s"},
+    {"sequences_per_s", "rate", "samples/s"},
+    {"seqs_s", "rate", "samples/s"},
+    {"seqs_sec", "rate", "samples/s"},
     {"steps_per_second", "rate", "steps/s"},
     {"steps_s", "rate", "steps/s"},
     {"iterations_per_second", "rate", "steps/s"},
@@ -89,7 +122,22 @@ constexpr Alias aliases[] = {
     {"iterations_s", "rate", "steps/s"},
     {"iters_s", "rate", "steps/s"},
     {"it_per_s", "rate", "steps/s"},
+    {"steps_sec", "rate", "steps/s"},
+    {"steps_per_s", "rate", "steps/s"},
+    {"step_per_s", "rate", "steps/s"},
+    {"step_per_sec", "rate", "steps/s"},
+    {"it_sec", "rate", "steps/s"},
+    {"it_per_sec", "rate", "steps/s"},
+    {"iter_per_s", "rate", "steps/s"},
+    {"iter_per_sec", "rate", "steps/s"},
+    {"iters_sec", "rate", "steps/s"},
+    {"iters_per_s", "rate", "steps/s"},
+    {"iterations_sec", "rate", "steps/s"},
+    {"iterations_per_s", "rate", "steps/s"},
     {"tokens_per_sec", "tokens_per_second", ""},
+    {"tok_s", "tokens_per_second", ""},
+    {"tok_sec", "tokens_per_second", ""},
+    {"toks_s", "tokens_per_second", ""},
     {"tokens_s", "tokens_per_second", ""},
     {"tokens_sec", "tokens_per_second", ""},
     {"throughput_tokens_s", "tokens_per_second", ""},
@@ -204,12 +252,14 @@ constexpr Doubtful doubtful[] = {
     {"checkpointing", "recompute"},
 };
 
-// "Step time (ms)" becomes "step_time_ms".
-std::string normal_name(std::string_view column) {
+// "Step time (ms)" becomes "step_time_ms", and "iter/s" becomes "iter_`slash`s".
+std::string normal_name(std::string_view column, std::string_view slash = "") {
     std::string name;
     for (const unsigned char c : column) {
         if (std::isalnum(c) != 0)
             name += static_cast<char>(std::tolower(c));
+        else if (c == '/' && !slash.empty() && !name.empty())
+            name.append(name.back() == '_' ? "" : "_").append(slash).append("_");
         else if (!name.empty() && name.back() != '_')
             name += '_';
     }
@@ -224,7 +274,9 @@ std::optional<std::pair<std::string, ColumnSource>> known_alias(std::string_view
     ColumnSource source;
     source.column = column;
     if (std::ranges::count(run_quantities(), name) > 0) return std::pair{name, source};
-    const auto* found = std::ranges::find(aliases, name, &Alias::column);
+    // "iter/s" are iterations per second, while "iter_s" are seconds, as "iter_ms" are milliseconds.
+    const auto* found = std::ranges::find(aliases, normal_name(column, "per"), &Alias::column);
+    if (found == std::end(aliases)) found = std::ranges::find(aliases, name, &Alias::column);
     if (found == std::end(aliases)) return std::nullopt;
     source.unit = found->unit;
     return std::pair{std::string{found->quantity}, source};

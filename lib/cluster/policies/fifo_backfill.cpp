@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/cluster/in_order.hpp"
+#include "lib/cluster/backfill_queue.hpp"
 #include "lib/cluster/policies.hpp"
 
 #include <algorithm>
@@ -15,10 +15,24 @@ namespace {
 class FifoBackfill final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
-        const std::vector<int> waiting = simulation.waiting();
-        const std::size_t next = start_in_order(simulation, waiting);
-        if (next + 1 < waiting.size() && simulation.pool().free() > 0) fill(simulation, waiting, next);
+        queue_.update(simulation);
+        const std::vector<int>& waiting = simulation.waiting();
+        std::size_t first = 0;  // of those that do not fit
+        while (first < waiting.size()) {
+            const int id = waiting[first], gpus = simulation.job(id).gpus;
+            if (!simulation.within_quota(id, gpus)) {
+                ++first;
+                continue;
+            }
+            auto grant = simulation.place(id, gpus);
+            if (!grant) break;
+            queue_.erase(simulation, id);
+            simulation.start(id, std::move(*grant));
+        }
+        if (first + 1 < waiting.size() && simulation.pool().free() > 0) fill(simulation, waiting[first]);
     }
+
+    void forget() override { queue_ = {}; }
 
 private:
     // When the first job can start, and what is free then.
@@ -56,52 +70,64 @@ private:
         return promise;
     }
 
-    static void fill(Simulation& simulation, const std::vector<int>& waiting, std::size_t first) {
-        const TraceJob& head = simulation.job(waiting[first]);
-        Promise promise = promise_to(simulation, waiting[first]);
-        std::vector<Look> looks;
-        for (std::size_t i = first + 1; i < waiting.size() && simulation.pool().free() > 0; ++i) {
-            const TraceJob& job = simulation.job(waiting[i]);
-            if (job.gpus > simulation.pool().free(job.kind)) continue;
-            Look own, *look = is_plain(job) ? &look_for(looks, job) : &own;
-            if (!look->grant) {
-                if (look->no_room) continue;
-                look->grant = simulation.place(waiting[i], job.gpus);
-                look->no_room = !look->grant;
-                if (look->no_room) continue;
-            }
-            if (simulation.now() + simulation.time_needed(waiting[i], *look->grant) > promise.time) {
-                if (look->delays_first) continue;
-                promise.pool.take(job, look->grant->parts);
-                if (promise.time != never && !promise.pool.place(head, head.gpus)) {
-                    promise.pool.give(job, look->grant->parts);
-                    look->delays_first = true;
-                    continue;
-                }
-            }
-            simulation.start(waiting[i], std::move(*look->grant));
-            looks.clear();
-        }
-    }
-
-    // What was found out about jobs that ask for the same, until one is started.
+    // What was found out about a group of jobs, until one is started.
     struct Look {
-        int gpus = 0, kind = any;
         std::optional<Grant> grant{};
-        bool no_room = false;       // for it now
+        bool no_room = false;       // for any of them now
         bool delays_first = false;  // if it still runs when the first job is to start
     };
 
-    // Whether nothing but GPUs counts for a job.
-    static bool is_plain(const TraceJob& job) {
-        return job.cpus == 0 && job.memory == 0 && job.kinds.empty() && (job.tenant == any || !job.guaranteed);
+    // The first job after `id` that is not known to be no candidate, and its group.
+    std::pair<int, std::size_t> next_candidate(const Simulation& simulation, int id, Time promised) {
+        std::pair<int, std::size_t> first{any, 0};
+        const std::vector<BackfillQueue::Group>& groups = queue_.groups();
+        for (std::size_t i = 0; i < groups.size(); ++i) {
+            if (looks_[i].no_room || groups[i].gpus > simulation.pool().free(groups[i].kind)) continue;
+            const Time most = looks_[i].delays_first ? promised - simulation.now() : never - 1;
+            const int next = groups[i].next(id, most);
+            if (next != any && (first.first == any || next < first.first)) first = {next, i};
+        }
+        return first;
     }
 
-    static Look& look_for(std::vector<Look>& looks, const TraceJob& job) {
-        for (Look& look : looks)
-            if (look.gpus == job.gpus && look.kind == job.kind) return look;
-        return looks.emplace_back(Look{job.gpus, job.kind});
+    // Whether a job leaves the first job what it was promised; then what it takes for longer is taken from that.
+    static bool leaves_promise(const Simulation& simulation, int id, const Look& look, const TraceJob& head,
+                               Promise& promise) {
+        if (simulation.now() + simulation.time_needed(id, *look.grant) <= promise.time) return true;
+        if (look.delays_first) return false;
+        promise.pool.take(simulation.job(id), look.grant->parts);
+        if (promise.time == never || promise.pool.place(head, head.gpus)) return true;
+        promise.pool.give(simulation.job(id), look.grant->parts);
+        return false;
     }
+
+    void fill(Simulation& simulation, int first) {
+        const TraceJob& head = simulation.job(first);
+        Promise promise = promise_to(simulation, first);
+        looks_.assign(queue_.groups().size(), {});
+        for (int last = first; simulation.pool().free() > 0;) {
+            const auto [id, number] = next_candidate(simulation, last, promise.time);
+            if (id == any) break;
+            last = id;
+            const BackfillQueue::Group& group = queue_.groups()[number];
+            const TraceJob& job = simulation.job(id);
+            if (job.gpus > simulation.pool().free(job.kind)) continue;
+            Look own, &look = group.alike ? looks_[number] : own;
+            if (!look.grant) look.grant = simulation.place(id, job.gpus);
+            look.no_room = !look.grant;
+            if (look.no_room) continue;
+            if (!leaves_promise(simulation, id, look, head, promise)) {
+                look.delays_first = true;
+                continue;
+            }
+            queue_.erase(simulation, id);
+            simulation.start(id, std::move(*look.grant));
+            looks_.assign(queue_.groups().size(), {});
+        }
+    }
+
+    BackfillQueue queue_;
+    std::vector<Look> looks_;  // of its groups
 };
 
 }  // namespace

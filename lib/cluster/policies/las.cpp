@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/in_order.hpp"
+#include "lib/cluster/keyed_queue.hpp"
 #include "lib/cluster/policies.hpp"
 
 #include <algorithm>
@@ -15,10 +16,12 @@ public:
     void schedule(Simulation& simulation) override {
         if (!start_only_waiting(simulation)) {
             const auto key = [&](int id) { return static_cast<double>(level(simulation.attained(id))); };
-            run_in_order(simulation, order_.update(simulation, key));
+            queue_.run(simulation, key);
         }
         wake_at_next_level(simulation);
     }
+
+    void forget() override { queue_.forget(); }
 
 private:
     static constexpr double gpu_hour = 3600e6;
@@ -41,7 +44,7 @@ private:
         if (next != never) simulation.wake(next);
     }
 
-    KeyedOrder order_;
+    KeyedQueue queue_;
 };
 
 }  // namespace

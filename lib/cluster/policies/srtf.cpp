@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/in_order.hpp"
+#include "lib/cluster/keyed_queue.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/speed.hpp"
 
@@ -15,10 +16,13 @@ public:
     void schedule(Simulation& simulation) override {
         if (start_only_waiting(simulation)) return;
         const auto left = [&](int id) { return simulation.remaining(id) / asked_rate(simulation, id); };
-        run_in_order(simulation, order_.update(simulation, left));
+        queue_.run(simulation, left);
     }
 
-    void forget() override { rates_.clear(); }
+    void forget() override {
+        rates_.clear();
+        queue_.forget();
+    }
 
 private:
     // The rate with all GPUs on hosts of the job's own kind, or the first.
@@ -29,7 +33,7 @@ private:
         return rates_[id];
     }
 
-    KeyedOrder order_;
+    KeyedQueue queue_;
     std::vector<double> rates_;
     std::optional<GpuPool> empty_;
 };

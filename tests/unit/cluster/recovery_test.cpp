@@ -54,6 +54,12 @@ TEST_CASE("a failed job continues from the replica on its other host, and loses 
     CHECK(finish == doctest::Approx(600 + 30 + state / storage_rate + 530 + 170).epsilon(1e-6));
 }
 
+TEST_CASE("a job that was stopped before its first step has no state to load") {
+    double state = 0;
+    const double finish = seconds_of(fail({{1, 20 * second, 100 * second}}, false, "tp=4", state).jobs[0].finish);
+    CHECK(finish == 100 + 30 + 1000);
+}
+
 TEST_CASE("a failure while a job recovers costs all work since its last checkpoint") {
     double state = 0;
     // The only host with all state fails while it sends that to the other one.

@@ -46,11 +46,16 @@ struct Sample {
 TEST_CASE("numbers with fractions, times and rates are checked as they are parsed, with the option in the message") {
     Command command{"sample", "Show numbers"};
     Decimal pause;
-    Duration within;
+    Duration within, mtbf, repair;
+    Decimal share, load;
     Rate nic, slow;
     ReadWriteRates disk, same;
     command.option("--pause", &pause, "S", "Pause");
     command.option("--within", &within, "TIME", "Time left");
+    command.option("--mtbf", &mtbf, "TIME", "Between failures").at_least(60);
+    command.option("--repair", &repair, "TIME", "Of a failure").at_least(0).at_most(3600);
+    command.option("--share", &share, "X", "Share").above(0).at_most(1);
+    command.option("--load", &load, "X", "Load").at_least(1e-6).at_most(1e6);
     command.option("--nic", &nic, "RATE", "Rate");
     command.option("--slow", &slow, "RATE", "Rate").at_least(100e3);
     command.option("--disk", &disk, "RATE", "Rates");
@@ -73,8 +78,16 @@ TEST_CASE("numbers with fractions, times and rates are checked as they are parse
     CHECK((*same.read == 3e9 && *same.write == 3e9));
     for (const std::string text : {"-1", "nan", "inf", "1e999", "1s", "x"})
         CHECK(mistake("--pause=" + text) == "--pause: '" + text + "' is not a number of at least 0");
-    for (const std::string text : {"0", "-1s", "nan", "inf", "1e308h", "5d", "s"})
+    for (const std::string text : {"0", "-1s", "nan", "inf", "1e308h", "5w", "s"})
         CHECK(mistake("--within=" + text) == "--within: '" + text + "' is not a time such as 90s, 2min or 1h");
+    command.parse(std::vector<std::string>{"--within=30d", "--mtbf=1h", "--share=0.5", "--load=1e-6", "--repair=0"});
+    CHECK((*within == 30 * 86400 && *mtbf == 3600 && *share == 0.5 && *load == 1e-6 && *repair == 0));
+    CHECK(mistake("--mtbf=59") == "--mtbf: '59' is less than 60 s");
+    CHECK(mistake("--repair=2h") == "--repair: '2h' is more than 3600 s");
+    for (const std::string text : {"0", "1.1", "-1", "x"})
+        CHECK(mistake("--share=" + text) == "--share: '" + text + "' is not above 0 and at most 1");
+    for (const std::string text : {"0", "2e6", "nan"})
+        CHECK(mistake("--load=" + text) == "--load: '" + text + "' is not a number from 1e-06 to 1e+06");
     CHECK(mistake("--nic=25") == "--nic: '25' is not a rate such as 25GB/s or 200Gbit/s");
     CHECK(mistake("--slow=99kB/s") == "--slow: 99kB/s is less than 100 kB/s");
     for (const std::string text : {"5GB/s,", ",5GB/s", "1GB/s,2GB/s,3GB/s"}) {

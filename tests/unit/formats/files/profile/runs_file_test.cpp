@@ -260,6 +260,24 @@ TEST_CASE("tables of spreadsheets are read in whatever form they are saved") {
     }
 }
 
+TEST_CASE("times and rates are read from columns with the names that logs and spreadsheets give them") {
+    const auto seconds = [](const std::string& column, const std::string& value) {
+        const Table table = parse_table("plan," + column + "\ndp=8," + value + "\n", "t");
+        return read_runs(table, default_columns(table), {32, 2, 4})[0].seconds;
+    };
+    for (const std::string column :
+         {"step_time", "iter_s", "iter_time_s", "s/it", "s/iter", "sec/step", "Step time (s)"})
+        CHECK(seconds(column, "0.5") == 0.5);
+    for (const std::string column :
+         {"iter_time_ms", "iter_ms", "ms/it", "ms/step", "time/iter (ms)", "Step time in ms"})
+        CHECK(seconds(column, "500") == 0.5);
+    for (const std::string column :
+         {"images_sec", "img_sec", "img/s", "imgs/s", "images/sec", "samples_sec", "Samples/s"})
+        CHECK(seconds(column, "64") == 0.5);
+    for (const std::string column : {"it/s", "iter/s", "iters/sec", "steps/s", "steps_sec", "Iterations / s"})
+        CHECK(seconds(column, "2") == 0.5);
+}
+
 TEST_CASE("files that are not text are refused with their type") {
     using namespace std::string_literals;
     const auto refused = [](const std::string& bytes) {
