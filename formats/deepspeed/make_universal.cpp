@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <set>
+#include <string_view>
 
 namespace tpx::formats {
 namespace {
@@ -265,10 +267,21 @@ private:
     std::vector<MadeGroup> groups_;
 };
 
+/// Whether the content has both moments of Adam for each parameter with one of them; Lion has only the first.
+bool has_both_moments(const Content& content) {
+    std::set<std::string_view> names;
+    for (const Tensor& tensor : content.tensors) names.insert(tensor.name);
+    for (std::size_t t = 0; t < content.tensors.size(); ++t) {
+        if (content.reading->meanings[t].role != Role::exp_avg) continue;
+        if (!names.contains(fmt::format("{}_sq", content.tensors[t].name))) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 Draft make_universal(const Content& content, std::vector<std::string>& notes) {
-    if (!content.adam)
+    if (!content.adam || !has_both_moments(content))
         throw Error{Exit::usage,
                     "universal checkpoints store the state of optimizers like Adam (exp_avg and exp_avg_sq), which the "
                     "source does not have; convert the weights with --format safetensors and load them as the model"};
