@@ -136,6 +136,7 @@ def main(tpx):
     for kind, layouts in (("bert", [(1, 1), (2, 1), (1, 2)]), ("t5", [(1, 1), (2, 1)])):
         with tempfile.TemporaryDirectory() as name:
             folder, source = Path(name), None
+            (folder / "out").mkdir()
             for tp, pp in layouts:
                 for form in ("torch_dist", "torch"):
                     on_ranks(tp * pp, write, kind, form, tp, pp, source, folder / f"{form}-{tp}-{pp}")
