@@ -64,6 +64,7 @@ struct RankValues {
     int tp = 0;
     int ep = 0;
     bool has_extra_states = false;  ///< whether TransformerEngine's extra states have content: FP8 scales
+    std::vector<int> first_layers;  ///< the number in the whole model of the first layer of each model chunk
 };
 
 /// A checkpoint on disk, opened for reading.

@@ -55,6 +55,8 @@ public:
         for (const RoleCheck& job : jobs) checks.push_back(job.check);
         const auto facts = check_states(comm_, canonical_.side(), formats::paths(catalogue), checks, options_);
         for (std::size_t k = 0; k < jobs.size(); ++k) judge(jobs[k], facts[k]);
+        if (!pairs.parameters.empty() && !recognized_)
+            report_.faults.push_back("the optimizer state cannot be checked: its parameters are unknown");
         judge_steps(pairs.steps);
         if (alone_ > 0)
             report_.notes.push_back(fmt::format(
@@ -76,6 +78,7 @@ private:
             for (const auto& [role, t] : parameter.states) {
                 const Tensor& state = canonical_.tensors[t];
                 if (!is_number(state)) continue;
+                recognized_ |= parameter.weight >= 0 || role != Role::state;
                 RoleCheck job{{.tensor = t, .weight = {}, .squares = role == Role::exp_avg_sq}, role};
                 const bool beside = role == Role::master && parameter.weight >= 0;
                 if (beside) {
@@ -154,6 +157,7 @@ private:
     formats::PartFinder finder_;
     MastersReport report_;
     std::map<double, std::vector<std::uint32_t>> steps_;  // tensors by the step that they contain
+    bool recognized_ = false;                             // whether the parameter of some state is known
     std::uint64_t near_ = 0;
     std::uint64_t alone_ = 0;  // master weights that have no weight to compare with
 };

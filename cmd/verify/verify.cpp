@@ -42,8 +42,9 @@ Json masters_json(const MastersReport& report) {
 void print_masters(const std::string& checkpoint, const MastersReport& report, Output& out) {
     for (const std::string& line : report.faults) out.data("{}\n", printable(line));
     const std::string verdict =
-        report.faults.empty() ? "matches the weights: "
-                              : fmt::format("does not match the weights: {}, ", counted(report.faults.size(), "fault"));
+        !report.faults.empty() ? fmt::format("does not match the weights: {}, ", counted(report.faults.size(), "fault"))
+        : report.masters > 0   ? "matches the weights: "
+                               : "has no faults, but no master weights could be compared with weights: ";
     out.result("optimizer state of {} {}{}, {}, {}{}\n", checkpoint, verdict, counted(report.parameters, "parameter"),
                counted(report.masters, "master"), counted(report.moments, "moment"),
                report.step.empty() ? "" : fmt::format(", step {}", report.step));

@@ -238,7 +238,7 @@ RankHoldings needed_pieces(const Source& source, const Conversion& conversion, c
     if (target.format->has_flat_partitions) {
         Layout layout = target.layout;
         if (layout.zero == 0 && source.layout) layout.zero = source.layout->zero;
-        if (layout.ep == 1 && source.layout) layout.ep = source.layout->ep;
+        if (source.layout) layout.ep = kept_expert_ranks(layout, source.layout->ep);
         return {
             canonical_pieces(draft.tensors, target.format->with_replicas(draft.tensors, draft.pieces, roles, layout),
                              conversion.target_parts),

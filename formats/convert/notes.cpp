@@ -59,11 +59,13 @@ void note_values(const Source& source, const Driver& target, std::vector<std::st
         add_not_stored_note(notes, state_keys(source.checkpoint), "non-tensor value", target);
 }
 
+bool is_extra_state(const Object& object) { return object.name.find("._extra_state/") != object.name.npos; }
+
 /// Whether Megatron's formats keep an object of another format, or do not need it because it is an empty extra state.
 bool is_for_megatron(const Catalogue& catalogue, const Object& object) {
     constexpr std::uint64_t longest_empty = 8192;  // torch.save writes less for an empty tensor
     if (object.name.starts_with("rng_state/")) return true;
-    if (object.name.find("._extra_state/") == object.name.npos || object.length > longest_empty) return false;
+    if (!is_extra_state(object) || object.length > longest_empty) return false;
     bool is_empty = false;
     try {
         with_archive(catalogue, object,
@@ -78,14 +80,17 @@ void note_objects(const Source& source, const Driver& target, bool has_adam, std
     const bool kept = &from == &target || (stores_megatron_tensors(from) && stores_megatron_tensors(target));
     if (kept || (target.values == ValuesIn::one_file && from.values == ValuesIn::objects)) return;
     std::vector<std::string> names;
+    std::vector<std::string> extra_states;
     for (const Object& object : source.checkpoint.catalogue.objects) {
         const bool is_rng = object.name.starts_with("rng_state/");
         if (has_adam && object.name.find("param_groups.") != object.name.npos) continue;
         if (target.has_args && is_for_megatron(source.checkpoint.catalogue, object)) continue;
         if (target.values == ValuesIn::objects && is_rng) continue;
-        names.push_back(object.name);
+        (target.has_args && is_extra_state(object) ? extra_states : names).push_back(object.name);
     }
     add_not_stored_note(notes, names, "object", target);
+    add_dropped_note(notes, extra_states.size(), "TransformerEngine extra state", "so FP8 scaling starts over",
+                     extra_states.empty() ? "" : extra_states[0]);
 }
 
 }  // namespace

@@ -38,19 +38,21 @@ bool is_adam_role(Role role) {
     return role == Role::step || std::ranges::find(state_roles, role) != std::end(state_roles);
 }
 
-/// Renames the keys of adam.own to the names of exp_avg in `expressed`. Fused parameters must have the same settings.
-void rename_settings(const Source& source, const Expressed& expressed, const Target& target, Adam& adam) {
-    if (adam.own.empty() || target.format->has_args) return;
-    std::map<std::string, const AdamSettings*, std::less<>> of_parts;
+/// `of_moments` by the names of exp_avg in `expressed`, of which a tensor may have several parameters. `join` gets the
+/// values of a tensor's first parameter and of each further one.
+template <class T, class Join>
+std::map<std::string, T, std::less<>> rename_moments(const std::map<std::string, T, std::less<>>& of_moments,
+                                                     const Source& source, const Expressed& expressed, Join join) {
+    std::map<std::string, const T*, std::less<>> of_parts;
     const auto& stored = source.checkpoint.catalogue.tensors;
     for (std::size_t t = 0; t < stored.size(); ++t) {
-        const auto own = adam.own.find(stored[t].name);
-        if (own == adam.own.end()) continue;
-        of_parts.emplace(own->first, &own->second);
+        const auto known = of_moments.find(stored[t].name);
+        if (known == of_moments.end()) continue;
+        of_parts.emplace(known->first, &known->second);
         for (const Part& part : parts_of(source.reading, stored[t], source.reading.meanings[t]))
-            of_parts.emplace(part.name, &own->second);
+            of_parts.emplace(part.name, &known->second);
     }
-    std::map<std::string, AdamSettings, std::less<>> renamed;
+    std::map<std::string, T, std::less<>> renamed;
     for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
         const Tensor& tensor = expressed.tensors[t];
         if (expressed.reading.meanings[t].role != Role::exp_avg) continue;
@@ -65,18 +67,30 @@ void rename_settings(const Source& source, const Expressed& expressed, const Tar
             const auto found = of_parts.find(part);
             if (found == of_parts.end()) continue;
             const auto [known, added] = renamed.emplace(tensor.name, *found->second);
-            if (!added && known->second != *found->second)
-                throw Error{Exit::usage,
-                            "tensor '{}': its parameters are in groups with different settings (lr {} and {}, "
-                            "weight_decay {} and {}); pass --drop optimizer to omit optimizer state",
-                            tensor.name,
-                            known->second.lr,
-                            found->second->lr,
-                            known->second.weight_decay,
-                            found->second->weight_decay};
+            if (!added) join(tensor.name, known->second, *found->second);
         }
     }
-    adam.own = std::move(renamed);
+    return renamed;
+}
+
+/// Renames the keys of adam.own and adam.groups to the names of exp_avg in `expressed`. Fused parameters must have the
+/// same settings.
+void rename_settings(const Source& source, const Expressed& expressed, const Target& target, Adam& adam) {
+    if (target.format->has_args) return;
+    const auto check_equal = [](const std::string& name, const AdamSettings& first, const AdamSettings& other) {
+        if (first == other) return;
+        throw Error{Exit::usage,
+                    "tensor '{}': its parameters are in groups with different settings (lr {} and {}, "
+                    "weight_decay {} and {}); pass --drop optimizer to omit optimizer state",
+                    name,
+                    first.lr,
+                    other.lr,
+                    first.weight_decay,
+                    other.weight_decay};
+    };
+    if (!adam.own.empty()) adam.own = rename_moments(adam.own, source, expressed, check_equal);
+    const auto keep_first = [](const std::string&, int, int) {};
+    if (!adam.groups.empty()) adam.groups = rename_moments(adam.groups, source, expressed, keep_first);
 }
 
 /// Throws Error if Megatron's groups, one of matrices and one of vectors without weight decay, cannot have these

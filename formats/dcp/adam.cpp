@@ -117,9 +117,13 @@ std::optional<Adam> adam_of_objects(const Source& source) {
         with_archive(catalogue, object,
                      [&](const torch::Archive& archive) { set(settings, key, archive.root(), &archive); });
     }
-    for (const OptimizerGroup& group : known)
-        for (const std::string& param : group.params)
-            adam.own[fmt::format("{}.state.{}.exp_avg", group.root, param)] = of_groups.at(group.prefix);
+    for (std::size_t g = 0; g < known.size(); ++g) {
+        for (const std::string& param : known[g].params) {
+            const std::string moment = fmt::format("{}.state.{}.exp_avg", known[g].root, param);
+            adam.own[moment] = of_groups.at(known[g].prefix);
+            adam.groups[moment] = static_cast<int>(g);
+        }
+    }
     if (adam.own.empty()) return std::nullopt;
     read_dcp_steps(source, adam);
     return adam;

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <set>
+#include <string_view>
 
 namespace tpx::formats {
 namespace {
@@ -23,9 +25,10 @@ namespace fs = std::filesystem;
 /// The DeepSpeed version whose file layout this is.
 constexpr std::string_view version = "0.19.8";
 
-/// Parameters with equal optimizer settings.
+/// A parameter group of the source or, if its groups are unknown, parameters with equal optimizer settings.
 struct MadeGroup {
     AdamSettings settings;
+    int number = -1;  ///< in the source; -1: unknown
     Group parameters;
 };
 
@@ -52,8 +55,8 @@ public:
 private:
     Role role(std::size_t t) const { return content_.reading->meanings[t].role; }
 
-    /// Groups with the highest weight decay come first, as in most trainers; otherwise groups are in the order of their
-    /// parameters.
+    /// Groups are in the order of the source. If that is unknown, groups with the highest weight decay come first, as
+    /// in most trainers; otherwise groups are in the order of their parameters.
     void find_groups() {
         for (std::size_t t = 0; t < content_.tensors.size(); ++t) {
             if (role(t) != Role::exp_avg) continue;
@@ -65,12 +68,17 @@ private:
                     "would load those of the first",
                     moment.name};
             const AdamSettings& settings = content_.adam->of(moment.name, moment.shape.size());
-            auto group = std::ranges::find(groups_, settings, &MadeGroup::settings);
-            if (group == groups_.end()) group = groups_.insert(group, {settings, {}});
+            const auto recorded = content_.adam->groups.find(moment.name);
+            const int number = recorded == content_.adam->groups.end() ? -1 : recorded->second;
+            auto group = std::ranges::find_if(
+                groups_, [&](const MadeGroup& known) { return known.settings == settings && known.number == number; });
+            if (group == groups_.end()) group = groups_.insert(group, {settings, number, {}});
             group->parameters.emplace_back(parameter_of(moment.name), moment.shape);
         }
-        std::ranges::stable_sort(groups_, std::greater{},
-                                 [](const MadeGroup& group) { return group.settings.weight_decay; });
+        std::ranges::stable_sort(groups_, [](const MadeGroup& a, const MadeGroup& b) {
+            if (a.number != b.number) return a.number < b.number;
+            return a.settings.weight_decay > b.settings.weight_decay;
+        });
     }
 
     void put(const StepDraft::Placed& placed, const std::string& key, std::uint32_t tensor) {
@@ -259,10 +267,21 @@ private:
     std::vector<MadeGroup> groups_;
 };
 
+/// Whether the content has both moments of Adam for each parameter with one of them; Lion has only the first.
+bool has_both_moments(const Content& content) {
+    std::set<std::string_view> names;
+    for (const Tensor& tensor : content.tensors) names.insert(tensor.name);
+    for (std::size_t t = 0; t < content.tensors.size(); ++t) {
+        if (content.reading->meanings[t].role != Role::exp_avg) continue;
+        if (!names.contains(fmt::format("{}_sq", content.tensors[t].name))) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 Draft make_universal(const Content& content, std::vector<std::string>& notes) {
-    if (!content.adam)
+    if (!content.adam || !has_both_moments(content))
         throw Error{Exit::usage,
                     "universal checkpoints store the state of optimizers like Adam (exp_avg and exp_avg_sq), which the "
                     "source does not have; convert the weights with --format safetensors and load them as the model"};

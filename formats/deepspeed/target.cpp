@@ -83,6 +83,16 @@ std::optional<ExpertPlace> expert_place(const std::string& name) {
     return ExpertPlace{name.substr(0, begin), name.substr(end), std::stoll(name.substr(begin, end - begin))};
 }
 
+/// The degrees of expert parallelism that divide `experts` and `dp`: "ep=1, 2 or 4".
+std::string fitting_degrees(Index experts, int dp) {
+    std::vector<int> fitting;
+    for (int ep = 1; ep <= dp; ++ep)
+        if (experts % ep == 0 && dp % ep == 0) fitting.push_back(ep);
+    const int last = fitting.back();
+    fitting.pop_back();
+    return fitting.empty() ? fmt::format("ep={}", last) : fmt::format("ep={} or {}", fmt::join(fitting, ", "), last);
+}
+
 }  // namespace
 
 VocabularyRows rows_for(const OldRows& old, int tp) {
@@ -216,6 +226,11 @@ void TargetStep::cut(const Grid& grid, const std::string& name, const Parameter&
     std::tie(made.slicing, made.locals) = grid.info.cut(name, old.slicing.whole, layout_.tp, rows_.value_or(0));
 }
 
+/// Adds a note, unless another pipeline stage or group has added it.
+void TargetStep::add_note(std::string note) {
+    if (std::ranges::find(notes_, note) == notes_.end()) notes_.push_back(std::move(note));
+}
+
 /// Replaces the names of experts in `group` with those of one rank for the new number of expert ranks.
 void TargetStep::spread_experts(TargetGroup& group) {
     const int old = group.expert_ranks;
@@ -228,11 +243,13 @@ void TargetStep::spread_experts(TargetGroup& group) {
         if (place->number == 0) of_first[place->before].push_back(name);
     }
     if (experts.empty()) return;
-    group.expert_ranks = layout_.ep > 1 ? layout_.ep : old;
-    if (layout_.dp % group.expert_ranks != 0)
-        throw Error{Exit::usage, "layout: dp={} is not a multiple of the {} expert ranks", layout_.dp,
-                    group.expert_ranks};
+    group.expert_ranks = kept_expert_ranks(layout_, old);
     if (group.expert_ranks == old) return;
+    if (group.expert_ranks != layout_.ep || !layout_.ep_key.yes)
+        add_note(
+            fmt::format("experts are split across {} instead of {} data ranks, because dp={} is not a multiple of "
+                        "{}: create the model's MoE layers with ep_size={}",
+                        group.expert_ranks, old, layout_.dp, old, group.expert_ranks));
     std::vector<std::string> names;
     std::set<std::string> done;
     for (const std::string& name : group.names) {
@@ -249,8 +266,9 @@ void TargetStep::spread_experts(TargetGroup& group) {
 void TargetStep::add_experts(const std::string& layer, const std::vector<std::string>& of_first, Index all, int ranks,
                              std::vector<std::string>& names) {
     if (all % ranks != 0)
-        throw Error{Exit::usage, "layout: ep={} does not divide the {} experts of '{}'", ranks, all,
-                    layer.substr(0, layer.size() - 1)};
+        throw Error{Exit::usage, "layout: {} experts of '{}' cannot be split across ep={}; use {}",
+                    all,         layer.substr(0, layer.size() - 1),
+                    ranks,       fitting_degrees(all, layout_.dp)};
     for (Index e = 0; e < all / ranks; ++e) {
         for (const std::string& first : of_first) {
             names.push_back(fmt::format("{}{}{}", layer, e, expert_place(first)->after));

@@ -68,6 +68,7 @@ private:
     void stage_layers(const Grid& grid, const std::vector<Origin>& origins);
     void find_rows(const Grid& grid, Index unit);
     void cut(const Grid& grid, const std::string& name, const Parameter& parameter);
+    void add_note(std::string note);
     void spread_experts(TargetGroup& group);
     void add_experts(const std::string& layer, const std::vector<std::string>& of_first, Index all, int ranks,
                      std::vector<std::string>& names);

@@ -33,7 +33,7 @@ std::optional<std::string> extra_state_of(const std::string& name) {
     const std::size_t dot = name.rfind('.');
     const std::string module = name.substr(0, dot == name.npos ? 0 : dot);
     const std::string last = module.substr(module.rfind('.') == module.npos ? 0 : module.rfind('.') + 1);
-    const bool linear = is_linear_module(last) || module == "output_layer";
+    const bool linear = is_linear_module(last) || last == "output_layer";
     const bool one_tensor = name.ends_with(".weight") || name.ends_with(".bias");
     return linear && one_tensor ? std::optional{module + "._extra_state"} : std::nullopt;
 }

@@ -88,19 +88,23 @@ std::string without_part(const std::string& name) {
 /// and in TransformerEngine's; norms and attention have one in some versions of TransformerEngine. Megatron does not
 /// load a checkpoint that lacks an extra state of its model, and ignores those that its model lacks.
 std::vector<Module> modules_of(const Tensor& tensor) {
-    constexpr std::string_view layers = "decoder.layers.";
+    constexpr std::size_t before_number = std::string_view{"decoder.layers."}.size();
     constexpr std::string_view outer = "language_model.";
     const std::string stored = without_part(tensor.name);
     const std::string before{stored.starts_with(outer) ? outer : ""};
     const std::string name = stored.substr(before.size());
-    const bool in_layers = name.starts_with(layers);
+    const bool in_layers = name.starts_with("decoder.layers.") || name.starts_with("encoder.layers.");
     if (stored == "multi_modal_projector.proj.weight") return {{"multi_modal_projector.proj", {1}}};  // of Gemma 3
-    if (!name.ends_with(".weight") || !(in_layers || name.starts_with("decoder.") || name.starts_with("mtp.")))
-        return {};
+    // BERT and T5 store an extra state of the output layer, which has no weight if it is tied; T5 stores it twice.
+    if (name == "output_layer.bias" || name == "lm_head.output_layer.bias")
+        return {{name.substr(0, name.rfind('.')), {1}}};
+    if (name == "lm_head.output_layer.weight") return {{"lm_head.output_layer", {1}}, {"output_layer", {1}}};
+    const bool in_stack = name.starts_with("decoder.") || name.starts_with("encoder.") || name.starts_with("mtp.");
+    if (!name.ends_with(".weight") || !in_stack) return {};
     Module module{.name = before + name.substr(0, name.rfind('.')), .stack = {}};
     const std::string last = module.name.substr(module.name.rfind('.') + 1);
     if (!is_linear_module(last) && !last.ends_with("norm")) return {};
-    const bool stacked = in_layers && std::isdigit(static_cast<unsigned char>(name[layers.size()])) == 0;
+    const bool stacked = in_layers && std::isdigit(static_cast<unsigned char>(name[before_number])) == 0;
     const std::size_t axes = (stacked ? 1u : 0u) + (name.find(".experts.experts.") != name.npos ? 1u : 0u);
     for (std::size_t k = 0; k < axes; ++k) module.stack.push_back(tensor.shape[static_cast<int>(k)]);
     if (module.stack.empty()) module.stack.push_back(1);

@@ -97,6 +97,11 @@ private:
             offsets_.push_back(layers_);
             layers_ += count;
         }
+        for (RankValues& rank : checkpoint_.rank_values) {
+            rank.first_layers.clear();
+            for (std::size_t chunk = 0; chunk < vpp; ++chunk)
+                rank.first_layers.push_back(offsets_[chunk * pp + static_cast<std::size_t>(rank.pp)]);
+        }
         if (const auto expected = integer(config_, "num_layers"); expected && *expected != layers_)
             throw failure("the files contain {} layers in total, but args specify {}", layers_, *expected);
         set_layout(counts);

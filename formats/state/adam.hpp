@@ -44,6 +44,9 @@ struct Adam {
     /// parameters.
     std::map<std::string, AdamSettings, std::less<>> own;
 
+    /// The number of each parameter's group, by the name of its exp_avg; empty if groups are not recorded.
+    std::map<std::string, int, std::less<>> groups;
+
     /// The settings of the parameter with `axes` axes whose exp_avg is called `moment`.
     const AdamSettings& of(std::string_view moment, int axes) const;
 };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/training.hpp"
 
-#include "formats/state/optimizer_order.hpp"
 #include "formats/state/training_keys.hpp"
 #include "formats/torch/flattened.hpp"
+#include "formats/torch/optimizer_dict.hpp"
+#include "formats/torch/parameter_numbers.hpp"
 #include "formats/torch/steps.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 namespace tpx::formats {
@@ -31,14 +31,6 @@ bool has_tensors(Value value) {
     });
 }
 
-/// An optimizer's state_dict(), or null.
-Value state_dict_of(Value value) {
-    if (value.is(Kind::list) && value.items().size() == 1) value = value.items()[0];
-    if (!value.is(Kind::dict)) return {};
-    const auto state = value.find("state"), groups = value.find("param_groups");
-    return state && state->is(Kind::dict) && groups && groups->is(Kind::list) ? value : Value{};
-}
-
 class Reader {
 public:
     Reader(const Archive& archive, std::span<const torch::NamedTensor> tensors) : archive_{archive}, tensors_{tensors} {
@@ -54,7 +46,7 @@ public:
         for (const torch::NamedTensor& named : tensors_) training_.parameters.push_back(named.name);
         name_weights();
         for (const Entry& entry : root_.entries())
-            if (entry.key.is(Kind::string) && !state_dict_of(entry.value).is_none()) optimizers_.push_back(entry);
+            if (entry.key.is(Kind::string) && !state_dict_in(entry.value).is_none()) optimizers_.push_back(entry);
         mark_unread();
         for (const Entry& optimizer : optimizers_) mark_state(optimizer);
         if (optimizers_.size() == 1) read_optimizer();
@@ -87,7 +79,7 @@ private:
         const auto only = std::ranges::find_if(entries, is_dict);
         if (std::ranges::count_if(entries, is_dict) != 1) return false;
         const bool trained = std::ranges::any_of(
-            (*only).value.entries(), [](const Entry& entry) { return !state_dict_of(entry.value).is_none(); });
+            (*only).value.entries(), [](const Entry& entry) { return !state_dict_in(entry.value).is_none(); });
         if (!trained) return false;
         above_ = fmt::format("{}.", (*only).key.as_string());
         root_ = (*only).value;
@@ -139,14 +131,6 @@ private:
 
     // --- the optimizer
 
-    std::vector<Value> groups() const {
-        std::vector<Value> result;
-        for (const Value group : optimizer_.at("param_groups").items())
-            if (group.is(Kind::dict) && group.find("params") && group.at("params").is(Kind::list))
-                result.push_back(group);
-        return result;
-    }
-
     /// Reads optimizers whose entries are named by parameter; marks tensors below an optimizer's key as state if its
     /// form is not supported.
     void mark_unread() {
@@ -168,76 +152,48 @@ private:
     }
 
     std::string state_prefix(const Entry& optimizer) const {
-        return fmt::format("{}{}{}.state.", above_, optimizer.key.as_string(),
-                           optimizer.value.is(Kind::list) ? ".0" : "");
+        return fmt::format("{}{}{}.state.", above_, optimizer.key.as_string(), path_of_state_dict(optimizer.value));
     }
 
     void read_optimizer() {
         const Entry& entry = optimizers_[0];
-        optimizer_ = state_dict_of(entry.value);
+        optimizer_ = state_dict_in(entry.value);
         prefix_ = state_prefix(entry);
-        const auto names = names_of_numbers();
+        find_masters(entry);
+        const auto names =
+            names_of_numbers({.archive = archive_, .tensors = tensors_, .weights = weights_, .masters = masters_},
+                             optimizer_, training_.notes);
         if (!names) {
             training_.notes.push_back(numbers_leave_open);
             return;
         }
         for (const Entry& state : optimizer_.at("state").entries())
             if (state.value.is(Kind::dict)) add_states(state, *names);
-        for (const Value group : groups()) add_settings(group, *names);
+        add_masters(*names);
+        const std::vector<Value> all = parameter_groups(optimizer_);
+        for (std::size_t g = 0; g < all.size(); ++g) add_settings(all[g], static_cast<int>(g), *names);
         steps_.set(adam_);
         if (!adam_.own.empty()) training_.adam = std::move(adam_);
     }
 
-    /// The names of numbered parameters; unset if they are ambiguous.
-    std::optional<std::map<std::int64_t, std::string>> names_of_numbers() const {
-        std::vector<std::vector<std::int64_t>> numbers;
-        std::map<std::int64_t, std::string> names;
-        bool numbered = false;
-        for (const Value group : groups()) {
-            auto& of_group = numbers.emplace_back();
-            auto param_names = group.find("param_names");
-            if (param_names && !param_names->is(Kind::list)) param_names.reset();
-            const auto params = group.at("params").items();
-            for (std::size_t k = 0; k < params.size(); ++k) {
-                if (!params[k].is(Kind::integer)) continue;
-                of_group.push_back(params[k].as_int());
-                if (param_names && k < param_names->items().size() && param_names->items()[k].is(Kind::string))
-                    names[params[k].as_int()] = unwrapped(param_names->items()[k].as_string());
-                else
-                    numbered = true;
-            }
+    /// Finds the master weights of numbered parameters. Until the parameters are known, they are state.
+    void find_masters(const Entry& optimizer) {
+        const std::string key = fmt::format("{}{}", above_, optimizer.key.as_string());
+        for (const auto& [parameter, path] : paths_of_masters(optimizer.value)) {
+            const auto number = numbers_.find(key + path);
+            if (number == numbers_.end()) continue;
+            masters_.emplace(parameter, number->second);
+            training_.roles[number->second] = Role::state;
         }
-        if (!numbered) return names;
-        const std::vector<std::string> found = parameters_by_number(entries(), numbers, shapes());
-        if (found.empty()) return std::nullopt;
-        for (std::size_t k = 0; k < found.size(); ++k) names[static_cast<std::int64_t>(k)] = found[k];
-        return names;
     }
 
-    std::vector<StateDictEntry> entries() const {
-        std::vector<StateDictEntry> entries;
-        std::set<std::pair<std::string_view, std::uint64_t>> met;
-        for (const auto& [name, number] : weights_) {
-            const torch::StoredTensor& tensor = tensors_[number].tensor;
-            const bool buffer = is_running_statistic(name) || !(is_real(tensor.dtype) || is_complex(tensor.dtype));
-            const bool tied = !met.emplace(tensor.storage, tensor.storage_offset).second;
-            entries.push_back({name, tensor.shape, !buffer && !tied});
+    void add_masters(const std::map<std::int64_t, std::string>& names) {
+        for (const auto& [parameter, number] : masters_) {
+            const auto name = names.find(parameter);
+            if (name == names.end()) continue;
+            training_.roles[number] = Role::master;
+            training_.parameters[number] = name->second;
         }
-        return entries;
-    }
-
-    /// The shapes of numbered parameters, from their state.
-    std::map<std::int64_t, Shape> shapes() const {
-        std::map<std::int64_t, Shape> result;
-        for (const Entry& state : optimizer_.at("state").entries()) {
-            if (!state.key.is(Kind::integer) || !state.value.is(Kind::dict)) continue;
-            for (const Entry& one : state.value.entries()) {
-                if (!Archive::is_tensor(one.value) || !one.key.is(Kind::string) || one.key.as_string() == "step")
-                    continue;
-                note_shape(result, state.key.as_int(), archive_.tensor(one.value)->shape);
-            }
-        }
-        return result;
     }
 
     std::string parameter(Value key, const std::map<std::int64_t, std::string>& names) const {
@@ -261,14 +217,16 @@ private:
         }
     }
 
-    void add_settings(Value group, const std::map<std::int64_t, std::string>& names) {
+    void add_settings(Value group, int number, const std::map<std::int64_t, std::string>& names) {
         if (!group.find("lr") || !group.find("betas")) return;
         AdamSettings settings;
         for (const Entry& entry : group.entries())
             if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value, &archive_);
         for (const Value key : group.at("params").items()) {
             const auto moment = moments_.find(parameter(key, names));
-            if (moment != moments_.end()) adam_.own[moment->second] = settings;
+            if (moment == moments_.end()) continue;
+            adam_.own[moment->second] = settings;
+            adam_.groups[moment->second] = number;
         }
     }
 
@@ -281,8 +239,9 @@ private:
     std::vector<std::pair<std::string, std::size_t>> states_;   // names and numbers of state with DCP's names
     std::vector<Entry> optimizers_;
     Value optimizer_;
-    std::string prefix_;                          // of names of the optimizer's state
-    std::map<std::string, std::string> moments_;  // names of exp_avg by parameter
+    std::map<std::int64_t, std::size_t> masters_;  // tensor numbers of master weights by parameter
+    std::string prefix_;                           // of names of the optimizer's state
+    std::map<std::string, std::string> moments_;   // names of exp_avg by parameter
     Adam adam_;
     Steps steps_;
     Training training_;

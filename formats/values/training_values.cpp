@@ -109,18 +109,24 @@ private:
             if (rank.has_extra_states) add_extra_states(rank);
     }
 
-    /// Adds the extra states of TransformerEngine's layers in a rank's file: FP8 scales.
+    /// Adds the extra states of TransformerEngine's layers in a rank's file: FP8 scales. The first tensor rank's are
+    /// those that torch_dist stores for all ranks.
     void add_extra_states(const RankValues& rank) {
         const torch::Archive archive = torch::Archive::open(checkpoint_.catalogue.directory / rank.file);
-        const std::string place = fmt::format("pp {} tp {} ep {}", rank.pp, rank.tp, rank.ep);
+        std::size_t chunk = 0;
         for (const torch::Entry& model : archive.root().entries()) {
             const bool is_dict = model.key.is(Kind::string) && model.key.as_string().starts_with("model") &&
                                  (model.value.is(Kind::dict) || model.value.is(Kind::object));
-            for (const torch::Entry& entry : is_dict ? model.value.entries() : std::span<const torch::Entry>{}) {
+            if (!is_dict) continue;
+            const int first = chunk < rank.first_layers.size() ? rank.first_layers[chunk] : 0;
+            ++chunk;
+            for (const torch::Entry& entry : model.value.entries()) {
                 const bool is_state = entry.key.is(Kind::string) && entry.key.as_string().ends_with("_extra_state");
                 if (!is_state || is_empty_extra_state(entry.value, archive)) continue;
-                read(fmt::format("{}.{}", model.key.as_string(), entry.key.as_string()), entry.value,
-                     {.archive = &archive}, place);
+                const std::string name = extra_state_of_model(entry.key.as_string(), first);
+                const bool of_all = rank.tp == 0 && rank.ep == 0 && name.find(".experts.") == name.npos;
+                read(name, entry.value, {.archive = &archive},
+                     of_all ? "" : fmt::format("tp {} ep {}", rank.tp, rank.ep));
             }
         }
     }
@@ -213,8 +219,11 @@ private:
         }
         const torch::Archive archive = torch::Archive::open(range_of(checkpoint_.catalogue, object, fd));
         const bool is_extra_state = object.name.find("._extra_state/") != std::string::npos;
-        if (is_extra_state && is_empty_extra_state(archive.root(), archive)) return;
-        read(name, archive.root(), {.archive = &archive}, place);
+        if (!is_extra_state) return read(name, archive.root(), {.archive = &archive}, place);
+        if (is_empty_extra_state(archive.root(), archive)) return;
+        const Value root = archive.root();
+        const bool wrapped = root.is(Kind::list) && root.items().size() == 1;
+        read(extra_state_of_object(name), wrapped ? root.items()[0] : root, {.archive = &archive}, place);
     }
 
     /// Adds the RNG states of Megatron's formats, by the places of their ranks.

@@ -20,6 +20,7 @@ struct Coding {
     enum class Filter : std::uint8_t {
         deflate,      ///< a zlib stream
         raw_deflate,  ///< a deflate stream without header, as in zip
+        lzf,          ///< an LZF stream, as h5py's filter of this name writes it
         shuffle,     ///< first bytes of all items, then all second bytes, ...; a rest shorter than an item is unchanged
         fletcher32,  ///< followed by its checksum, as HDF5 computes it
         swap,        ///< items have the other byte order; undone after those above, wherever it is in `filters`
@@ -32,7 +33,7 @@ struct Coding {
         std::uint32_t skipped = 0;  ///< bit k is set when filter k was not applied
     };
 
-    /// The most bytes that one byte of a deflate stream can decode to.
+    /// The most bytes that one byte of a deflate stream can decode to; of an LZF stream, fewer.
     static constexpr std::uint64_t most_inflation = 1032;
 
     std::vector<Filter> filters;  ///< in the order in which they were applied

@@ -61,6 +61,40 @@ void inflate_all(std::span<const std::byte> from, std::span<std::byte> into, boo
     if (!full) throw failure("inflates to {} bytes instead of {}", out - into.data(), into.size());
 }
 
+/// Decompresses an LZF stream: runs of literal bytes, and copies of earlier output. Throws Error unless the result has
+/// exactly the size of `into`.
+void decompress_lzf(std::span<const std::byte> from, std::span<std::byte> into) {
+    constexpr unsigned most_literals = 32, longest_short = 7;
+    std::size_t at = 0, out = 0;
+    const auto next = [&] {
+        if (at == from.size()) throw failure("is an LZF stream without its end ({} bytes)", from.size());
+        return std::to_integer<unsigned>(from[at++]);
+    };
+    const auto check_room = [&](std::size_t length) {
+        if (length > into.size() - out) throw failure("decompresses to more than {} bytes", into.size());
+    };
+    while (at < from.size()) {
+        const unsigned control = next();
+        if (control < most_literals) {
+            const std::size_t length = control + 1;
+            if (length > from.size() - at) throw failure("is an LZF stream without its end ({} bytes)", from.size());
+            check_room(length);
+            std::memcpy(into.data() + out, from.data() + at, length);
+            at += length;
+            out += length;
+            continue;
+        }
+        std::size_t length = control >> 5;
+        if (length == longest_short) length += next();
+        length += 2;
+        const std::size_t back = ((control & 0x1f) << 8) + next() + 1;
+        if (back > out) throw failure("is not an LZF stream: copies from {} bytes before its start", back - out);
+        check_room(length);
+        for (std::size_t end = out + length; out < end; ++out) into[out] = into[out - back];
+    }
+    if (out != into.size()) throw failure("decompresses to {} bytes instead of {}", out, into.size());
+}
+
 void unshuffle(std::span<const std::byte> from, std::span<std::byte> into, std::size_t item) {
     const std::size_t items = from.size() / item;
     for (std::size_t k = 0; k < item; ++k) {
@@ -127,7 +161,7 @@ std::span<std::byte> Decoder::stored(std::uint64_t length) {
 
 void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std::byte> into) {
     using Filter = Coding::Filter;
-    // The number of bytes before each filter. After deflate, only the stored length determines it.
+    // The number of bytes before each filter. After compression, only the stored length determines it.
     std::size_t plain = into.size();
     bool swapped = false, negated = false, conjugated = false;
     std::vector<std::pair<Filter, std::size_t>> undo;
@@ -160,6 +194,8 @@ void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std:
         }
         if (filter == Filter::shuffle)
             unshuffle(bytes, to, coding.item);
+        else if (filter == Filter::lzf)
+            decompress_lzf(bytes, to);
         else
             inflate_all(bytes, to, filter == Filter::raw_deflate);
         if (!last) std::swap(stored_, spare_);

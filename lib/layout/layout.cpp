@@ -172,6 +172,7 @@ void set(Layout& layout, std::string_view key, std::string_view value) {
 Layout from_pairs(const Pairs& given) {
     Layout layout;
     for (const auto& [key, value] : given) set(layout, key, value);
+    layout.ep_key.yes = given.contains("ep");
     return complete(layout, given);
 }
 
@@ -255,6 +256,10 @@ Layout parse_layout_toml(std::string_view text, std::string_view source) {
                       });
 }
 
+int kept_expert_ranks(const Layout& layout, int before) {
+    return layout.ep > 1 || layout.ep_key.yes ? layout.ep : std::gcd(before, layout.dp);
+}
+
 std::string to_string(const Layout& layout) {
     std::vector<std::string> words;
     const auto add = [&](std::string_view key, int value, int omitted) {
@@ -264,7 +269,7 @@ std::string to_string(const Layout& layout) {
     add("pp", layout.pp, 1);
     if (layout.fsdp == 1) add("dp", layout.dp, 1);
     add("cp", layout.cp, 1);
-    add("ep", layout.ep, 1);
+    add("ep", layout.ep, layout.ep_key.yes ? 0 : 1);
     if (layout.etp != layout.tp) add("etp", layout.etp, 0);
     add("vpp", layout.vpp, 1);
     add("zero", layout.zero, 0);

@@ -10,6 +10,12 @@
 
 namespace tpx {
 
+/// Whether the text of a layout contains a key, even with its default value. Comparisons of layouts ignore it.
+struct IsWritten {
+    bool yes = false;
+    friend bool operator==(IsWritten, IsWritten) { return true; }
+};
+
 /// A parallel layout: degrees of parallelism and the order of the axes over the ranks. See tpx-layout(5).
 struct Layout {
     int tp = 1;        ///< tensor
@@ -17,6 +23,7 @@ struct Layout {
     int dp = 1;        ///< data, replicas and shards together
     int cp = 1;        ///< context
     int ep = 1;        ///< expert
+    IsWritten ep_key;  ///< of ep=: a checkpoint of DeepSpeed may keep its own ep without the key
     int etp = 0;       ///< tensor parallelism inside experts; 0: same as tp
     int vpp = 1;       ///< model chunks per stage
     int zero = 0;      ///< ZeRO stage
@@ -74,6 +81,10 @@ int tp_span(const Layout& layout);
 
 /// The degree of tensor parallelism inside experts.
 int expert_tp(const Layout& layout);
+
+/// The number of ranks across which a format that keeps ep unless it is given splits experts: that of `layout` or, if
+/// the text did not contain the key, the largest divisor of `before` that divides dp.
+int kept_expert_ranks(const Layout& layout, int before);
 
 /// How many ranks hold the same part of the same expert.
 int expert_dp(const Layout& layout);

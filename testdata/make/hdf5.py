@@ -101,6 +101,19 @@ def make_storage(path):
     return m.tensors
 
 
+def make_lzf(path):
+    m = Maker(path)
+    m.put("zeros", np.zeros((5, 40), "<f4"), compression="lzf")
+    m.put("whole", m.whole(9, 11), chunks=(4, 4), compression="lzf")
+    m.put("shuffled", m.whole(700, dtype="<i8"), compression="lzf", shuffle=True)
+    m.put("all", m.real(6, 5, 4), chunks=(4, 2, 3), compression="lzf", shuffle=True, fletcher32=True)
+    m.put("random", m.real(40), compression="lzf")  # larger when compressed, so h5py skips the filter
+    m.put("big", m.whole(6, 50, dtype=">i4"), compression="lzf", shuffle=True)
+    m.put("far", np.tile(m.whole(1500, dtype="<i4"), 3), chunks=(4500,), compression="lzf")
+    m.file.close()
+    return m.tensors
+
+
 def make_corrupt(folder):
     refusals = {}
 
@@ -108,9 +121,7 @@ def make_corrupt(folder):
         refusals[name] = cause
         return h5py.File(os.path.join(folder, name), "w", **options)
 
-    with file("lzf.h5", "dataset 'w': is stored with the filter 'lzf'") as f:
-        f.create_dataset("w", data=np.zeros(9), compression="lzf")
-    with file("scaleoffset.h5", "dataset 'w': is stored with the filter") as f:
+    with file("scaleoffset.h5", "dataset 'w': is stored with the filter 'scaleoffset' (number 6)") as f:
         f.create_dataset("w", data=np.zeros(9, "i4"), scaleoffset=0)
     with file("external_link.h5", "'w': is a link to another file") as f:
         f["w"] = h5py.ExternalLink("other.h5", "/w")
@@ -153,7 +164,7 @@ def main(folder):
     good, corrupt = os.path.join(folder, "hdf5/good"), os.path.join(folder, "hdf5/corrupt")
     for place in (good, corrupt):
         os.makedirs(place, exist_ok=True)
-    for name, make in (("types", make_types), ("storage", make_storage)):
+    for name, make in (("types", make_types), ("storage", make_storage), ("lzf", make_lzf)):
         tensors = make(os.path.join(good, name + ".h5"))
         with open(os.path.join(good, name + ".json"), "w", encoding="utf-8") as out:
             json.dump({"tensors": tensors}, out, indent=1, sort_keys=True)

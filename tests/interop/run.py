@@ -185,6 +185,14 @@ def main():
         import megatron_layouts
 
         return megatron_layouts.main(tpx)
+    if kind == "deepspeed-groups":
+        import deepspeed_groups
+
+        return deepspeed_groups.main(tpx)
+    if kind == "megatron-encoders":
+        import encoders
+
+        return encoders.main(tpx)
     if kind == "megatron-zarr":
         import megatron_zarr
 

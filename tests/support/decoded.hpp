@@ -35,6 +35,22 @@ inline std::string decoded(const std::string& file, const Coding& coding) {
                     throw std::runtime_error{"zlib cannot read a chunk"};
                 bytes = inflated.substr(0, length);
             }
+            if (filter == Coding::Filter::lzf) {
+                std::string plain;
+                for (std::size_t at = 0; at < bytes.size();) {
+                    const unsigned control = static_cast<unsigned char>(bytes[at++]);
+                    if (control < 32) {
+                        plain += bytes.substr(at, control + 1);
+                        at += control + 1;
+                        continue;
+                    }
+                    unsigned length = control / 32 + 2;
+                    if (length == 9) length += static_cast<unsigned char>(bytes.at(at++));
+                    const std::size_t back = control % 32 * 256 + static_cast<unsigned char>(bytes.at(at++)) + 1;
+                    for (unsigned i = 0; i < length; ++i) plain += plain.at(plain.size() - back);
+                }
+                bytes = plain;
+            }
             if (filter == Coding::Filter::raw_deflate) {
                 std::string inflated(size, '\0');
                 z_stream stream{};

@@ -144,14 +144,14 @@ private:
 
     void check_chunk(const Grid& grid, const Coding& coding, const Coding::Chunk& chunk) const {
         check_inside(chunk.offset, chunk.length);
-        bool deflated = false;
+        bool compressed = false;
         std::uint64_t plain = grid.bytes;
         for (std::size_t k = 0; k < coding.filters.size(); ++k) {
             if (k < 32 && (chunk.skipped >> k & 1) != 0) continue;
-            deflated = deflated || coding.filters[k] == Filter::deflate;
+            compressed |= coding.filters[k] == Filter::deflate || coding.filters[k] == Filter::lzf;
             if (coding.filters[k] == Filter::fletcher32) plain += 4;
         }
-        if (deflated ? grid.bytes / Coding::most_inflation > chunk.length + small_chunk : plain != chunk.length)
+        if (compressed ? grid.bytes / Coding::most_inflation > chunk.length + small_chunk : plain != chunk.length)
             throw failure("has {} bytes at {} for a chunk of {}", chunk.length, chunk.offset, grid.bytes);
     }
 

@@ -30,6 +30,8 @@ void read_shape(hid_t dataset, DatasetFacts& facts) {
     facts.shape.assign(sizes.begin(), sizes.end());
 }
 
+constexpr H5Z_filter_t lzf_of_h5py = 32000;
+
 void read_filters(hid_t properties, DatasetFacts& facts) {
     const int count = H5Pget_nfilters(properties);
     check(count >= 0, "filters");
@@ -46,13 +48,18 @@ void read_filters(hid_t properties, DatasetFacts& facts) {
             facts.filters.push_back(Coding::Filter::shuffle);
         else if (filter == H5Z_FILTER_FLETCHER32)
             facts.filters.push_back(Coding::Filter::fletcher32);
+        else if (filter == lzf_of_h5py)
+            facts.filters.push_back(Coding::Filter::lzf);
         else
             facts.refusal = fmt::format(
-                "is stored with the filter '{}' (number {}); only gzip, shuffle and fletcher32 "
-                "are read",
-                name.data(), filter);
+                "is stored with the filter '{}' (number {}); tpx reads only gzip, lzf, shuffle and fletcher32; "
+                "'h5repack -f NONE OLD.h5 NEW.h5' removes filters",
+                name.front() == '\0' && filter == H5Z_FILTER_SCALEOFFSET ? "scaleoffset" : name.data(), filter);
     }
-    if (std::ranges::count(facts.filters, Coding::Filter::deflate) > 1) facts.refusal = "is compressed twice";
+    const auto is_compression = [](Coding::Filter filter) {
+        return filter == Coding::Filter::deflate || filter == Coding::Filter::lzf;
+    };
+    if (std::ranges::count_if(facts.filters, is_compression) > 1) facts.refusal = "is compressed twice";
 }
 
 // libhdf5 1.10 counts through all chunks to find the k-th one. If there are more, they are looked up by position.

@@ -61,6 +61,25 @@ std::string summed(const std::string& bytes) {
     return result;
 }
 
+/// `bytes` as an LZF stream: runs of one byte as copies, everything else as literals.
+std::string in_lzf(const std::string& bytes) {
+    std::string stream;
+    for (std::size_t at = 0; at < bytes.size();) {
+        const std::size_t run =
+            std::min<std::size_t>({bytes.find_first_not_of(bytes[at], at), bytes.size(), at + (at % 2 == 0 ? 8 : 264)});
+        stream += {'\0', bytes[at]};
+        const std::size_t copied = run - at - 1;
+        if (copied >= 9)
+            stream += {'\xe0', static_cast<char>(copied - 9), '\0'};
+        else if (copied >= 3)
+            stream += {static_cast<char>((copied - 2) << 5), '\0'};
+        else
+            for (std::size_t k = 0; k < copied; ++k) stream += {'\0', bytes[at]};
+        at = run;
+    }
+    return stream;
+}
+
 std::string swapped(std::string bytes, std::size_t item) {
     for (std::size_t k = 0; k + item <= bytes.size(); k += item)
         std::reverse(bytes.begin() + std::ptrdiff_t(k), bytes.begin() + std::ptrdiff_t(k + item));
@@ -86,6 +105,9 @@ std::string encoded(const Coding& coding, std::uint32_t skipped, std::string byt
             case Filter::deflate:
             case Filter::raw_deflate:
                 bytes = deflated(bytes, coding.filters[k] == Filter::raw_deflate);
+                break;
+            case Filter::lzf:
+                bytes = in_lzf(bytes);
                 break;
             case Filter::shuffle:
                 bytes = shuffled(bytes, coding.item);
@@ -113,6 +135,9 @@ const std::vector<std::vector<Filter>> pipelines = {
     {Filter::swap},
     {Filter::shuffle, Filter::deflate, Filter::swap},
     {Filter::raw_deflate},
+    {Filter::lzf},
+    {Filter::shuffle, Filter::lzf, Filter::fletcher32},
+    {Filter::fletcher32, Filter::lzf},
     {Filter::negate},
     {Filter::conjugate, Filter::swap},
     {Filter::conjugate, Filter::negate, Filter::swap, Filter::raw_deflate},
@@ -227,6 +252,26 @@ TEST_CASE("chunks that do not decode to their size or checksum are refused") {
     CHECK(attempt(sum, flipped).find("checksum") != std::string::npos);
     CHECK(attempt(sum, "abc").find("have no checksum") != std::string::npos);
     CHECK(attempt(none, plain + "y").find("65 bytes are stored of 64") != std::string::npos);
+}
+
+TEST_CASE("invalid LZF streams are refused") {
+    const auto attempt = [](const std::string& stored) {
+        Coding coding{.filters = {Filter::lzf}, .chunk_size = 64, .size = 64, .chunks = {{0, stored.size(), 0}}};
+        const TemporaryFile file{stored};
+        const std::vector<SourceFile> sources = {{file.path(), std::make_shared<Coding>(coding)}};
+        SourceFiles files{sources};
+        return message([&] { read(files, 0, 64); });
+    };
+    const std::string plain = "abcdabcdabcdabcd" + std::string(48, 'x');
+    const std::string whole = in_lzf(plain);
+    CHECK(attempt(whole) == "");
+    CHECK(attempt(in_lzf(plain + "x")).find("decompresses to more than 64 bytes") != std::string::npos);
+    CHECK(attempt(in_lzf(plain.substr(1))).find("decompresses to 63 bytes instead of 64") != std::string::npos);
+    for (std::size_t cut = 1; cut < whole.size(); ++cut) CHECK(attempt(whole.substr(0, cut)) != "");
+    using namespace std::string_literals;
+    CHECK(attempt("\x01\x61"s).find("an LZF stream without its end (2 bytes)") != std::string::npos);
+    CHECK(attempt("\x00\x61\x20\x01"s).find("copies from 1 bytes before its start") != std::string::npos);
+    CHECK(attempt("\x00\x61\xe0\xff\x00"s).find("decompresses to more than 64 bytes") != std::string::npos);
 }
 
 TEST_CASE("decoding leaves memory for the decoded bytes, or reports that there is none") {

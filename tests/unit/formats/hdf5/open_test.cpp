@@ -70,6 +70,11 @@ TEST_CASE("every storage layout with no filters other than gzip, shuffle and fle
           1);
 }
 
+TEST_CASE("datasets with h5py's lzf filter are read") {
+    const Checkpoint checkpoint = open_hdf5("testdata/hdf5/good/lzf.h5");
+    CHECK(describe(checkpoint.catalogue) == expected("testdata/hdf5/good/lzf.json"));
+}
+
 TEST_CASE("a user block moves all addresses") {
     const auto types = expected("testdata/hdf5/good/types.json");
     const auto found = describe(open_hdf5("testdata/hdf5/good/user_block.h5").catalogue);

@@ -44,3 +44,16 @@ TEST_CASE("an extra state is empty if it is None, a tensor without elements, or 
     CHECK_FALSE(is_empty_archive(
         torch::write_archive(document.list(std::vector<Value>{document.bytes(std::string(4000, 'x'))}))));
 }
+
+TEST_CASE("extra states are named by their layers in the whole model") {
+    using formats::extra_state_of_model;
+    using formats::extra_state_of_object;
+    const std::string third = "decoder.layers.3.mlp.linear_fc1._extra_state";
+    CHECK(extra_state_of_model("decoder.layers.1.mlp.linear_fc1._extra_state", 2) == third);
+    CHECK(extra_state_of_object("decoder.layers.mlp.linear_fc1._extra_state/shard_3_32") == third);
+    CHECK(extra_state_of_object("decoder.layers.3.mlp.linear_fc1._extra_state/shard_0_1") == third);
+    CHECK(extra_state_of_model("output_layer._extra_state", 2) == "output_layer._extra_state");
+    CHECK(extra_state_of_object("output_layer._extra_state/shard_0_1") == "output_layer._extra_state");
+    const std::string expert = "decoder.layers.mlp.experts.experts.linear_fc1._extra_state/shard_3.1_32.8";
+    CHECK(extra_state_of_object(expert) == expert);
+}
