@@ -34,6 +34,7 @@ struct RunsTable {
     std::size_t used = 0;                         ///< steps after warm-up, of all runs
     std::size_t dropped = 0;                      ///< warm-up steps, of all runs
     std::vector<std::string> short_runs;          ///< labels of runs skipped because no step was steady
+    std::vector<std::string> on_nvme;             ///< labels of runs skipped because they offload to NVMe drives
     std::vector<std::string> also_out_of_memory;  ///< labels of rows with step times whose run also ran out of memory
 };
 
