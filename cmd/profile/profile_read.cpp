@@ -65,6 +65,7 @@ ordered_json runs_json(const formats::RunsTable& runs) {
     for (const formats::MissingSetting& each : runs.missing)
         missing.push_back({{"setting", each.name}, {"option", each.option}, {"runs", each.rows}});
     std::vector<std::string> skipped = runs.short_runs;
+    skipped.insert(skipped.end(), runs.without_steps.begin(), runs.without_steps.end());
     skipped.insert(skipped.end(), runs.on_nvme.begin(), runs.on_nvme.end());
     return {{"runs", rows}, {"missing", missing}, {"left_out", skipped}};
 }
@@ -75,6 +76,7 @@ void print_notes(const formats::RunsTable& runs, Output& out) {
              counted(runs.dropped, "warm-up step"));
     if (!runs.short_runs.empty())
         out.note("skipped, no step times after warm-up: {}", fmt::join(runs.short_runs, "; "));
+    if (!runs.without_steps.empty()) out.note("skipped, no step times: {}", fmt::join(runs.without_steps, "; "));
     if (!runs.on_nvme.empty())
         out.note("skipped, offloads to NVMe drives, which the throughput model does not cover: {}",
                  fmt::join(runs.on_nvme, "; "));

@@ -159,10 +159,14 @@ public:
         const std::size_t before = rows_.size();
         for (std::size_t i = 0; i < log.runs.size(); ++i)
             add_run(log.runs[i], log.runs.size() == 1 ? log.file : fmt::format("{}, run {}", log.file, i + 1));
-        if (rows_.size() == before) throw nothing_in(log);
+        if (rows_.size() > before) return;
+        if (!is_training_log(log)) throw nothing_in(log);
+        if (!nothing_) nothing_ = nothing_in(log);
+        if (!is_skipped(log)) result_.without_steps.push_back(log.file);
     }
 
     RunsTable finish(std::span<const TrainingLog> logs) {
+        if (rows_.empty() && nothing_) throw *nothing_;
         result_.table.file = logs.size() == 1 ? logs[0].file : "logs";
         for (const std::string& column : all_columns()) {
             const bool is_used = std::ranges::any_of(rows_, [&](const Cells& row) { return row.contains(column); });
@@ -211,6 +215,19 @@ private:
         rows_.push_back(std::move(cells));
     }
 
+    // Whether a job wrote `log`, which may have crashed before its first step or before its first line.
+    static bool is_training_log(const TrainingLog& log) {
+        return log.is_empty || std::ranges::any_of(log.runs, [](const LogRun& run) {
+                   return run.has_steps() || !run.values().empty();
+               });
+    }
+
+    // Whether a note about a run of `log` says why the log has no row.
+    static bool is_skipped(const TrainingLog& log) {
+        return std::ranges::any_of(
+            log.runs, [](const LogRun& run) { return run.has_steps() || run.text(LogField::offload) == nvme_offload; });
+    }
+
     Error nothing_in(const TrainingLog& log) const {
         std::size_t most = 0;
         if (std::ranges::any_of(log.runs,
@@ -247,6 +264,7 @@ private:
 
     const RunOverrides& overrides_;
     std::vector<Cells> rows_;
+    std::optional<Error> nothing_;  // of the first log without a row
     RunsTable result_;
 };
 

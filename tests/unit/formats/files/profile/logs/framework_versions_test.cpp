@@ -120,6 +120,18 @@ TEST_CASE("runs that offload to NVMe drives are skipped") {
                     Error);
 }
 
+TEST_CASE("a log without steps is skipped if another log has a row") {
+    std::string text;
+    for (int i = 1; i <= 4; ++i)
+        text += fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): 500.0 |\n", i);
+    const std::vector<TrainingLog> logs{parse_training_log("  world_size ..... 8\nTraceback\n", "a.log"),
+                                        parse_training_log(text, "b.log"), parse_training_log("", "c.log")};
+    const RunsTable runs = runs_table(logs, {});
+    CHECK(runs.table.rows.size() == 1);
+    CHECK(runs.without_steps == std::vector<std::string>{"a.log", "c.log"});
+    CHECK_THROWS_AS(runs_table(std::vector{parse_training_log("x\n", "d.log"), logs[1]}, {}), Error);
+}
+
 TEST_CASE("torchtitan of 2024 shards the data-parallel dimension of its mesh with FSDP") {
     const auto text = [](std::string_view technique, int replicas) {
         std::string lines = fmt::format("Building 1-D device mesh with ['dp'], [{}]\n", replicas);
