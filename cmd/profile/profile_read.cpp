@@ -64,7 +64,10 @@ ordered_json runs_json(const formats::RunsTable& runs) {
     ordered_json missing = ordered_json::array();
     for (const formats::MissingSetting& each : runs.missing)
         missing.push_back({{"setting", each.name}, {"option", each.option}, {"runs", each.rows}});
-    return {{"runs", rows}, {"missing", missing}, {"left_out", runs.short_runs}};
+    std::vector<std::string> skipped = runs.short_runs;
+    skipped.insert(skipped.end(), runs.without_steps.begin(), runs.without_steps.end());
+    skipped.insert(skipped.end(), runs.on_nvme.begin(), runs.on_nvme.end());
+    return {{"runs", rows}, {"missing", missing}, {"left_out", skipped}};
 }
 
 void print_notes(const formats::RunsTable& runs, Output& out) {
@@ -73,7 +76,10 @@ void print_notes(const formats::RunsTable& runs, Output& out) {
              counted(runs.dropped, "warm-up step"));
     if (!runs.short_runs.empty())
         out.note("skipped, no step times after warm-up: {}", fmt::join(runs.short_runs, "; "));
-    for (const std::string& reason : runs.skipped_logs) out.note("skipped: {}", reason);
+    if (!runs.without_steps.empty()) out.note("skipped, no step times: {}", fmt::join(runs.without_steps, "; "));
+    if (!runs.on_nvme.empty())
+        out.note("skipped, offloads to NVMe drives, which the throughput model does not cover: {}",
+                 fmt::join(runs.on_nvme, "; "));
     if (!runs.also_out_of_memory.empty())
         out.note("also ran out of memory, after the steps used or in another attempt: {}",
                  fmt::join(runs.also_out_of_memory, "; "));

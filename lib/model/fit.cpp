@@ -12,17 +12,44 @@ namespace {
 // Up to so many configurations, a wrong one can pull the first maximum that is found away from all others.
 constexpr std::size_t few_runs = 20;
 
-// One damped step from `at`; false when none goes down.
-bool step_down(const Posterior& posterior, Vector& at, double& cost, double& damping) {
-    Matrix matrix;
-    Vector downhill;
-    posterior.linearize(at, matrix, downhill);
+// With more configurations, one that hardly affects the fit is left out by one linear step, not by a search.
+constexpr std::size_t many_configurations = 200;
+
+// The largest share of its own fitted time that such a configuration decides.
+constexpr double small_leverage = 0.1;
+
+// With more runs, outliers are put aside in batches: one in so many runs is judged by the same fit.
+constexpr std::size_t many_runs = 1000;
+constexpr std::size_t runs_per_outlier = 200;
+
+// The weight below which a fit does not change when a run is put aside.
+constexpr double no_weight = 0.01;
+
+// The matrix and direction of a Gauss-Newton step.
+struct Linearization {
+    Matrix matrix{};
+    Vector downhill{};
+};
+
+Linearization linearized(const Posterior& posterior, const Vector& at) {
+    Linearization result;
+    posterior.linearize(at, result.matrix, result.downhill);
+    return result;
+}
+
+// `at` after a step whose length is limited.
+Vector moved(const Vector& at, const Vector& step) {
+    Vector next;
+    for (int i = 0; i < parameter_count; ++i) next[i] = at[i] + std::clamp(step[i], -1.0, 1.0);
+    return next;
+}
+
+// One damped step from `at`, where the posterior is `here`; false when none goes down.
+bool step_down(const Posterior& posterior, const Linearization& here, Vector& at, double& cost, double& damping) {
     for (int attempt = 0; attempt < 12; ++attempt) {
-        Matrix damped = matrix;
+        Matrix damped = here.matrix;
         for (int i = 0; i < parameter_count; ++i) damped[i][i] *= 1 + damping;
-        const Vector step = inverse(damped) * downhill;
-        Vector next;
-        for (int i = 0; i < parameter_count; ++i) next[i] = at[i] + std::clamp(step[i], -1.0, 1.0);
+        const Vector next = moved(at, inverse(damped) * here.downhill);
         const double reached = posterior.cost(next);
         if (reached < cost) {
             const bool worth = cost - reached > 1e-7 * cost;
@@ -36,12 +63,15 @@ bool step_down(const Posterior& posterior, Vector& at, double& cost, double& dam
     return false;
 }
 
-Vector descend(const Posterior& posterior, Vector at, double& cost) {
-    cost = posterior.cost(at);
-    double damping = 1e-2;
-    for (int i = 0; i < 60 && step_down(posterior, at, cost, damping); ++i) {
-    }
+// The maximum that is found from `at`, where the posterior is `here`.
+Vector descend(const Posterior& posterior, Linearization here, Vector at) {
+    double cost = posterior.cost(at), damping = 1e-2;
+    for (int i = 0; i < 60 && step_down(posterior, here, at, cost, damping); ++i) here = linearized(posterior, at);
     return at;
+}
+
+Vector descend(const Posterior& posterior, const Vector& at) {
+    return descend(posterior, linearized(posterior, at), at);
 }
 
 // A maximum of the posterior, the mass around it, and which runs are wrong there.
@@ -64,8 +94,7 @@ public:
     explicit Maxima(const Posterior& posterior) : posterior_{posterior} {}
 
     void search(const Vector& from) {
-        double cost = 0;
-        Maximum found{descend(posterior_, from, cost), 0, {}};
+        Maximum found{descend(posterior_, from), 0, {}};
         found.mass_cost = posterior_.mass_cost(found.at);
         if (!std::isfinite(found.mass_cost)) found.mass_cost = flat_mass_cost;
         for (const double weight : posterior_.weights(found.at)) found.wrong.push_back(weight < 0.5);
@@ -102,12 +131,47 @@ private:
     std::vector<Maximum> found_;
 };
 
-// The maximum where errors are normal. Far from it all runs look wrong, so that searches begin there.
-Vector normal_maximum(const ModelSize& model, std::span<const Run> runs, const Belief& prior, const Vector& from,
-                      std::size_t without = Posterior::none) {
-    double cost = 0;
-    return descend(Posterior{model, runs, prior, Errors::normal, without}, from, cost);
-}
+// Predicts configurations by a fit to all others.
+class LeftOut {
+public:
+    LeftOut(const ModelSize& model, std::span<const Run> runs, const Belief& prior, const Vector& at)
+        : model_{model},
+          runs_{runs},
+          posterior_{model, runs, prior, Errors::some_wrong},
+          at_{at},
+          shares_{posterior_.shares_at(at)} {
+        posterior_.linearize(at, shares_, all_.matrix, all_.downhill);
+        covariance_ = inverse(all_.matrix);
+    }
+
+    // The place of the configuration of run `i`.
+    std::size_t group(std::size_t i) const { return posterior_.groups()[i]; }
+
+    // The seconds of the configuration of run `i`.
+    double seconds(std::size_t i) const {
+        const Posterior::Share& share = shares_[group(i)];
+        Linearization others = all_;
+        for (int j = 0; j < parameter_count; ++j) {
+            const double weighted = share.weight * share.slope[j];
+            others.downhill[j] += weighted * share.error;
+            for (int k = 0; k < parameter_count; ++k) others.matrix[j][k] -= weighted * share.slope[k];
+        }
+        const double leverage = share.weight * dot(share.slope, covariance_ * share.slope);
+        const bool is_linear = shares_.size() > many_configurations && leverage < small_leverage;
+        const Vector reached = is_linear ? moved(at_, inverse(others.matrix) * others.downhill)
+                                         : descend(posterior_.without(i), others, at_);
+        return predicted_seconds(from_logarithms(reached), model_, runs_[i]);
+    }
+
+private:
+    const ModelSize& model_;
+    std::span<const Run> runs_;
+    Posterior posterior_;
+    Vector at_;
+    std::vector<Posterior::Share> shares_;
+    Linearization all_;
+    Matrix covariance_{};
+};
 
 Fit finish(const Posterior& posterior, const ModelSize& model, std::span<const Run> runs, const Belief& belief) {
     Fit fit;
@@ -127,40 +191,78 @@ double median(std::vector<double> values) {
     return *middle;
 }
 
+// The runs that still belong, and those that were put aside.
+class Suspects {
+public:
+    explicit Suspects(std::span<const Run> runs) : most_{runs.size() / 4}, kept_{runs.begin(), runs.end()} {
+        places_.resize(runs.size());
+        std::iota(places_.begin(), places_.end(), std::size_t{0});
+    }
+
+    std::span<const Run> kept() const { return kept_; }
+    bool can_shrink() const { return kept_.size() > 3 && found_.size() < most_; }
+
+    // Puts the worst run aside, and further ones as long as the fit would hardly change: `weights` are those of the
+    // runs in the fit, `errors` those of each when it is left out.
+    void put_aside(std::vector<double> weights, std::vector<double> errors) {
+        const bool is_sure = count_configurations(kept_) > few_runs;
+        std::size_t left = kept_.size() > many_runs ? kept_.size() / runs_per_outlier : 1;
+        for (double& error : errors) error = std::abs(error);
+        while (left > 0 && can_shrink()) {
+            const auto worst = std::ranges::max_element(errors) - errors.begin();
+            if (errors[worst] <= std::max(0.1, 4 * 1.4826 * median(errors))) break;
+            if (!is_sure || weights[worst] > no_weight) --left;
+            found_.push_back(places_[worst]);
+            places_.erase(places_.begin() + worst);
+            kept_.erase(kept_.begin() + worst);
+            weights.erase(weights.begin() + worst);
+            errors.erase(errors.begin() + worst);
+        }
+    }
+
+    std::vector<std::size_t> found() const {
+        std::vector<std::size_t> sorted = found_;
+        std::ranges::sort(sorted);
+        return sorted;
+    }
+
+private:
+    std::size_t most_;
+    std::vector<Run> kept_;
+    std::vector<std::size_t> places_, found_;
+};
+
 }  // namespace
 
 Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts) {
     const Posterior posterior{model, runs, prior, Errors::some_wrong};
+    // Where errors are normal. Far from the maximum all runs look wrong, so that searches begin at that of normal
+    // errors.
+    const Posterior normal_errors = posterior.with(Errors::normal);
     std::mt19937 random{1};
     std::normal_distribution<double> normal;
     Maxima maxima{posterior};
-    maxima.search(normal_maximum(model, runs, prior, prior.mean));
+    maxima.search(descend(normal_errors, prior.mean));
     for (int start = 1; start < starts; ++start) {
         Vector from = prior.mean;
         for (int i = 0; i < parameter_count; ++i) from[i] += normal(random) * std::sqrt(prior.covariance[i][i]);
-        maxima.search(normal_maximum(model, runs, prior, from));
+        maxima.search(descend(normal_errors, from));
     }
     const std::vector<std::size_t> same = configurations(runs);
     if (starts > 1 && count_configurations(runs) <= few_runs) {  // each may be the one that contradicts the others
         for (std::size_t i = 0; i < runs.size(); ++i)
-            if (same[i] == i) maxima.search(normal_maximum(model, runs, prior, prior.mean, i));
+            if (same[i] == i) maxima.search(descend(normal_errors.without(i), prior.mean));
     }
     return finish(posterior, model, runs, maxima.average());
 }
 
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
                                   const Fit& fit) {
-    const std::vector<std::size_t> same = configurations(runs);
-    std::vector<double> predicted, errors;
+    const LeftOut left_out{model, runs, prior, fit.belief.mean};
+    std::vector<double> predicted, errors;  // `predicted` is that of each configuration
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        if (same[i] != i) {
-            predicted.push_back(predicted[same[i]]);
-        } else {
-            double cost = 0;
-            const Vector reached = descend(Posterior{model, runs, prior, Errors::some_wrong, i}, fit.belief.mean, cost);
-            predicted.push_back(predicted_seconds(from_logarithms(reached), model, runs[i]));
-        }
-        errors.push_back(predicted[i] / runs[i].seconds - 1);
+        if (left_out.group(i) == predicted.size()) predicted.push_back(left_out.seconds(i));
+        errors.push_back(predicted[left_out.group(i)] / runs[i].seconds - 1);
     }
     return errors;
 }
@@ -179,21 +281,13 @@ std::vector<Certainty> certainties(const Belief& prior, const Fit& fit) {
 }
 
 std::vector<std::size_t> outliers(const ModelSize& model, std::span<const Run> runs, const Belief& prior) {
-    std::vector<Run> kept{runs.begin(), runs.end()};
-    std::vector<std::size_t> places(runs.size()), found;
-    std::iota(places.begin(), places.end(), std::size_t{0});
-    while (kept.size() > 3 && found.size() < runs.size() / 4) {
-        const Fit fit = fit_parameters(model, kept, prior, 2);
-        std::vector<double> magnitudes = leave_one_out(model, kept, prior, fit);
-        for (double& error : magnitudes) error = std::abs(error);
-        const auto worst = std::ranges::max_element(magnitudes) - magnitudes.begin();
-        if (magnitudes[worst] <= std::max(0.1, 4 * 1.4826 * median(magnitudes))) break;
-        found.push_back(places[worst]);
-        places.erase(places.begin() + worst);
-        kept.erase(kept.begin() + worst);
+    Suspects suspects{runs};
+    for (std::size_t before = runs.size() + 1; suspects.can_shrink() && suspects.kept().size() < before;) {
+        before = suspects.kept().size();
+        const Fit fit = fit_parameters(model, suspects.kept(), prior, 2);
+        suspects.put_aside(fit.weights, leave_one_out(model, suspects.kept(), prior, fit));
     }
-    std::ranges::sort(found);
-    return found;
+    return suspects.found();
 }
 
 double mean_magnitude(std::span<const double> values) {

@@ -61,49 +61,78 @@ constexpr double largest_leverage = 0.9999;
 
 }  // namespace
 
-Posterior::Posterior(const ModelSize& model, std::span<const Run> runs, const Belief& prior, Errors errors,
-                     std::size_t without)
-    : model_{model},
-      runs_{runs},
-      prior_{prior},
-      errors_{errors},
-      without_{without},
-      precision_{inverse(prior.covariance)},
-      configurations_{configurations(runs)} {
-    for (const Run& run : runs) routes_.push_back(routes_of(run.plan, run.allocation));
-    std::vector<double> sizes(runs.size());
-    for (const std::size_t configuration : configurations_) ++sizes[configuration];
-    for (const std::size_t configuration : configurations_) shares_.push_back(1 / sizes[configuration]);
+Posterior::Posterior(const ModelSize& model, std::span<const Run> runs, const Belief& prior, Errors errors)
+    : model_{model}, runs_{runs}, prior_{prior}, errors_{errors}, precision_{inverse(prior.covariance)} {
+    const std::vector<std::size_t> same = configurations(runs);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        groups_.push_back(same[i] == i ? firsts_.size() : groups_[same[i]]);
+        if (same[i] != i) continue;
+        firsts_.push_back(i);
+        routes_.push_back(routes_of(runs[i].plan, runs[i].allocation));
+    }
+    std::vector<double> sizes(firsts_.size());
+    for (const std::size_t group : groups_) ++sizes[group];
+    for (const std::size_t group : groups_) shares_.push_back(1 / sizes[group]);
+}
+
+Posterior Posterior::with(Errors errors) const {
+    Posterior other = *this;
+    other.errors_ = errors;
+    return other;
+}
+
+Posterior Posterior::without(std::size_t run) const {
+    Posterior other = *this;
+    other.without_ = groups_[run];
+    return other;
 }
 
 double Posterior::cost(const Vector& at) const {
-    const Parameters is = from_logarithms(at);
+    const std::vector<double> errors = log_errors(from_logarithms(at));
     double sum = 0;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
-        const double off = log_error(is, i) / fitted_deviation;
-        if (counts(i)) sum += shares_[i] * run_cost(off * off, errors_);
+        const double off = errors[i] / fitted_deviation;
+        if (groups_[i] != without_) sum += shares_[i] * run_cost(off * off, errors_);
     }
     const Vector moved = away(at);
     for (int i = 0; i < parameter_count; ++i) sum += parameter_cost(moved[i] * moved[i] * precision_[i][i], i);
     return sum / 2;
 }
 
+std::vector<Posterior::Share> Posterior::shares_at(const Vector& at) const {
+    const Parameters is = from_logarithms(at);
+    std::vector<Share> result(firsts_.size());
+    const std::vector<double> errors = log_errors(is), right = weights(errors);
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+        Share& share = result[groups_[i]];
+        const double weight = information(right[i]) * shares_[i];
+        share.weight += weight;
+        share.error += firsts_[groups_[i]] == i ? errors[i] : (errors[i] - share.error) * weight / share.weight;
+    }
+    for (std::size_t group = 0; group < result.size(); ++group) {
+        result[group].counts = group != without_;
+        if (result[group].counts) result[group].slope = slope_of(is, model_, runs_[firsts_[group]], routes_[group]);
+    }
+    return result;
+}
+
 void Posterior::linearize(const Vector& at, Matrix& matrix, Vector& downhill) const {
+    linearize(at, shares_at(at), matrix, downhill);
+}
+
+void Posterior::linearize(const Vector& at, std::span<const Share> shares, Matrix& matrix, Vector& downhill) const {
     const Vector moved = away(at);
     matrix = precision_;
     for (int i = 0; i < parameter_count; ++i) {
         matrix[i][i] *= parameter_weight(moved[i] * moved[i] * precision_[i][i], i);
         downhill[i] = -matrix[i][i] * moved[i];
     }
-    const Parameters is = from_logarithms(at);
-    const std::vector<double> right = weights(at);
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-        if (!counts(i)) continue;
-        const Vector slope = slope_of(is, model_, runs_[i], routes_[i]);
-        const double weight = information(right[i]) * shares_[i];
+    for (const Share& share : shares) {
+        if (!share.counts) continue;
         for (int j = 0; j < parameter_count; ++j) {
-            downhill[j] -= weight * slope[j] * log_error(is, i);
-            for (int k = 0; k < parameter_count; ++k) matrix[j][k] += weight * slope[j] * slope[k];
+            const double weighted = share.weight * share.slope[j];
+            downhill[j] -= weighted * share.error;
+            for (int k = 0; k < parameter_count; ++k) matrix[j][k] += weighted * share.slope[k];
         }
     }
 }
@@ -122,35 +151,40 @@ double Posterior::mass_cost(const Vector& at) const {
     return cost(at) + log_determinant(matrix) / 2;
 }
 
-std::vector<double> Posterior::weights(const Vector& at) const {
-    const Parameters is = from_logarithms(at);
+std::vector<double> Posterior::weights(const Vector& at) const { return weights(log_errors(from_logarithms(at))); }
+
+std::vector<double> Posterior::weights(const std::vector<double>& log_errors) const {
     std::vector<double> result;
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-        const double off = log_error(is, i) / fitted_deviation;
+    result.reserve(log_errors.size());
+    for (const double error : log_errors) {
+        const double off = error / fitted_deviation;
         result.push_back(run_weight(off * off, errors_));
     }
     return result;
 }
 
 std::vector<double> Posterior::left_out_variances(const Vector& at, const Matrix& covariance) const {
-    const Parameters is = from_logarithms(at);
-    const std::vector<double> right = weights(at);
-    std::vector<double> known(runs_.size());  // information from each configuration
-    for (std::size_t i = 0; i < runs_.size(); ++i) known[configurations_[i]] += information(right[i]) * shares_[i];
-    std::vector<double> result;
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-        const Vector slope = slope_of(is, model_, runs_[i], routes_[i]);
-        const double variance = dot(slope, covariance * slope);
-        const double leverage = std::min(variance * known[configurations_[i]], largest_leverage);
-        result.push_back(variance / (1 - leverage));  // what learn() does with one row, undone
+    std::vector<double> of_group;
+    for (const Share& share : shares_at(at)) {
+        const double variance = dot(share.slope, covariance * share.slope);
+        const double leverage = std::min(variance * share.weight, largest_leverage);
+        of_group.push_back(variance / (1 - leverage));  // what learn() does with one row, undone
     }
+    std::vector<double> result;
+    for (const std::size_t group : groups_) result.push_back(of_group[group]);
     return result;
 }
 
-double Posterior::log_error(const Parameters& is, std::size_t i) const {
-    const Run& run = runs_[i];
-    const double predicted = step_time(is, model_, run.batch, run.plan, routes_[i], run.allocation.cpus).total();
-    return std::log(predicted / run.seconds);
+std::vector<double> Posterior::log_errors(const Parameters& is) const {
+    std::vector<double> seconds, result;
+    seconds.reserve(firsts_.size());
+    for (std::size_t group = 0; group < firsts_.size(); ++group) {
+        const Run& run = runs_[firsts_[group]];
+        seconds.push_back(step_time(is, model_, run.batch, run.plan, routes_[group], run.allocation.cpus).total());
+    }
+    result.reserve(runs_.size());
+    for (std::size_t i = 0; i < runs_.size(); ++i) result.push_back(std::log(seconds[groups_[i]] / runs_[i].seconds));
+    return result;
 }
 
 Vector Posterior::away(const Vector& at) const {

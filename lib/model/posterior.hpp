@@ -21,17 +21,35 @@ enum class Errors { normal, some_wrong };
 /// decides have Student priors, because untuned hardware can be far from any prior.
 class Posterior {
 public:
-    /// All of `runs` count except those of the same configuration as the one at index `without`.
-    Posterior(const ModelSize& model, std::span<const Run> runs, const Belief& prior, Errors errors,
-              std::size_t without = none);
+    /// All of `runs` count. `model`, `runs` and `prior` must outlive the posterior.
+    Posterior(const ModelSize& model, std::span<const Run> runs, const Belief& prior, Errors errors);
 
-    static constexpr std::size_t none = std::size_t(-1);
+    /// The same with other errors, or without the runs of the same configuration as the one at index `run`.
+    Posterior with(Errors errors) const;
+    Posterior without(std::size_t run) const;
 
     /// Minus the logarithm of the density at the logarithms `at`, up to a constant.
     double cost(const Vector& at) const;
 
     /// The matrix of a Gauss-Newton step at `at` with the present weights, and the direction downhill.
     void linearize(const Vector& at, Matrix& matrix, Vector& downhill) const;
+
+    /// What the runs of one configuration add to the matrix and the direction of linearize().
+    struct Share {
+        Vector slope{};     ///< of the logarithm of their predicted time
+        double weight = 0;  ///< their information about that logarithm
+        double error = 0;   ///< weighted mean of their log(predicted / measured)
+        bool counts = true;
+    };
+
+    /// The shares of all configurations, in the order of their first runs.
+    std::vector<Share> shares_at(const Vector& at) const;
+
+    /// The matrix and direction from `shares` at `at`, of which those that do not count are left out.
+    void linearize(const Vector& at, std::span<const Share> shares, Matrix& matrix, Vector& downhill) const;
+
+    /// The place of each run's configuration in shares_at().
+    const std::vector<std::size_t>& groups() const { return groups_; }
 
     /// The covariance of the logarithms near the maximum `at`.
     Matrix covariance(const Vector& at) const;
@@ -51,18 +69,21 @@ public:
     const std::vector<double>& shares() const { return shares_; }
 
 private:
-    bool counts(std::size_t i) const { return without_ == none || configurations_[i] != configurations_[without_]; }
-    double log_error(const Parameters& is, std::size_t i) const;  // predicted / measured of run i
-    Vector away(const Vector& at) const;                          // from the prior's mean
+    static constexpr std::size_t none = std::size_t(-1);
+
+    std::vector<double> log_errors(const Parameters& is) const;  // predicted / measured of each run
+    std::vector<double> weights(const std::vector<double>& log_errors) const;
+    Vector away(const Vector& at) const;  // from the prior's mean
 
     const ModelSize& model_;
     std::span<const Run> runs_;
     const Belief& prior_;
     Errors errors_;
-    std::size_t without_;
+    std::size_t without_ = none;  // a configuration
     Matrix precision_;
-    std::vector<Routes> routes_;
-    std::vector<std::size_t> configurations_;
+    std::vector<std::size_t> firsts_;  // the first run of each configuration
+    std::vector<Routes> routes_;       // of each configuration
+    std::vector<std::size_t> groups_;  // the configuration of each run
     std::vector<double> shares_;
 };
 

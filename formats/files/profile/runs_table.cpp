@@ -68,25 +68,34 @@ std::string gpus_text(const RunOverrides& overrides, const LogRun& run) {
                               : run.text(LogField::gpus) + (run.text(LogField::gpus) == "1" ? " GPU is" : " GPUs are");
 }
 
+// The degrees that are known and not 1: "tp=4,pp=2".
+std::string degrees_text(const LogRun& run) {
+    using enum LogField;
+    std::vector<std::string> degrees;
+    for (const LogField degree : {dp, tp, pp, cp})
+        if (run.number(degree, 1) > 1)
+            degrees.push_back(
+                fmt::format("{}={}", log_field_names[static_cast<std::size_t>(degree)], run.text(degree)));
+    return fmt::format("{}", fmt::join(degrees, ","));
+}
+
 // The number of replicas and the number of GPUs, each from the other one.
 void complete_gpus(LogRun& run, const RunOverrides& overrides, std::string_view label) {
     using enum LogField;
     const double count = run.number(gpus), others = model_parallel(run);
     const double samples = run.number(batch), each = run.number(micro_batch);
     if (!run.has(dp) && count > 0 && others > 0) {
-        std::vector<std::string> degrees;
-        for (const LogField degree : {tp, pp, cp})
-            if (run.number(degree, 1) > 1)
-                degrees.push_back(
-                    fmt::format("{}={}", log_field_names[static_cast<std::size_t>(degree)], run.text(degree)));
         if (std::fmod(count, others) != 0)
             throw failure("{}: {} not divisible by {}; use a multiple of {:.0f}{}", label, gpus_text(overrides, run),
-                          fmt::join(degrees, ","), others, gpus_of(overrides) > 0 ? "" : " with --gpus");
+                          degrees_text(run), others, gpus_of(overrides) > 0 ? "" : " with --gpus");
         run.set(dp, count / others);
     } else if (!run.has(dp) && samples > 0 && each > 0 && others == 1) {
         run.set_whole(dp, samples / each / std::max(1.0, run.number(accumulation, 1)));
     }
     if (!run.has(gpus) && run.has(dp)) run.set(gpus, run.number(dp) * others);
+    if (run.has(dp) && count > 0 && run.number(dp) * others != count)
+        throw failure("{}: the log has {} GPUs, but its degrees {} are of {:.0f} GPUs; pass --with with the whole plan",
+                      label, run.text(gpus), degrees_text(run), run.number(dp) * others);
 }
 
 // The number of model chunks, from the layers of each.
@@ -150,12 +159,14 @@ public:
         const std::size_t before = rows_.size();
         for (std::size_t i = 0; i < log.runs.size(); ++i)
             add_run(log.runs[i], log.runs.size() == 1 ? log.file : fmt::format("{}, run {}", log.file, i + 1));
-        if (rows_.size() == before) fruitless_.push_back(nothing_in(log));
+        if (rows_.size() > before) return;
+        if (!is_training_log(log)) throw nothing_in(log);
+        if (!nothing_) nothing_ = nothing_in(log);
+        if (!is_skipped(log)) result_.without_steps.push_back(log.file);
     }
 
     RunsTable finish(std::span<const TrainingLog> logs) {
-        if (rows_.empty() && !fruitless_.empty()) throw fruitless_[0];
-        for (const Error& error : fruitless_) result_.skipped_logs.emplace_back(error.what());
+        if (rows_.empty() && nothing_) throw *nothing_;
         result_.table.file = logs.size() == 1 ? logs[0].file : "logs";
         for (const std::string& column : all_columns()) {
             const bool is_used = std::ranges::any_of(rows_, [&](const Cells& row) { return row.contains(column); });
@@ -176,6 +187,7 @@ public:
 private:
     void add_run(LogRun run, const std::string& label) {
         apply(overrides_, run);
+        if (run.text(LogField::offload) == nvme_offload) return result_.on_nvme.push_back(label);
         if (overrides_.plan.empty()) complete(run, overrides_, label);
         const std::optional<StepTimes> times = run.step_times();
         if (!times && !run.is_out_of_memory()) {
@@ -203,8 +215,24 @@ private:
         rows_.push_back(std::move(cells));
     }
 
+    // Whether a job wrote `log`, which may have crashed before its first step or before its first line.
+    static bool is_training_log(const TrainingLog& log) {
+        return log.is_empty || std::ranges::any_of(log.runs, [](const LogRun& run) {
+                   return run.has_steps() || !run.values().empty();
+               });
+    }
+
+    // Whether a note about a run of `log` says why the log has no row.
+    static bool is_skipped(const TrainingLog& log) {
+        return std::ranges::any_of(
+            log.runs, [](const LogRun& run) { return run.has_steps() || run.text(LogField::offload) == nvme_offload; });
+    }
+
     Error nothing_in(const TrainingLog& log) const {
         std::size_t most = 0;
+        if (std::ranges::any_of(log.runs,
+                                [](const LogRun& run) { return run.text(LogField::offload) == nvme_offload; }))
+            return failure("{}: offloads to NVMe drives, which the throughput model does not cover", log.file);
         for (const LogRun& run : log.runs) most = std::max(most, run.reports());
         if (most > 0)
             return failure("{}: no step times after warm-up ({} report{} in all); log more steps, or log more often",
@@ -236,7 +264,7 @@ private:
 
     const RunOverrides& overrides_;
     std::vector<Cells> rows_;
-    std::vector<Error> fruitless_;  // why logs have no rows
+    std::optional<Error> nothing_;  // of the first log without a row
     RunsTable result_;
 };
 

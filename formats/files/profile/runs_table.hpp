@@ -34,13 +34,14 @@ struct RunsTable {
     std::size_t used = 0;                         ///< steps after warm-up, of all runs
     std::size_t dropped = 0;                      ///< warm-up steps, of all runs
     std::vector<std::string> short_runs;          ///< labels of runs skipped because no step was steady
-    std::vector<std::string> skipped_logs;        ///< reasons why logs have no rows, such as a missing first step
+    std::vector<std::string> without_steps;       ///< logs without step times, if other logs have rows
+    std::vector<std::string> on_nvme;             ///< labels of runs skipped because they offload to NVMe drives
     std::vector<std::string> also_out_of_memory;  ///< labels of rows with step times whose run also ran out of memory
 };
 
 /// Returns a row for each run in `logs`. Seconds per step are the median of steady_steps(), or "OOM" if the run ran out
-/// of memory before. Logs without step times, or with only runs that have none after warm-up, are skipped; throws Error
-/// if all are, and for GPUs or layers that the degrees of parallelism do not divide.
+/// of memory before. Throws Error if no log has a row, for a file that is not a
+/// training log, and for GPUs or layers that the degrees of parallelism do not divide.
 RunsTable runs_table(std::span<const TrainingLog> logs, const RunOverrides& overrides);
 
 /// `table` as CSV with a header.

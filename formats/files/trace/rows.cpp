@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 
@@ -39,12 +40,13 @@ int Row::whole(std::string_view column, int least, int most) const {
 Time Row::time(std::string_view column) const { return time_of(number(column, 0, longest_time)); }
 
 bool Row::truth(std::string_view column) const {
-    const std::string_view word = text(column);
-    for (const std::string_view yes : {"1", "true", "yes"})
+    std::string word{text(column)};  // pandas writes True, and Excel TRUE
+    std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    for (const std::string_view yes : {"1", "true", "yes", "on"})
         if (word == yes) return true;
-    for (const std::string_view no : {"0", "false", "no"})
+    for (const std::string_view no : {"0", "false", "no", "off"})
         if (word == no) return false;
-    throw bad(column, "'{}' is neither true nor false", word);
+    throw bad(column, "'{}' is neither true nor false", text(column));
 }
 
 void check_columns_of(const Table& table, const std::vector<std::string>& known) {

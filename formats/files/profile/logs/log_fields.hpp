@@ -65,6 +65,9 @@ inline constexpr std::array<std::string_view, 24> log_field_names{"model",
 /// How many of the fields are columns.
 inline constexpr std::size_t log_column_count = 21;
 
+/// The value of `offload` for optimizer state or weights on NVMe drives.
+inline constexpr std::string_view nvme_offload = "nvme";
+
 /// The fields that describe how steps are executed; an execution plan replaces all of them.
 inline constexpr std::array<LogField, 14> plan_fields{
     LogField::dp,          LogField::tp,           LogField::pp,        LogField::cp,

@@ -30,11 +30,42 @@ bool take_brackets(std::string_view& text, LogLine& line) {
             line.stream = inside;
     if (contains(inside, ".py:")) line.origin = inside;
     text.remove_prefix(end + 1);
+    for (const std::string_view pipe : {"<stdout>", "<stderr>"}) {
+        if (!text.starts_with(pipe)) continue;
+        line.stream = inside;
+        text.remove_prefix(pipe.size());
+    }
     if (text.starts_with(':')) text.remove_prefix(1);
     return true;
 }
 
-// "12: " of srun --label, "host1: [" of pdsh, "name/0 [" of NeMo-Run.
+// "(RayTrainWorker pid=123, ip=10.0.0.2) " of Ray.
+bool take_process(std::string_view& text, LogLine& line) {
+    constexpr std::size_t longest = 120;
+    const std::size_t end = text.starts_with('(') ? text.substr(0, longest).find(") ") : text.npos;
+    if (end == text.npos || !contains(text.substr(0, end), " pid=")) return false;
+    line.stream = text.substr(1, end - 1);
+    text.remove_prefix(end + 2);
+    return true;
+}
+
+// Whether `text` is "  key ..... value".
+bool is_argument(std::string_view text) {
+    const std::string_view key = without_blanks(text);
+    const auto end = std::ranges::find_if_not(key, [](char c) { return is_letter(c) || is_digit(c); });
+    return text.starts_with("  ") && !key.empty() && is_letter(key.front()) &&
+           std::string_view{end, key.end()}.starts_with(" ..");
+}
+
+// Whether `word`, with a colon and `behind` after it, is the name or address of a host. A name without digits can also
+// be that of a setting.
+bool is_host(std::string_view word, std::string_view behind) {
+    const auto is_part = [](char c) { return (is_letter(c) && c != '_') || is_digit(c) || c == '-' || c == '.'; };
+    if (word.empty() || !std::ranges::all_of(word, is_part)) return false;
+    return std::ranges::any_of(word, is_digit) || behind.starts_with('[') || is_argument(behind);
+}
+
+// "12: " of srun --label, "host1: " of pdsh, "name/0 [" of NeMo-Run.
 bool take_label(std::string_view& text, LogLine& line) {
     if (const std::size_t count = digits(text); count > 0 && text.substr(count, 2) == ": ") {
         line.stream = text.substr(0, count);
@@ -42,11 +73,11 @@ bool take_label(std::string_view& text, LogLine& line) {
         return true;
     }
     const std::size_t blank = text.find(' ');
-    if (blank == text.npos || blank == 0 || !is_letter(text.front())) return false;
+    if (blank == text.npos || blank == 0) return false;
     const std::string_view word = text.substr(0, blank);
-    const bool is_task = word.find('/') != word.npos && is_digit(word.back());
-    const bool is_host = word.back() == ':' && text.substr(blank + 1, 1) == "[";
-    if (!is_task && !is_host) return false;
+    const bool is_task = is_letter(word.front()) && contains(word, "/") && is_digit(word.back());
+    const bool has_host = word.back() == ':' && is_host(word.substr(0, blank - 1), text.substr(blank + 1));
+    if (!is_task && !has_host) return false;
     text.remove_prefix(blank + 1);
     return true;
 }
@@ -64,7 +95,8 @@ std::string_view take_prefixes(std::string_view text, LogLine& line) {
     constexpr int most = 12;
     for (int i = 0; i < most; ++i) {
         text = without_blanks(text);
-        if (!take_brackets(text, line) && !take_label(text, line) && !take_time(text)) break;
+        if (!take_brackets(text, line) && !take_process(text, line) && !take_label(text, line) && !take_time(text))
+            break;
     }
     return text;
 }

@@ -2,8 +2,10 @@
 #include "formats/files/profile/logs/framework_log.hpp"
 #include "formats/files/profile/logs/log_text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <utility>
 
 // Megatron-LM lists its arguments as "  tensor_model_parallel_size ...... 8" and reports steps as
@@ -11,6 +13,7 @@
 // |
 // ... | global batch size:    64 | ...", where the time is the mean since the last report. Megatron Bridge reports
 // steps in the same way and lists settings as "  tensor_model_parallel_size: 8  (Mcore default: 1)"; so does NeMo.
+// BigScience's Megatron-DeepSpeed reports "elapsed time per iteration (s): 105.22 |".
 
 namespace tpx::formats {
 namespace {
@@ -25,6 +28,7 @@ public:
     void read(const LogLine& line, LogRun& run) override {
         if (line.origin.empty()) read_setting(settings, line, run);  // DeepSpeed has a world_size, too
         read_sharding(line, run);
+        read_recomputation(line, run);
         if (line.text.starts_with("using world size: "))
             for (const auto& [mark, field] : sizes)
                 if (const auto size = number_after(line.text, mark)) run.set(field, *size);
@@ -36,7 +40,7 @@ public:
 private:
     using enum LogField;
 
-    static constexpr std::array<LogSetting, 18> settings{{
+    static constexpr std::array<LogSetting, 16> settings{{
         {"tensor_model_parallel_size", tp},
         {"pipeline_model_parallel_size", pp},
         {"virtual_pipeline_model_parallel_size", vpp},
@@ -50,8 +54,6 @@ private:
         {"micro_batch_size", micro_batch},
         {"seq_length", sequence_length},
         {"num_layers", layers},
-        {"recompute_granularity", recompute, SettingKind::word},
-        {"activations_checkpoint_granularity", recompute, SettingKind::word},
         {"sequence_parallel", sequence, SettingKind::flag},
         {"optimizer_cpu_offload", offload, SettingKind::flag},
         {"zero_stage", zero},  // Megatron-DeepSpeed
@@ -62,8 +64,12 @@ private:
         {{"using world size: ", gpus},
          {"data-parallel size: ", dp},
          {"context-parallel size: ", cp},
-         {" tensor-model-parallel size: ", tp},
-         {" pipeline-model-parallel size: ", pp}}};
+         {"tensor-model-parallel size: ", tp},  // Megatron-core 0.9 to 0.11 print "sizes: Nonetensor-model-..."
+         {"pipeline-model-parallel size: ", pp}}};
+
+    static constexpr std::array<LogSetting, 2> granularities{
+        {{"recompute_granularity", recompute, SettingKind::word},
+         {"activations_checkpoint_granularity", recompute, SettingKind::word}}};
 
     static constexpr double mebibyte = 1 << 20;
 
@@ -86,6 +92,15 @@ private:
             if (strategy_ == strategies[stage]) run.set(zero, static_cast<double>(stage));
     }
 
+    // Megatron-LM 2.5 and 2.6, and NeMo of that time, have a method without a granularity: it recomputes whole layers.
+    // In later versions, a method without a granularity recomputes nothing.
+    void read_recomputation(const LogLine& line, LogRun& run) {
+        read_setting(granularities, line, run);
+        if (std::ranges::count(granularities, line.key, &LogSetting::key) > 0) has_granularity_ = true;
+        const bool is_method = line.key == "activations_checkpoint_method" && !has_granularity_;
+        if (is_method && (line.value == "uniform" || line.value == "block")) run.set_first(recompute, "full");
+    }
+
     // The number that Megatron computes counts; otherwise the sum over the ranks of one replica.
     void read_parameters(std::string_view text, LogRun& run) {
         if (const auto billions = number_after(text, "Total number of parameters in billions:"))
@@ -100,7 +115,8 @@ private:
         parts_[{*t, *p}] = *count;
         double sum = 0;
         for (const auto& [rank, part] : parts_) sum += part;
-        if (static_cast<double>(parts_.size()) != run.number(tp, 1) * run.number(pp, 1)) return;
+        if (!run.has(tp) || !run.has(pp) || static_cast<double>(parts_.size()) != run.number(tp) * run.number(pp))
+            return;
         if (run.number(ep, 1) == 1 && !run.has(parameters)) run.set(parameters, sum);
     }
 
@@ -113,18 +129,21 @@ private:
     static void read_step(std::string_view text, LogRun& run) {
         if (const auto seconds = number_after(text, "Step Time :"))  // of Megatron Bridge, with two decimals
             return run.add_step(StepReport::rounded, std::nullopt, *seconds);
-        const auto time = number_after(text, "elapsed time per iteration (ms):");
+        std::optional<double> time = number_after(text, "elapsed time per iteration (s):");
+        if (const auto milliseconds = number_after(text, "elapsed time per iteration (ms):"))
+            time = *milliseconds / 1e3;
         if (!time) return;
         // While the batch size still grows, steps are not those of the run.
         if (const auto samples = number_after(text, "| global batch size:")) {
             if (run.has_steps() && *samples != run.number(batch)) run.forget_steps();
             run.set(batch, *samples);
         }
-        run.add_step(StepReport::seconds, number_after(text, "iteration "), *time / 1e3);
+        run.add_step(StepReport::seconds, number_after(text, "iteration "), *time);
     }
 
     std::map<std::pair<double, double>, double> parts_;
     bool fsdp_ = false;
+    bool has_granularity_ = false;
     std::string strategy_ = "no_shard";
 };
 

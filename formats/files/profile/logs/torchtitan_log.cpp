@@ -104,6 +104,9 @@ private:
         for (const char* granularity : {"full", "selective"})
             if (kind.starts_with(granularity)) run.set(recompute, granularity);
         if (contains(text, "Applied CPU Offloading")) run.set(offload, "1");
+        // The mesh of 2024 has one degree of data parallelism, 'dp', and does not record what it shards.
+        if (contains(text, "Applied FSDP to the model") || contains(text, "Applied HSDP to the model"))
+            if (run.number(dp, 0) != 1) run.set(zero, "3");
         if (!contains(text, "Using pipeline schedule ")) return;
         if (const auto count = number_after(text, " with ")) run.set(micro_batches, *count);
         const auto stages = number_after(text, "microbatches and ");

@@ -78,6 +78,7 @@ void TrainingLogReader::start_run() {
 }
 
 void TrainingLogReader::read(std::string_view piece) {
+    is_empty_ = is_empty_ && piece.empty();
     while (!piece.empty()) {
         const std::size_t end = std::min(piece.find_first_of("\n\r"), piece.size());  // bars end lines with \r
         line_ += piece.substr(0, std::min(end, longest_line - std::min(longest_line, line_.size())));
@@ -121,7 +122,7 @@ std::vector<LogRun> TrainingLogReader::finish() {
 TrainingLog parse_training_log(std::string_view text, std::string_view file) {
     TrainingLogReader reader;
     reader.read(text);
-    return {std::string{file}, reader.finish()};
+    return {std::string{file}, reader.finish(), reader.is_empty()};
 }
 
 TrainingLog read_training_log(const std::string& path) {
@@ -132,7 +133,7 @@ TrainingLog read_training_log(const std::string& path) {
         read_pipe(reader, path);
     else
         read_whole_file(reader, path);
-    return {path == "-" ? "standard input" : path, reader.finish()};
+    return {path == "-" ? "standard input" : path, reader.finish(), reader.is_empty()};
 }
 
 }  // namespace tpx::formats

@@ -24,6 +24,8 @@ public:
     /// Ends the last line. Returns the runs of the log; restarts with the same settings are one run. Each run has steps
     /// or ran out of memory, unless it is the only one.
     std::vector<LogRun> finish();
+    /// Whether nothing was read.
+    bool is_empty() const { return is_empty_; }
 
 private:
     void end_line();
@@ -32,12 +34,14 @@ private:
     std::vector<std::unique_ptr<FrameworkLog>> frameworks_;
     std::string line_;
     std::vector<LogRun> runs_;
+    bool is_empty_ = true;
 };
 
 /// The runs of one log.
 struct TrainingLog {
     std::string file;
     std::vector<LogRun> runs;
+    bool is_empty = false;
 };
 
 /// The runs of the log `text`; `file` is its name in messages.

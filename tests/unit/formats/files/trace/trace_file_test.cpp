@@ -104,6 +104,14 @@ TEST_CASE("invalid rows are reported with their lines") {
     CHECK(fault("arrival,gpus,duration,memory\n0,1,5,many\n").starts_with("t:2: column 'memory': "));
 }
 
+TEST_CASE("truth has the words of pandas and Excel") {
+    const Trace trace = trace_of(
+        "arrival,gpus,duration,guaranteed\n0,1,5,True\n0,1,5,TRUE\n0,1,5,Yes\n0,1,5,False\n0,1,5,FALSE\n0,1,5,no\n");
+    CHECK(trace.bad.empty());
+    REQUIRE(trace.jobs.size() == 6);
+    for (std::size_t i = 0; i < 6; ++i) CHECK(trace.jobs[i].guaranteed == (i < 3));
+}
+
 TEST_CASE("invalid rows do not hide valid ones") {
     const Trace trace = trace_of("arrival,gpus,duration\n0,1,5\n-1,1,5\n3,1\n4,1,5\n\n5,99,5\n");
     CHECK(trace.jobs.size() == 2);
