@@ -5,7 +5,7 @@
 #include "cmd/cli/help_topics.hpp"
 #include "cmd/commands.hpp"
 #include "cmd/jobs/keeper_client.hpp"
-#include "cmd/jobs/ranks.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
 #include "lib/core/nearest.hpp"
 #include "lib/core/unexpected.hpp"
@@ -152,11 +152,11 @@ int run(Words words) {
     try {
         dispatch(cli, words);
         return int(Exit::success);
-    } catch (const Finished& finished) {
+    } catch (const ExitRequest& finished) {
         return int(finished.exit);
     } catch (const Error& error) {
         if (error.exit() != Exit::usage)
-            return report(error.exit(), with_held_names(error.what()) + lost_keepers(), "");
+            return report(error.exit(), replace_held_paths(error.what()) + lost_keepers_note(), "");
         const bool known = !words.empty() && std::ranges::any_of(cli.commands(), [&](const Command& command) {
             return command.name() == words[0];
         });

@@ -117,9 +117,9 @@ ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares,
     ArchiveCheck result;
     const auto& files = checkpoint.catalogue.files;
     const bool bin = !files.empty() && files[0].path.extension() == ".bin";
-    if (checkpoint.format->values == ValuesIn::headers && !bin) return result;
-    const ValuesIn values = checkpoint.format->values;
-    if (bin || values == ValuesIn::one_file || values == ValuesIn::engine_files)
+    if (checkpoint.format->values == ValueStorage::headers && !bin) return result;
+    const ValueStorage values = checkpoint.format->values;
+    if (bin || values == ValueStorage::one_file || values == ValueStorage::engine_files)
         return check_files(checkpoint, share, shares, is_cancelled);
     const std::vector<Archive> all = archives_of(checkpoint);
     const std::size_t begin = all.size() * share / shares;

@@ -42,7 +42,7 @@ std::optional<Format> format_by_name(std::string_view name);
 
 /// The part of a torch.save archive's tensor that a piece is. Its elements start at element `begin`; the piece has
 /// strides of its own.
-struct Inside {
+struct ArchiveSlice {
     Index elements = 0;  ///< of the archive's tensor; 0: the piece is the whole tensor
     Index begin = 0;
 };
@@ -77,7 +77,7 @@ struct Checkpoint {
     /// Bytes of the torch.save archive that holds each piece, parallel to catalogue.pieces; empty for formats whose
     /// pieces are raw. Until locate() has run, the offset of a piece in an archive is the offset of the archive.
     std::vector<std::uint64_t> archives;
-    std::vector<Inside> insides;  ///< parallel to archives; empty: every piece is a whole archive
+    std::vector<ArchiveSlice> archive_slices;  ///< parallel to archives; empty: every piece is a whole archive
 
     /// The CRC-32 (as in zip) of each raw piece, parallel to catalogue.pieces; unset: unknown. Empty: all are unknown.
     std::vector<std::optional<std::uint32_t>> crcs;
@@ -133,10 +133,10 @@ Checkpoint open(const std::filesystem::path& path, MissingFiles missing = Missin
 void locate(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces);
 
 /// Answers a question (FileQuestion) that locate() asks about the file at `path`.
-std::string answer_about(const std::filesystem::path& path, std::string_view question);
+std::string answer_file_question(const std::filesystem::path& path, std::string_view question);
 
 /// A tensor that shares the bytes of another one, as tied and sliced tensors do.
-struct View {
+struct TensorView {
     std::string name;
     Shape shape;
     Strides strides;           ///< in elements
@@ -158,7 +158,7 @@ struct Content {
     const Reading* reading = nullptr;         ///< meanings of the tensors, for Megatron's files and for `adam`
     std::optional<Adam> adam;                 ///< settings of optimizer state that comes from another framework
     bool split_by_holders = false;            ///< see Target; objects, which all ranks read, then have a separate file
-    std::vector<View> views;                  ///< torch: additional tensors that share bytes with `tensors`
+    std::vector<TensorView> views;            ///< torch: additional tensors that share bytes with `tensors`
     std::optional<std::vector<int>> held;     ///< see Target
 };
 

@@ -101,7 +101,7 @@ void find_companions(const fs::path& directory, Checkpoint& checkpoint, std::ini
 void read_config(const fs::path& directory, Checkpoint& checkpoint) {
     const fs::path path = directory / "config.json";
     if (!path_exists(path)) return;
-    std::string text = read_file(path, largest_config);
+    std::string text = read_file(path, max_config_bytes);
     checkpoint.config = in_context([&] { return path.string(); }, [&] { return parse_config_json(text); });
     checkpoint.config_json = std::move(text);
 }

@@ -16,14 +16,14 @@
 #include <vector>
 
 namespace tpx {
-struct Expressed;
+struct ExpressedState;
 class Families;
 struct ParameterDifference;
 }  // namespace tpx
 
 namespace tpx::formats {
 
-struct Recognized;
+struct RecognizedPath;
 struct Source;
 struct Target;
 
@@ -39,10 +39,10 @@ struct FileStart {
 };
 
 /// Which sources a format is written from.
-enum class WrittenFrom : std::uint8_t { nothing, any, own_framework };
+enum class WritableFrom : std::uint8_t { nothing, any, own_framework };
 
 /// Where a format stores values that are not tensors: args, schedulers, counters, param_groups, metadata.
-enum class ValuesIn : std::uint8_t {
+enum class ValueStorage : std::uint8_t {
     nothing,
     headers,            ///< text in the header of each file
     metadata,           ///< keys and values at the start of the file
@@ -72,7 +72,7 @@ struct Driver {
     std::string_view framework = {};
     std::span<const std::string_view> aliases = {};  ///< other values of --format
 
-    WrittenFrom written = WrittenFrom::nothing;
+    WritableFrom written = WritableFrom::nothing;
     bool knows_optimizer = false;  ///< moments, masters and steps are known as such, and kept
     bool keeps_values = false;     ///< values that are not tensors are shown and kept
     bool is_resharded = false;     ///< the output can be split across ranks
@@ -86,7 +86,7 @@ struct Driver {
     bool may_omit_config = false;     ///< some of its files do not contain the model configuration
     bool aligns_payloads = false;     ///< drafts put large payloads at their preferred positions in blocks, see Content
     bool splits_by_holders = false;   ///< a rank may write a file for each set of ranks that hold the same pieces
-    ValuesIn values = ValuesIn::nothing;
+    ValueStorage values = ValueStorage::nothing;
 
     // How its tensors are named and split.
     std::string_view dialect = {};        ///< the names that its framework uses; empty: any
@@ -102,14 +102,16 @@ struct Driver {
     bool has_flat_partitions = false;  ///< optimizer state of several parameters is in one buffer of each rank
 
     /// Whether values of any Python type can be stored.
-    constexpr bool stores_any_value() const { return values == ValuesIn::one_file || values == ValuesIn::objects; }
+    constexpr bool stores_any_value() const {
+        return values == ValueStorage::one_file || values == ValueStorage::objects;
+    }
 
     /// Drivers are asked in ascending order what a path is: the more specific its files, the earlier.
     int precedence = 0;
     /// Recognizes a file; nothing if it is not of this format.
-    std::optional<Recognized> (*recognize_file)(const FileStart& file) = nullptr;
+    std::optional<RecognizedPath> (*recognize_file)(const FileStart& file) = nullptr;
     /// Recognizes a folder, without those below it; nothing if it is not of this format.
-    std::optional<Recognized> (*recognize_folder)(const std::filesystem::path& folder) = nullptr;
+    std::optional<RecognizedPath> (*recognize_folder)(const std::filesystem::path& folder) = nullptr;
     /// The folder of the checkpoint that `root` points to; empty if it is not such a root.
     std::filesystem::path (*checkpoint_of_root)(const std::filesystem::path& root) = nullptr;
     /// A folder that no driver recognizes is of this format, and called `folder_description`, if one of its files has
@@ -132,7 +134,7 @@ struct Driver {
     /// Why a tensor cannot have this name; empty if it can.
     std::string_view (*reject_name)(std::string_view name) = nullptr;
     /// Whether this format cannot store a tensor of this name from another format of its framework.
-    bool (*has_no_place_for)(std::string_view name) = nullptr;
+    bool (*cannot_store)(std::string_view name) = nullptr;
     /// The bytes around the payloads of `content`; null for formats that are only read. Adds to `notes`.
     Draft (*draft)(const Content& content, std::vector<std::string>& notes) = nullptr;
 
@@ -147,7 +149,7 @@ struct Driver {
     /// Sets the training dtype of each parameter in `weights`, which are stored as master weights only.
     void (*set_weight_dtypes)(const Checkpoint& checkpoint, std::map<std::string, DType>& weights) = nullptr;
     /// The tensors whose bytes are part of another tensor's, by tensor number.
-    std::map<std::uint32_t, View> (*find_views)(const Checkpoint& checkpoint) = nullptr;
+    std::map<std::uint32_t, TensorView> (*find_views)(const Checkpoint& checkpoint) = nullptr;
     /// Adds to `notes` which values of the source, such as attributes, the target does not have. `renames`: whether the
     /// tensors get names of another framework.
     void (*note_dropped)(const Source& source, const Target& target, bool renames,
@@ -158,25 +160,25 @@ struct Driver {
     // Functions of the target's driver in conversions. Null: nothing to do.
 
     /// Sets what the layout implies. Throws Error (usage) for a layout that checkpoints of this format cannot have.
-    void (*settle_target)(Target& target) = nullptr;
+    void (*complete_target)(Target& target) = nullptr;
     /// Restores the state of this format that `source`, a checkpoint of another format, kept from an earlier
     /// conversion.
     void (*restore)(Checkpoint& source) = nullptr;
     /// Sets the settings in `config` that determine names and padding of the new tensors, and renames the optimizer
     /// state of `source` accordingly.
-    void (*settle_config)(Source& source, const Target& target, bool renames, Config& config) = nullptr;
+    void (*complete_config)(Source& source, const Target& target, bool renames, Config& config) = nullptr;
     /// Adapts the optimizer state of tensors that keep their names to the target's optimizer. Adds to `notes`.
-    void (*fit_states)(Expressed& expressed, const Config& config, std::optional<DType> dtype,
-                       std::vector<std::string>& notes) = nullptr;
+    void (*adapt_states)(ExpressedState& expressed, const Config& config, std::optional<DType> dtype,
+                         std::vector<std::string>& notes) = nullptr;
     /// Returns the Content::args of the new checkpoint. `has_adam`: whether settings of an optimizer come from another
     /// framework. Throws Error if the framework cannot build the model.
-    Config (*make_args)(const Source& source, const Target& target, const Expressed& expressed, bool renames,
+    Config (*make_args)(const Source& source, const Target& target, const ExpressedState& expressed, bool renames,
                         bool has_adam, const Config& config) = nullptr;
     /// Adds to `notes` which state is created for ranks because the source has none for them.
-    void (*note_new)(const Source& source, const Layout& layout, std::vector<std::string>& notes) = nullptr;
+    void (*note_new_state)(const Source& source, const Layout& layout, std::vector<std::string>& notes) = nullptr;
     /// The difference between the parameters of the model that the framework builds from `config` and the tensors of
     /// `expressed`.
-    ParameterDifference (*model_difference)(const Expressed& expressed, const Config& config) = nullptr;
+    ParameterDifference (*model_difference)(const ExpressedState& expressed, const Config& config) = nullptr;
 
     // Functions of both drivers: what each rank has in memory.
 

@@ -81,7 +81,7 @@ void find_folder_files(const fs::path& directory, Checkpoint& checkpoint) {
     });
 }
 
-void settle_folder_files(Checkpoint& checkpoint, Format target) {
+void carry_folder_files(Checkpoint& checkpoint, Format target) {
     auto& companions = checkpoint.companions;
     const auto& training = checkpoint.training_files;
     const auto& adapter = checkpoint.adapter_files;

@@ -13,6 +13,6 @@ void find_folder_files(const std::filesystem::path& directory, Checkpoint& check
 
 /// If the target is also a Hugging Face folder, makes training_files and adapter_files companions. Otherwise throws
 /// Error (usage) that names these files, which cannot be converted and would be lost.
-void settle_folder_files(Checkpoint& checkpoint, Format target);
+void carry_folder_files(Checkpoint& checkpoint, Format target);
 
 }  // namespace tpx::formats

@@ -13,8 +13,8 @@ std::string_view mark(bool yes) { return yes ? "yes" : ""; }
 }  // namespace
 
 std::string written_text(const Driver& driver) {
-    if (driver.written == WrittenFrom::any) return "yes";
-    return driver.written == WrittenFrom::nothing ? "" : fmt::format("only if the source is {}", driver.framework);
+    if (driver.written == WritableFrom::any) return "yes";
+    return driver.written == WritableFrom::nothing ? "" : fmt::format("only if the source is {}", driver.framework);
 }
 
 std::string format_map_markdown() {

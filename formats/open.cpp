@@ -26,10 +26,10 @@ std::string why_none(const std::filesystem::path& path) {
 }
 
 /// The error for a path that is not a checkpoint; lists those `near` it, if any.
-Error not_a_checkpoint(const std::filesystem::path& path, const std::vector<Recognized>& near) {
+Error not_a_checkpoint(const std::filesystem::path& path, const std::vector<RecognizedPath>& near) {
     if (near.empty()) return failure("{}: not a checkpoint: {}; {}", path.string(), why_none(path), readable_formats);
     NameList names;
-    for (const Recognized& one : near) names.add(fmt::format("{} ({})", one.path.string(), one.description));
+    for (const RecognizedPath& one : near) names.add(fmt::format("{} ({})", one.path.string(), one.description));
     const bool is_empty = path_is_file(path) && size_of_file(path) == 0;
     return failure("{}: {}, but found nearby: {}", path.string(), is_empty ? "the file is empty" : "not a checkpoint",
                    names.text());
@@ -38,9 +38,9 @@ Error not_a_checkpoint(const std::filesystem::path& path, const std::vector<Reco
 }  // namespace
 
 Checkpoint open(const std::filesystem::path& path, MissingFiles missing) {
-    const Recognized found = recognize(path);
+    const RecognizedPath found = recognize(path);
     if (found.description.empty()) throw not_a_checkpoint(path, checkpoints_near(path));
-    if (found.description == saved_files)
+    if (found.description == torch_save_description)
         if (const auto around = checkpoints_around_files(found.path); !around.empty())
             throw not_a_checkpoint(path, around);
     if (found.format == nullptr)
@@ -52,8 +52,8 @@ void locate(Checkpoint& checkpoint, std::span<const std::uint32_t> pieces) {
     if (!checkpoint.archives.empty()) locate_archives(checkpoint, pieces);
 }
 
-std::string answer_about(const std::filesystem::path& path, std::string_view question) {
-    return answer_about_archives(path, question);
+std::string answer_file_question(const std::filesystem::path& path, std::string_view question) {
+    return answer_archive_question(path, question);
 }
 
 Draft draft(Format format, const Content& content) {

@@ -5,7 +5,7 @@
 #include "formats/driver.hpp"
 #include "formats/quantized/weight_parts.hpp"
 #include "formats/settings/config_file.hpp"
-#include "formats/settings/stages.hpp"
+#include "formats/settings/pipeline_stages.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
@@ -48,7 +48,7 @@ Source open_source(const std::filesystem::path& path, const Families& families, 
     Source source{.checkpoint = open(path, missing), .reading = {}, .layout = {}, .families = families};
     const auto given = config.find(config_json_key);
     if (given != config.end() && source.checkpoint.config_json.empty())
-        source.checkpoint.config_json = spelled(given->second);
+        source.checkpoint.config_json = value_text(given->second);
     // Megatron's checkpoints without args, such as those of adapters, may have the config.json that tpx wrote.
     if (source.checkpoint.format->has_args && !source.checkpoint.config.contains("num_layers") &&
         !source.checkpoint.config_json.empty())
@@ -57,7 +57,7 @@ Source open_source(const std::filesystem::path& path, const Families& families, 
     for (const auto& [key, value] : config) {
         if (key == config_json_key) continue;
         // For settings of how a checkpoint is written, args describe this one; the user's value is for the new one.
-        if (!is_of_writing(key) || !merged.contains(key)) merged[key] = value;
+        if (!is_writing_setting(key) || !merged.contains(key)) merged[key] = value;
     }
     in_path(path.string(), [&] {
         if (const auto complete = source.checkpoint.format->complete) complete(source.checkpoint, families, merged);

@@ -8,7 +8,7 @@
 namespace tpx::formats {
 
 /// Opens and reads the checkpoint at `path`. `config` extends and overrides the configuration found beside the tensors,
-/// except settings for which is_of_writing() is true and which that configuration already has.
+/// except settings for which is_writing_setting() is true and which that configuration already has.
 Source open_source(const std::filesystem::path& path, const Families& families, const Config& config,
                    MissingFiles missing = MissingFiles::refused);
 

@@ -57,7 +57,7 @@ bool is_msgpack(const fs::path& path) {
     return (byte >= 0x80 && byte <= 0x8f) || byte == 0xde || byte == 0xdf;
 }
 
-Recognized recognize_file(const fs::path& path) {
+RecognizedPath recognize_file(const fs::path& path) {
     FileStart file{.path = path, .name = path.filename().string(), .bytes = {}, .size = size_of_file(path)};
     file.bytes.resize(std::min<std::uint64_t>(file.size, 16));
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{file.bytes}), path);
@@ -65,7 +65,7 @@ Recognized recognize_file(const fs::path& path) {
         return {path, nullptr, {}};  // a part of a DCP or torch_dist checkpoint
     for (const Format format : drivers_by_precedence()) {
         if (format->recognize_file == nullptr) continue;
-        if (std::optional<Recognized> found = format->recognize_file(file)) return *std::move(found);
+        if (std::optional<RecognizedPath> found = format->recognize_file(file)) return *std::move(found);
     }
     return {path, nullptr, file.name.ends_with(".msgpack") && is_msgpack(path) ? flax : ""};
 }
@@ -91,9 +91,9 @@ bool ends_with_any(const std::string& name, std::span<const std::string_view> en
 }
 
 /// Recognizes, by its files' names, a folder that no driver recognizes.
-Recognized recognize_by_names(const fs::path& folder) {
+RecognizedPath recognize_by_names(const fs::path& folder) {
     static constexpr std::array<std::string_view, 4> saved{".bin.index.json", ".bin", ".pt", ".pth"};
-    Recognized found{folder, nullptr, {}};
+    RecognizedPath found{folder, nullptr, {}};
     for (const std::string& name : list_directory(folder)) {
         const fs::path entry = folder / name;
         if (is_orbax(entry)) return {folder, nullptr, orbax};
@@ -102,21 +102,21 @@ Recognized recognize_by_names(const fs::path& folder) {
         if (found.description.empty() && name.find(".data-00000-of-") != name.npos) found.description = tensorflow;
         for (const Format format : drivers())
             if (ends_with_any(name, format->endings)) found = {folder, format, std::string{format->folder_description}};
-        if (ends_with_any(name, saved)) found = {folder, nullptr, saved_files};
+        if (ends_with_any(name, saved)) found = {folder, nullptr, torch_save_description};
     }
     return found;
 }
 
 /// If `may_descend`, the folder may point to another one, but that one not to a third.
-Recognized recognize_directory(const fs::path& path, bool may_descend) {
+RecognizedPath recognize_directory(const fs::path& path, bool may_descend) {
     for (const Format format : drivers_by_precedence()) {
         if (may_descend && format->checkpoint_of_root != nullptr)
             if (const fs::path inner = format->checkpoint_of_root(path); !inner.empty())
                 return recognize_directory(inner, false);
         if (format->recognize_folder == nullptr) continue;
-        if (std::optional<Recognized> found = format->recognize_folder(path)) return *std::move(found);
+        if (std::optional<RecognizedPath> found = format->recognize_folder(path)) return *std::move(found);
     }
-    Recognized found = recognize_by_names(path);
+    RecognizedPath found = recognize_by_names(path);
     if (found.format != nullptr || !may_descend) return found;
     const fs::path snapshot = snapshot_of(path);
     return snapshot.empty() ? found : recognize_directory(snapshot, false);
@@ -132,10 +132,10 @@ std::optional<std::uint64_t> trailing_number(const fs::path& path) {
 }
 
 /// The checkpoint in the folder `path`; none if it cannot be read or is incomplete.
-std::optional<Recognized> checkpoint_at(const fs::path& path) {
+std::optional<RecognizedPath> checkpoint_at(const fs::path& path) {
     try {
         if (!path_is_directory(path) || find_unfinished(path)) return std::nullopt;
-        Recognized found = recognize_directory(path, true);
+        RecognizedPath found = recognize_directory(path, true);
         if (!found.format) return std::nullopt;
         found.path = path.filename() == ".." ? real_path(path) : path;
         return found;
@@ -144,9 +144,9 @@ std::optional<Recognized> checkpoint_at(const fs::path& path) {
     }
 }
 
-std::vector<Recognized> checkpoints_below(const fs::path& folder) {
+std::vector<RecognizedPath> checkpoints_below(const fs::path& folder) {
     constexpr std::size_t most_entries = 200;  // a shared file system may have millions
-    std::vector<Recognized> found;
+    std::vector<RecognizedPath> found;
     std::vector<std::string> names;
     try {
         if (path_is_directory(folder)) names = list_directory(folder);
@@ -160,25 +160,25 @@ std::vector<Recognized> checkpoints_below(const fs::path& folder) {
     std::ranges::stable_sort(highest_first, std::greater{}, &Numbered::first);
     if (highest_first.size() > most_entries) highest_first.resize(most_entries);
     for (const auto& [number, entry] : highest_first)
-        if (std::optional<Recognized> there = checkpoint_at(folder / *entry)) found.push_back(std::move(*there));
+        if (std::optional<RecognizedPath> there = checkpoint_at(folder / *entry)) found.push_back(std::move(*there));
     return found.empty() && is_hub ? checkpoints_below(folder / "snapshots") : found;
 }
 
 /// The checkpoint in `folder` or, if that is none, in the folder above it.
-std::optional<Recognized> checkpoint_above(const fs::path& folder) {
-    std::optional<Recognized> found = checkpoint_at(folder);
+std::optional<RecognizedPath> checkpoint_above(const fs::path& folder) {
+    std::optional<RecognizedPath> found = checkpoint_at(folder);
     return found ? std::move(found) : checkpoint_at(folder / "..");
 }
 
 }  // namespace
 
-std::vector<Recognized> checkpoints_around_files(const fs::path& folder) {
-    std::vector<Recognized> around;
+std::vector<RecognizedPath> checkpoints_around_files(const fs::path& folder) {
+    std::vector<RecognizedPath> around;
     if (auto above = checkpoint_above(folder / "..")) around.push_back(std::move(*above));
     for (const std::string& name : list_directory(folder)) {
         try {
             if (!path_is_file(folder / name)) continue;
-            Recognized file = recognize_file(folder / name);
+            RecognizedPath file = recognize_file(folder / name);
             if (file.format != nullptr && file.path == folder / name) around.push_back(std::move(file));
         } catch (const Error&) {  // it cannot be read
         }
@@ -196,7 +196,7 @@ std::string first_line(const fs::path& path) {
     return line.substr(0, line.find_last_not_of(blank) + 1);
 }
 
-Recognized recognize(const fs::path& path) {
+RecognizedPath recognize(const fs::path& path) {
     const PathKind kind = path_kind(path);
     if (kind == PathKind::absent) throw system_failure(path, ENOENT);
     if (const auto unfinished = find_unfinished(path))
@@ -204,13 +204,13 @@ Recognized recognize(const fs::path& path) {
     return kind == PathKind::directory ? recognize_directory(path, true) : recognize_file(path);
 }
 
-std::vector<Recognized> checkpoints_near(const fs::path& path) {
-    if (std::vector<Recognized> found = checkpoints_below(path); !found.empty()) return found;
+std::vector<RecognizedPath> checkpoints_near(const fs::path& path) {
+    if (std::vector<RecognizedPath> found = checkpoints_below(path); !found.empty()) return found;
     const fs::path named = path.has_filename() ? path : path.parent_path();  // without a trailing slash
     const fs::path parent = named.has_parent_path() ? named.parent_path() : fs::path{"."};
-    if (std::optional<Recognized> found = checkpoint_above(path_is_directory(path) ? path / ".." : parent))
+    if (std::optional<RecognizedPath> found = checkpoint_above(path_is_directory(path) ? path / ".." : parent))
         return {std::move(*found)};
-    return trailing_number(named) ? checkpoints_below(parent) : std::vector<Recognized>{};
+    return trailing_number(named) ? checkpoints_below(parent) : std::vector<RecognizedPath>{};
 }
 
 }  // namespace tpx::formats

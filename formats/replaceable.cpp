@@ -86,7 +86,7 @@ std::string listed(const std::vector<fs::path>& names) {
 struct Opening {
     explicit Opening(const fs::path& path) {
         const ReadRecord record;
-        const Recognized found = recognize(path);
+        const RecognizedPath found = recognize(path);
         if (found.description.empty()) throw failure("it is not a checkpoint");
         if (!found.format) throw failure("it is {}, which tpx cannot read", found.description);
         try {

@@ -5,7 +5,7 @@
 
 namespace tpx::formats {
 
-bool is_of_writing(std::string_view key) {
+bool is_writing_setting(std::string_view key) {
     return key == "ddp_bucket_size" || key == "overlap_grad_reduce" || key == "pipeline_model_parallel_layout";
 }
 

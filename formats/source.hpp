@@ -4,7 +4,7 @@
 #include "formats/checkpoint.hpp"
 #include "lib/change/moves.hpp"
 #include "lib/layout/config.hpp"
-#include "lib/layout/detect.hpp"
+#include "lib/layout/detect_layout.hpp"
 #include "lib/layout/families.hpp"
 #include "lib/layout/layout.hpp"
 #include "lib/layout/reading.hpp"
@@ -29,7 +29,7 @@ struct Source {
 
 /// True for Megatron settings that describe how a checkpoint is written, not its contents: bucket sizes, pipeline
 /// layout. If a checkpoint's args record such a setting, the user's value applies to the new checkpoint only.
-bool is_of_writing(std::string_view key);
+bool is_writing_setting(std::string_view key);
 
 /// How a format splits tensors across ranks.
 Cutting cutting_of(Format format);

@@ -105,7 +105,7 @@ std::string aliases(const Option& option) {
 std::string choices(const Option& option) {
     const auto& words = option.choices();
     if (words.empty()) return "";
-    const bool is_list = option.completes() == Completes::list;
+    const bool is_list = option.completes() == Completion::list;
     std::string out = words.size() == 1 ? "The only value is\n" : is_list ? "Any of\n" : "One of\n";
     for (const std::string& word : words)
         out += fmt::format(".Cm {}{}\n", word, &word != &words.back() || is_list ? " ," : " .");
@@ -120,7 +120,8 @@ std::string option_list(const Command& command, const std::string& of_page) {
         out += fmt::format(".It {}\n{}", words_of(option), prose(option.summary() + ".", page));
         out += choices(option);
         out += aliases(option);
-        if (!option.standard().empty()) out += prose(fmt::format("The default is {}.", option.standard()), page);
+        if (!option.default_value().empty())
+            out += prose(fmt::format("The default is {}.", option.default_value()), page);
         out += prose(option.details(), page);
     }
     return out + ".El\n";

@@ -28,7 +28,7 @@ set(arrows
   "lib/exec|lib/core lib/state lib/layout lib/change"
   "lib/model|lib/core lib/state lib/layout lib/change"
   "lib/cluster|lib/core lib/state lib/layout lib/change lib/model"
-  "formats/encodings/dcp|formats/checkpoint.hpp formats/encodings/file_blocks.hpp formats/encodings/new_entries.hpp formats/encodings/torch lib/core"
+  "formats/encodings/dcp|formats/checkpoint.hpp formats/encodings/file_blocks.hpp formats/encodings/new_objects.hpp formats/encodings/torch lib/core"
   "formats/encodings/hdf5|lib/core"
   "formats/encodings/safetensors|formats/encodings/file_blocks.hpp lib/core"
   "formats/encodings/torch|lib/core"
@@ -70,7 +70,7 @@ set(arrows
 # Folders of checkpoint formats, and files outside them that may include their headers: held state is always DCP, and a
 # checkpoint in HDF5 may take its model from a file that an option names.
 set(format_folders "^formats/(dcp|deepspeed|gguf|hdf5|megatron|safetensors|torch)/")
-set(format_users formats/registry.cpp cmd/hold/hold_state.cpp cmd/jobs/reading.cpp)
+set(format_users formats/registry.cpp cmd/hold/hold_state.cpp cmd/jobs/open_checkpoint.cpp)
 
 # Header of a library, as a regular expression, then the folders that may include it.
 set(libraries

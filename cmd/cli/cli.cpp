@@ -87,7 +87,7 @@ std::vector<std::string> split_at_commas(const std::vector<std::string>& texts) 
 
 }  // namespace
 
-Option::Option(std::string_view names, Target target, std::string_view value, std::string_view summary)
+Option::Option(std::string_view names, OptionTarget target, std::string_view value, std::string_view summary)
     : value_{value}, summary_{summary}, target_{target} {
     if (!names.starts_with('-')) {
         value_ = names;
@@ -105,20 +105,20 @@ Option& Option::required(std::vector<std::string> unless) {
     return *this;
 }
 
-Option& Option::standard(std::string_view text) {
-    standard_ = text;
+Option& Option::default_value(std::string_view text) {
+    default_value_ = text;
     return *this;
 }
 
 Option& Option::suggestions(std::vector<std::string> values) {
     suggestions_ = std::move(values);
-    completes_ = Completes::suggestions;
+    completes_ = Completion::suggestions;
     return *this;
 }
 
 Option& Option::choices(std::vector<std::string> values) {
     choices_ = std::move(values);
-    completes_ = Completes::choices;
+    completes_ = Completion::choices;
     return *this;
 }
 
@@ -129,17 +129,17 @@ Option& Option::aliases(std::vector<std::pair<std::string, std::string>> words) 
 
 Option& Option::any_of(std::vector<std::string> values) {
     choices_ = std::move(values);
-    completes_ = Completes::list;
+    completes_ = Completion::list;
     return *this;
 }
 
 Option& Option::file() {
-    completes_ = Completes::file;
+    completes_ = Completion::file;
     return *this;
 }
 
 Option& Option::layout() {
-    completes_ = Completes::layout;
+    completes_ = Completion::layout;
     return *this;
 }
 
@@ -188,7 +188,7 @@ std::int64_t Option::whole_number(const std::string& text) const {
 
 void Option::store(const std::vector<std::string>& given) const {
     if (given.empty()) return;
-    std::vector<std::string> values = completes_ == Completes::list ? split_at_commas(given) : given;
+    std::vector<std::string> values = completes_ == Completion::list ? split_at_commas(given) : given;
     for (std::string& value : values) {
         const auto alias =
             std::ranges::find_if(aliases_, [&](const auto& words) { return same_letters(words.first, value); });
@@ -206,7 +206,7 @@ void Option::store(const std::vector<std::string>& given) const {
     if (auto* const* on = std::get_if<bool*>(&target_)) **on = true;
     if (auto* const* text = std::get_if<std::string*>(&target_)) **text = values.front();
     if (auto* const* texts = std::get_if<std::vector<std::string>*>(&target_)) **texts = values;
-    if (auto* const* number = std::get_if<Whole*>(&target_)) **number = whole_number(values.front());
+    if (auto* const* number = std::get_if<Integer*>(&target_)) **number = whole_number(values.front());
     in_context([&] { return name(); }, [&] { store_number(values.front()); });
 }
 
@@ -224,7 +224,7 @@ void Option::store_number(const std::string& text) const {
 
 Command::Command(std::string_view name, std::string_view summary) : name_{name}, summary_{summary} {}
 
-Option& Command::option(std::string_view names, Target target, std::string_view value, std::string_view summary) {
+Option& Command::option(std::string_view names, OptionTarget target, std::string_view value, std::string_view summary) {
     Option& added = options_.emplace_back(names, target, value, summary);
     added.set_group(added.positional() ? "Arguments" : group_);
     return added;
@@ -234,7 +234,7 @@ Option& Command::flag(std::string_view names, bool* target, std::string_view sum
     return option(names, target, "", summary);
 }
 
-Option& Command::positional(std::string_view name, Target target, std::string_view summary) {
+Option& Command::positional(std::string_view name, OptionTarget target, std::string_view summary) {
     return option(name, target, "", summary);
 }
 

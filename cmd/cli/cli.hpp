@@ -21,7 +21,7 @@ namespace tpx::cli {
 class Output;
 
 /// A whole number that an option sets; empty: not given.
-using Whole = std::optional<std::int64_t>;
+using Integer = std::optional<std::int64_t>;
 
 /// A number that may have a fraction; empty: not given.
 struct Decimal : std::optional<double> {};
@@ -39,22 +39,22 @@ struct ReadWriteRates {
 
 /// Where a parsed value goes: a switch, a text, every text given, a size in bytes ("64MiB"), or a number of another
 /// kind.
-using Target = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*, Whole*,
-                            Decimal*, Duration*, Rate*, ReadWriteRates*>;
+using OptionTarget = std::variant<bool*, std::string*, std::vector<std::string>*, std::optional<std::uint64_t>*,
+                                  Integer*, Decimal*, Duration*, Rate*, ReadWriteRates*>;
 
 /// What TAB offers for a value.
-enum class Completes { nothing, choices, suggestions, list, file, layout };
+enum class Completion { nothing, choices, suggestions, list, file, layout };
 
 /// One option or positional argument, described once: parsing, --help, the manual page and TAB read this record.
 class Option {
 public:
     /// `names` is "--long", "-s,--long", or "NAME" for a positional; `value` is empty for a switch.
-    Option(std::string_view names, Target target, std::string_view value, std::string_view summary);
+    Option(std::string_view names, OptionTarget target, std::string_view value, std::string_view summary);
 
     /// Makes the option required, unless one of the options named `unless` is given.
     Option& required(std::vector<std::string> unless = {});
     /// The default value, as --help prints it: "512MiB", "the format of CKPT".
-    Option& standard(std::string_view text);
+    Option& default_value(std::string_view text);
     /// The only values allowed.
     Option& choices(std::vector<std::string> values);
     /// Values that TAB offers; other values are allowed, too.
@@ -95,11 +95,11 @@ public:
     const std::string& value() const { return value_; }
     const std::string& summary() const { return summary_; }
     const std::string& details() const { return details_; }
-    const std::string& standard() const { return standard_; }
+    const std::string& default_value() const { return default_value_; }
     const std::vector<std::string>& choices() const { return choices_; }
     const std::vector<std::string>& suggestions() const { return suggestions_; }
     const std::vector<std::pair<std::string, std::string>>& aliases() const { return aliases_; }
-    Completes completes() const { return completes_; }
+    Completion completes() const { return completes_; }
 
     /// Checks `values`, in the order of the command line, and stores them in the target. Throws Error (usage).
     void store(const std::vector<std::string>& values) const;
@@ -108,13 +108,13 @@ private:
     std::int64_t whole_number(const std::string& text) const;
     void store_number(const std::string& text) const;
 
-    std::string long_name_, short_name_, value_, summary_, details_, standard_, group_;
+    std::string long_name_, short_name_, value_, summary_, details_, default_value_, group_;
     std::vector<std::string> unless_, choices_, suggestions_;
     std::vector<std::pair<std::string, std::string>> aliases_;
-    Target target_;
+    OptionTarget target_;
     std::int64_t least_ = 1, most_ = std::numeric_limits<int>::max();
     NumberLimits limits_;
-    Completes completes_ = Completes::nothing;
+    Completion completes_ = Completion::nothing;
     bool required_ = false;
 };
 
@@ -132,12 +132,12 @@ public:
     Command& operator=(const Command&) = delete;
 
     /// Adds an option, "--long" or "-s,--long", that takes a value; `value` is its name in --help.
-    Option& option(std::string_view names, Target target, std::string_view value, std::string_view summary);
+    Option& option(std::string_view names, OptionTarget target, std::string_view value, std::string_view summary);
     /// Adds an option without a value.
     Option& flag(std::string_view names, bool* target, std::string_view summary);
     /// Adds a positional argument. If the target is a list, it takes all remaining positional arguments and must be the
     /// last.
-    Option& positional(std::string_view name, Target target, std::string_view summary);
+    Option& positional(std::string_view name, OptionTarget target, std::string_view summary);
     /// Starts a group of options with this heading in --help; options added from here on belong to it.
     void group(std::string_view heading) { group_ = heading; }
     /// What the command is for: a paragraph that --help prints below the summary, at most five lines of 80 columns.

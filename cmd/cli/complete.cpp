@@ -100,18 +100,18 @@ Candidates word_candidates(const Option& option) {
 Candidates values(const Option& option, const std::string& typed) {
     Candidates all = word_candidates(option);
     switch (option.completes()) {
-        case Completes::list:
+        case Completion::list:
             return list_items(option.choices(), typed);
-        case Completes::nothing:
+        case Completion::nothing:
             return {};
-        case Completes::file:
+        case Completion::file:
             all.push_back({std::string{complete_files}, ""});
             return all;
-        case Completes::layout:
+        case Completion::layout:
             return layouts(typed);
-        case Completes::choices:
+        case Completion::choices:
             return all;
-        case Completes::suggestions:
+        case Completion::suggestions:
             return option.suggestions().front().ends_with('=') ? key_candidates(option, typed) : all;
     }
     return all;

@@ -52,7 +52,7 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t used)
 std::string description(const Option& option) {
     std::string text = option.summary();
     if (!option.choices().empty()) text += fmt::format(": {}", one_of(option.choices()));
-    if (!option.standard().empty()) text += fmt::format(" [default: {}]", option.standard());
+    if (!option.default_value().empty()) text += fmt::format(" [default: {}]", option.default_value());
     return text;
 }
 

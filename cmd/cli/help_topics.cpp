@@ -35,7 +35,7 @@ std::string layouts() {
 }
 
 std::string limits(const formats::Driver& driver) {
-    using enum formats::WrittenFrom;
+    using enum formats::WritableFrom;
     if (driver.written == any) return "";
     return driver.written == nothing ? " (read only)" : fmt::format(" (written {})", formats::written_text(driver));
 }

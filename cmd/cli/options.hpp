@@ -35,10 +35,10 @@ constexpr int max_threads = 1024;  ///< upper limit of --threads, per process
 /// Resource limits of a process, and how long it waits for other ranks.
 struct LimitOptions {
     std::optional<std::uint64_t> memory;
-    Whole threads;
-    int usual_threads = 2;  ///< default of --threads
-    Whole patience;         ///< seconds
-    Whole io_ranks;
+    Integer threads;
+    int default_threads = 2;  ///< default of --threads
+    Integer patience;         ///< seconds
+    Integer io_ranks;
     std::string log;  ///< of reshard and migrate
 };
 

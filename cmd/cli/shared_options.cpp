@@ -62,11 +62,11 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
     command.option("-f,--format", &options.format, "F", "Target format")
         .choices(written_formats())
         .aliases(format_aliases())
-        .standard("the format of CKPT");
+        .default_value("the format of CKPT");
     command.option("--dialect", &options.dialect, "D", "Names and fusion of the tensors in the output")
         .choices({"hf", "titan", "mcore", "keep"})
         .aliases({{"huggingface", "hf"}, {"torchtitan", "titan"}, {"megatron", "mcore"}})
-        .standard("keep if the format stays the same, else that of the format's framework")
+        .default_value("keep if the format stays the same, else that of the format's framework")
         .details(
             "hf: Hugging Face transformers; titan: torchtitan; mcore: Megatron-core; keep: the names in CKPT. The "
             "framework's dialect is hf for safetensors, titan for dcp, and mcore for the formats of Megatron.");
@@ -75,12 +75,12 @@ void add_target_options(Command& command, TargetOptions& options, std::vector<st
 void add_limit_options(Command& command, LimitOptions& options, std::string_view metadata) {
     command.option("-j,--threads", &options.threads, "N", "Threads that read, copy and write in each process")
         .range(1, max_threads)
-        .standard(fmt::format("{}; in a single process all cores, up to 32", options.usual_threads));
+        .default_value(fmt::format("{}; in a single process all cores, up to 32", options.default_threads));
     command.option("--io-ranks", &options.io_ranks, "N", "Processes on each host that move tensor data")
-        .standard("all")
+        .default_value("all")
         .details("Use fewer if some of the processes already saturate the disk or the network.");
     command.option("--memory", &options.memory, "SIZE", "Memory limit per process, such as 4GiB")
-        .standard("none; buffers use 512MiB")
+        .default_value("none; buffers use 512MiB")
         .details(
             fmt::format("With this option, buffers use what remains of SIZE after all other memory of the process, "
                         "but at least 16MiB.{}{}",
@@ -88,7 +88,7 @@ void add_limit_options(Command& command, LimitOptions& options, std::string_view
     command
         .option("--patience", &options.patience, "SECONDS",
                 "End if a process or file system makes no progress for SECONDS")
-        .standard("60")
+        .default_value("60")
         .details(
             "The message names the unresponsive process and its host, or the blocked operation and its file; the exit "
             "status is 1. Synchronizing and closing a file may take ten times as long.");

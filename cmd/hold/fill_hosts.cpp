@@ -44,7 +44,7 @@ void copy_own(const FillRun& run, const HostsPlan& plan, const HostShare& share,
     exec.memory_files = &files;
     exec.cancelled = run.cancelled;
     exec.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view slowest) {
-        if (!run.out.speaks()) return;
+        if (!run.out.is_printing()) return;
         if (!progress) progress.emplace(run.out, "hold", total);
         progress->update(done, slowest);
     };
@@ -104,8 +104,8 @@ void receive_others(const FillRun& run, const HostsPlan& plan, const MappedHost&
     std::optional<Progress> progress;
     MpiRounds transport{run.comm};
     const auto show = [&](std::size_t done, std::size_t total) {
-        if (!run.out.speaks()) return;
-        if (!progress) progress.emplace(run.out, "rounds between hosts", total, Counted::steps);
+        if (!run.out.is_printing()) return;
+        if (!progress) progress.emplace(run.out, "rounds between hosts", total, ProgressUnit::steps);
         progress->update(done);
     };
     run_rounds(plan.rounds_job(), plan.rounds, {host.sources, host.targets},

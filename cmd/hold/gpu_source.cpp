@@ -87,14 +87,14 @@ std::string hexadecimal(const GpuHandle& handle) {
     return text;
 }
 
-int gpu_at(const std::string& bus, std::span<const GpuRoom> rooms) {
-    const auto found = std::ranges::find_if(rooms, [&](const GpuRoom& room) { return is_same_address(room.bus, bus); });
+int gpu_at(const std::string& bus, std::span<const GpuInfo> rooms) {
+    const auto found = std::ranges::find_if(rooms, [&](const GpuInfo& room) { return is_same_address(room.bus, bus); });
     if (found == rooms.end()) throw failure("CUDA finds no GPU at {}", bus);
     return static_cast<int>(found - rooms.begin());
 }
 
 GpuSource::GpuSource(const std::string& name) : name_{name.substr(held_prefix.size())} {
-    manifest_ = open_where_it_is(name_);
+    manifest_ = open_held_in_place(name_);
     try {
         manifest_number_ = number_of(manifest_);
         const fs::path folder = manifest_.parent_path();
@@ -106,7 +106,7 @@ GpuSource::GpuSource(const std::string& name) : name_{name.substr(held_prefix.si
         if (!segments_.empty()) start_reader();
     } catch (...) {
         stop_reader();
-        end_reading(name_);
+        end_held_reading(name_);
         throw;
     }
 }
@@ -139,7 +139,7 @@ void GpuSource::serve(const Fd& requests) const {
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(signal, SIG_IGN);  // the parent ends it
     try {
         std::vector<std::unique_ptr<GpuMemory>> memory;
-        const std::vector<GpuRoom> rooms = gpu_rooms();
+        const std::vector<GpuInfo> rooms = list_gpus();
         for (const GpuSegment& segment : segments_)
             memory.push_back(std::make_unique<GpuMemory>(gpu_at(segment.bus, rooms), segment.handle, segment.size));
         send_message(requests, "+");
@@ -212,7 +212,7 @@ std::unique_ptr<GpuSource> open_gpu_source(const std::string& checkpoint, std::s
     } catch (const Error& error) {
         reason = error.what();
     }
-    end_reading(checkpoint.substr(held_prefix.size()));
+    end_held_reading(checkpoint.substr(held_prefix.size()));
     return nullptr;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 /// An empty file in host memory for the segment of a part. Throws Error if it does not fit.
 Fd new_copy_of(const HeldPart& part) {
-    const MemoryRoom room = memory_room();
+    const AvailableMemory room = available_memory();
     const std::uint64_t size = part.gpu->size();
     if (size > room.bytes)
         throw failure("rank {}: {} do not fit into host memory to be read: {} are free ({})", part.rank,

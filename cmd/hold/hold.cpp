@@ -9,8 +9,8 @@
 #include "cmd/hold/hold_state.hpp"
 #include "cmd/hold/keeper_start.hpp"
 #include "cmd/jobs/keeper_client.hpp"
-#include "cmd/jobs/ranks.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
@@ -18,7 +18,7 @@
 #include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/local_socket.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -124,7 +124,7 @@ void note_reason(const HoldPlace& place, Output& out) {
 /// Leaves the state to a keeper, which is this process or one that it starts.
 void start_keeper(const HoldOptions& options, NewSocket& socket, HoldPlan plan, HeldFiles held, Output& out) {
     HoldPlace& place = plan.place;
-    const KeeperTerms terms{options.name, timeout_of(options), options.empty};
+    const KeeperSettings terms{options.name, timeout_of(options), options.empty};
     const double seconds = held.seconds;
     const bool was_on_gpu = !place.gpus.empty();
     if (options.foreground) {
@@ -209,8 +209,8 @@ void hold(const HoldOptions& given, Output& out) {
     std::optional<StopSignals> signals;  // so that an end removes the socket
     if (!options.dry_run && !options.empty) signals.emplace();
     if (!options.dry_run) socket.emplace(options.name);
-    if (Fd other; options.dry_run && connect_to(keeper_socket(options.name), other) == Contact::connected)
-        throw name_is_taken(options.name);
+    if (Fd other; options.dry_run && connect_to(keeper_socket(options.name), other) == ConnectResult::connected)
+        throw name_taken_error(options.name);
     if (options.empty) return start_keeper(options, *socket, {}, {}, out);
     HoldRun run{given, options, socket, signals, out};
     std::string reason;
@@ -229,7 +229,7 @@ void hold(const HoldOptions& given, Output& out) {
     out.note("copying through host memory instead: {}", reason);
     if (!signals && !options.dry_run) signals.emplace();
     source->stop_reader();
-    end_reading(given.checkpoint.substr(held_prefix.size()));
+    end_held_reading(given.checkpoint.substr(held_prefix.size()));
     hold_from(run, nullptr);
 }
 

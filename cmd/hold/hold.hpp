@@ -18,7 +18,7 @@ struct HoldOptions : ReadOptions {
     bool masters = false;
     std::string ranks;
     std::string timeout;
-    Whole threads;
+    Integer threads;
     std::string device;     ///< auto, cuda or host; empty: host
     std::string rank_gpus;  ///< GPU of each rank, such as 0,0,1,1; empty: the K-th rank uses GPU K
     std::string release;

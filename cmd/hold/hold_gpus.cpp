@@ -42,7 +42,7 @@ std::string in_child(std::string (*body)()) {
     }
     pipe.into = Fd{};
     std::string text = read_all(pipe.from);
-    if (const int status = await_end(child); status != 0)
+    if (const int status = wait_for_exit(child); status != 0)
         throw failure("CUDA: the process that looked for GPUs ended with status {}", status);
     return text;
 }
@@ -51,7 +51,7 @@ std::string in_child(std::string (*body)()) {
 std::string rooms_as_text() {
     std::string text;
     try {
-        for (const GpuRoom& room : gpu_rooms())
+        for (const GpuInfo& room : list_gpus())
             text += fmt::format("{} {} {} {}\n", room.free, room.total, room.bus, room.name);
     } catch (const std::exception& error) {
         return fmt::format("!{}", error.what());
@@ -59,12 +59,12 @@ std::string rooms_as_text() {
     return text;
 }
 
-std::vector<GpuRoom> survey_gpus() {
+std::vector<GpuInfo> survey_gpus() {
     const std::string text = in_child(rooms_as_text);
     if (text.starts_with('!')) throw failure("{}", text.substr(1));
-    std::vector<GpuRoom> rooms;
+    std::vector<GpuInfo> rooms;
     std::istringstream lines{text};
-    for (GpuRoom room; lines >> room.free >> room.total >> room.bus && std::getline(lines >> std::ws, room.name);)
+    for (GpuInfo room; lines >> room.free >> room.total >> room.bus && std::getline(lines >> std::ws, room.name);)
         rooms.push_back(room);
     return rooms;
 }
@@ -112,7 +112,7 @@ std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank) {
 }
 
 /// Throws Error unless each GPU has room for its ranks.
-void check_rooms(std::span<const GpuRoom> rooms, std::span<const int> ranks, std::span<const int> gpus,
+void check_rooms(std::span<const GpuInfo> rooms, std::span<const int> ranks, std::span<const int> gpus,
                  std::span<const std::uint64_t> bytes) {
     std::map<int, std::uint64_t> needed;
     std::map<int, std::vector<int>> ranks_of;
@@ -124,7 +124,7 @@ void check_rooms(std::span<const GpuRoom> rooms, std::span<const int> ranks, std
         if (static_cast<std::size_t>(gpu) >= rooms.size())
             throw failure("{} {}: there is no GPU {}; CUDA finds {}", ranks_of[gpu].size() == 1 ? "rank" : "ranks",
                           fmt::join(ranks_of[gpu], ", "), gpu, counted(rooms.size(), "GPU"));
-        const GpuRoom& room = rooms[static_cast<std::size_t>(gpu)];
+        const GpuInfo& room = rooms[static_cast<std::size_t>(gpu)];
         if (size > room.free)
             throw failure("GPU {} ({}): {} {} {} {}, but {} of {} are free", gpu, room.name,
                           ranks_of[gpu].size() == 1 ? "rank" : "ranks", fmt::join(ranks_of[gpu], ", "),
@@ -249,7 +249,7 @@ void check_rank_gpus(const HoldOptions& options) {
     given_gpus(options.rank_gpus);
 }
 
-void check_gpu_room(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes) {
+void check_gpu_memory(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes) {
     check_rooms(survey_gpus(), ranks, gpus, bytes);
 }
 
@@ -271,7 +271,7 @@ std::string move_to_gpus(std::vector<HeldPart>& parts, const HoldPlace& place, c
         uploaded = upload_all(parts, place, direct);
     } catch (const Error& error) {
         if (direct == nullptr && !place.is_auto) throw;
-        for (const int gpu : place.gpus) leave_gpu(gpu);  // trainers need the memory; kernels may have left an error
+        for (const int gpu : place.gpus) release_gpu(gpu);  // trainers need the memory; kernels may have left an error
         if (direct != nullptr) throw DirectFailure{error};
         return error.what();
     }

@@ -17,7 +17,7 @@ class DirectMoves;
 /// Where the tensors of the held ranks are stored.
 struct HoldPlace {
     std::vector<int> gpus;       ///< of each rank, in their order; empty: host memory
-    std::vector<GpuRoom> rooms;  ///< of all GPUs; empty: host memory
+    std::vector<GpuInfo> rooms;  ///< of all GPUs; empty: host memory
     bool is_auto = false;        ///< whether host memory takes what GPUs cannot
     std::string reason;          ///< with --device auto: why host memory was chosen
 };
@@ -26,7 +26,7 @@ struct HoldPlace {
 void check_rank_gpus(const HoldOptions& options);
 
 /// Throws Error unless the GPUs of this host have room for ranks, by their GPU and bytes. Uses CUDA as choose_place().
-void check_gpu_room(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes);
+void check_gpu_memory(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes);
 
 /// Chooses the memory that --device and --rank-gpus ask for, for the segments of `ranks`, which are among `files`.
 /// Throws Error if there are fewer GPUs than ranks and none are assigned, if the state does not fit into the memory of

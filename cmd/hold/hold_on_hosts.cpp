@@ -8,14 +8,14 @@
 #include "cmd/jobs/check_copies.hpp"
 #include "cmd/jobs/held_store.hpp"
 #include "cmd/jobs/keeper_client.hpp"
-#include "cmd/jobs/ranks.hpp"
-#include "formats/files/stores.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/core/in_path.hpp"
 #include "lib/exec/local_socket.hpp"
 #include "lib/exec/mpi_library.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <fmt/ranges.h>
 
@@ -93,7 +93,7 @@ struct JoinedSource {
 /// Plans on all hosts, which must agree. Adds the source files of this host to `record`. Collective.
 HostsPlan agreed_plan(const HoldOptions& options, const JoinedSource& source, ReadRecord& record) {
     const mpi::Comm& comm = source.comm;
-    Mirror mirror{comm, source.store->folder(), comm.rank(), nullptr, formats::answer_about};
+    Mirror mirror{comm, source.store->folder(), comm.rank(), nullptr, formats::answer_file_question};
     record.seal();
     const std::vector<std::string> ranks = mpi::all_gather(comm, options.ranks);
     HostsPlan plan;
@@ -136,7 +136,7 @@ public:
         const HostShare share = share_of(plan, comm_.rank());
         HostHeld own{share.bytes, plan.hold.room, 0, {}};
         mpi::all_or_none(comm_, [&] {
-            check_room(plan, share);
+            check_disk_space(plan, share);
             const std::vector<int>& ranks = plan.ranks[static_cast<std::size_t>(comm_.rank())];
             if (!ranks.empty()) own.place = choose_place(options_, ranks, share.draft.files);
         });
@@ -152,12 +152,12 @@ public:
 private:
     void reserve() const {
         if (keeper_ != nullptr) return keeper_->reserve(options_.name);
-        if (Fd other; connect_to(keeper_socket(options_.name), other) == Contact::connected)
-            throw name_is_taken(options_.name);
+        if (Fd other; connect_to(keeper_socket(options_.name), other) == ConnectResult::connected)
+            throw name_taken_error(options_.name);
     }
 
     /// Throws Error if the state of this host, and what moves need, do not fit into its memory.
-    void check_room(const HostsPlan& plan, const HostShare& share) const {
+    void check_disk_space(const HostsPlan& plan, const HostShare& share) const {
         HoldJob own{.job = {}, .bytes = share.bytes, .room = plan.hold.room, .limit = plan.hold.limit};
         const StagingNeed staging = staging_of(plan.rounds, {comm_.rank(), -1});
         own.bytes += staging.sent + staging.received;
@@ -229,8 +229,8 @@ bool is_on_hosts(const HoldOptions& options) {
 void hold_on_hosts(const HoldOptions& options, std::optional<int> timeout, Output& out) {
     if (options.foreground) throw usage_error("--foreground: cannot be used with several processes");
     std::optional<WaitingKeeper> keeper;
-    if (!options.dry_run) keeper.emplace(KeeperTerms{options.name, timeout, false});
-    in_ranks([&](const mpi::Comm& comm) {
+    if (!options.dry_run) keeper.emplace(KeeperSettings{options.name, timeout, false});
+    run_on_ranks([&](const mpi::Comm& comm) {
         return with_patience(comm, {}, [&](Patience&) {
             return JoinedHold{comm, options, timeout, keeper ? &*keeper : nullptr, out}.run();
         });

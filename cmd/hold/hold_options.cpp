@@ -13,17 +13,17 @@ void add_state_options(Command& command, HoldOptions& options) {
         .required({"--list", "--release"})
         .details("Letters, digits, '.', '_' and '-', at most 64. A user has one keeper per name and host.");
     command.option("--to", &options.to, "LAYOUT", "Layout of the job that will take the state")
-        .standard("the layout of CKPT")
+        .default_value("the layout of CKPT")
         .layout()
         .details("A layout as described in tpx-layout(5), or the path of a TOML file that contains one.");
     command.option("--ranks", &options.ranks, "RANKS", "Ranks of the layout that run on this host, such as 0-3,8")
-        .standard("all; with one process on each of several hosts, blocks of equal size");
+        .default_value("all; with one process on each of several hosts, blocks of equal size");
     command.option("--dialect", &options.dialect, "D", "Tensor names and fused tensors to hold")
         .choices({"hf", "titan", "mcore", "keep"})
-        .standard("keep");
+        .default_value("keep");
     command.option("--dtype", &options.dtype, "DTYPE", "Convert weights to DTYPE: f64, f32, f16 or bf16")
         .suggestions({"f64", "f32", "f16", "bf16"})
-        .standard("as stored");
+        .default_value("as stored");
     command.option("--drop", &options.drop, "WHAT", "State to omit").choices({"optimizer"});
     command.flag("--masters", &options.masters, "With --drop optimizer: hold the fp32 master weights as weights");
 }
@@ -32,25 +32,25 @@ void add_keeper_options(Command& command, HoldOptions& options) {
     command.group("Keeper options");
     command.flag("--empty", &options.empty, "Start without state and wait for exports from trainers");
     command.option("--timeout", &options.timeout, "SECONDS", "Seconds until the state is released, or none")
-        .standard("300")
+        .default_value("300")
         .details(
             "Reads that are in progress end first. With none, the keeper runs until the state is taken or released.");
     command.option("--device", &options.device, "D", "Memory in which the tensors are held")
         .choices({"auto", "cuda", "host"})
-        .standard("host")
+        .default_value("host")
         .details(
             "cuda: GPU memory, from which trainers on this host copy the tensors. auto: GPU memory if there is a GPU "
             "for each rank (or --rank-gpus is given) and the state fits; otherwise host memory, with a note.");
     command
         .option("--rank-gpus", &options.rank_gpus, "GPUS",
                 "With --device cuda: CUDA number of each rank's GPU, such as 0,0,1,1")
-        .standard("the K-th held rank uses GPU K")
+        .default_value("the K-th held rank uses GPU K")
         .details("One number is the GPU of all ranks. Only with this option do ranks share a GPU.");
     command.flag("--foreground", &options.foreground, "Keep the state in this process instead of a background process");
     command.flag("-n,--dry-run", &options.dry_run, "Check that the state fits into memory; do not read it");
     command.option("-j,--threads", &options.threads, "N", "Threads that read and copy")
         .range(1, max_threads)
-        .standard("2");
+        .default_value("2");
     command.flag("--list", &options.list, "List your keepers on this host and the ranks they hold");
     command.option("--release", &options.release, "NAME", "End the keeper NAME, and free what it holds");
 }

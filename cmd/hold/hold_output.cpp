@@ -6,7 +6,7 @@
 #include "cmd/hold/hold_state.hpp"
 #include "cmd/hold/pipe.hpp"
 #include "cmd/jobs/keeper_client.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "cmd/output/output.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/exec/local_socket.hpp"
@@ -91,7 +91,7 @@ int run_tpx(const std::vector<std::string>& words, const StopSignals* signals, s
     if (code != 0) throw failure("tpx hold: {}", std::strerror(code));
     pipe.into = Fd{};
     said = output_of(child, pipe.from, signals);
-    return await_end(child);
+    return wait_for_exit(child);
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ std::string held_output_name(const ReshardOptions& options) {
 void check_hold(const std::string& name, const std::string& seconds) {
     hold_seconds(seconds, "--hold");
     Fd other;
-    if (connect_to(keeper_socket(name), other) == Contact::connected) throw name_is_taken(name);
+    if (connect_to(keeper_socket(name), other) == ConnectResult::connected) throw name_taken_error(name);
 }
 
 namespace {

@@ -4,7 +4,7 @@
 #include "cmd/cli/options.hpp"
 #include "cmd/jobs/reshard_job.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 #include "lib/layout/layout.hpp"
 
 #include <string>

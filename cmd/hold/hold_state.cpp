@@ -4,7 +4,7 @@
 #include "cmd/cli/options.hpp"
 #include "cmd/hold/direct_moves.hpp"
 #include "cmd/jobs/check_copies.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/output/progress.hpp"
 #include "formats/dcp/driver.hpp"
@@ -65,9 +65,9 @@ HoldJob prepare_hold(const HoldOptions& options) {
     wanted.drop = options.drop;
     wanted.masters = options.masters;
     wanted.held = options.ranks.empty() ? "all" : options.ranks;
-    HoldJob hold{.job = prepare(wanted)};
+    HoldJob hold{.job = prepare_reshard(wanted)};
     hold.bytes = bytes_in_memory(hold.job.conversion.draft);
-    const MemoryRoom room = memory_room();
+    const AvailableMemory room = available_memory();
     hold.room = room.bytes;
     hold.limit = room.limit;
     return hold;

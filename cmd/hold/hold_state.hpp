@@ -5,7 +5,7 @@
 #include "cmd/hold/keeper.hpp"
 #include "cmd/jobs/reshard_job.hpp"
 #include "lib/core/read_record.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <cstdint>
 #include <string>
@@ -24,7 +24,7 @@ struct HoldJob {
     std::string limit;        ///< what limits it
 };
 
-/// Opens the checkpoint and plans what each rank gets. Throws Error as prepare().
+/// Opens the checkpoint and plans what each rank gets. Throws Error as prepare_reshard().
 HoldJob prepare_hold(const HoldOptions& options);
 
 /// Throws Error if the state does not fit into memory.

@@ -2,7 +2,7 @@
 #include "cmd/hold/hosts_report.hpp"
 
 #include "cmd/jobs/keeper_client.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/core/units.hpp"

@@ -40,7 +40,7 @@ void close_all(const std::vector<int>& files) {
 /// Moves the state to `place` and keeps it in this process. Then sends `starter` "+", or "+" and the reason if the
 /// state is in host memory instead, "-" and the cause of a DirectFailure, or the cause of another failure. Closes other
 /// files only after the copy: while the connection to the source's keeper is open, that keeper holds the memory.
-[[noreturn]] void keep_in_place(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace place,
+[[noreturn]] void keep_in_place(const KeeperSettings& terms, NewSocket& socket, HeldFiles held, HoldPlace place,
                                 const DirectMoves* direct, Fd starter) {
     ::signal(SIGPIPE, SIG_IGN);
     std::set<int> kept = files_of(socket, held);
@@ -102,7 +102,7 @@ void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves*
 
 NewSocket::NewSocket(const std::string& name) : path_{keeper_socket(name)} {
     auto listener = listen_at(path_);
-    if (!listener) throw name_is_taken(name);
+    if (!listener) throw name_taken_error(name);
     listener_ = std::move(*listener);
 }
 
@@ -110,7 +110,7 @@ NewSocket::~NewSocket() {
     if (listener_) ::unlink(path_.c_str());
 }
 
-int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
+int start_in_background(const KeeperSettings& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
                         const DirectMoves* direct) {
     Pipe pipe = make_pipe();
     const pid_t process = ::fork();
@@ -125,7 +125,7 @@ int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles h
         const std::string reason = await_keeper(pipe.from);
         if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
     } catch (const DirectFailure&) {
-        await_end(process);
+        wait_for_exit(process);
         throw;
     } catch (const Error&) {
         end_keeper(process, socket.path());
@@ -137,7 +137,7 @@ int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles h
 void end_keeper(int process, const std::filesystem::path& socket) {
     // It may not have got as far as removing its socket.
     ::kill(process, SIGTERM);
-    await_end(process);
+    wait_for_exit(process);
     ::unlink(socket.c_str());
 }
 
@@ -157,7 +157,7 @@ std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldP
     return unneeded;
 }
 
-void keep(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, const std::vector<int>& unneeded) {
+void keep(const KeeperSettings& terms, NewSocket& socket, HeldFiles held, const std::vector<int>& unneeded) {
     close_all(unneeded);  // also connections to other keepers, which wait for their readers
     std::optional<Keeper::Clock::time_point> deadline;
     if (terms.timeout) deadline = Keeper::Clock::now() + std::chrono::seconds{*terms.timeout};

@@ -35,7 +35,7 @@ private:
 };
 
 /// Settings of a keeper.
-struct KeeperTerms {
+struct KeeperSettings {
     std::string name;
     std::optional<int> timeout;  ///< in seconds; unset: none
     bool is_empty = false;       ///< waits for exports
@@ -50,7 +50,7 @@ void become_background();
 /// Starts a keeper in a background process, and returns the process when it has the state in `place`, which becomes
 /// host memory if move_to_gpus() leaves it there. Throws Error if the state cannot be moved there; after a
 /// DirectFailure, the socket can still be used.
-int start_in_background(const KeeperTerms& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
+int start_in_background(const KeeperSettings& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
                         const DirectMoves* direct);
 
 /// Brings the state where `place` says, or changes `place` to host memory. Throws Error as move_to_gpus() does.
@@ -64,7 +64,7 @@ void end_keeper(int process, const std::filesystem::path& socket);
 std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place, const DirectMoves* direct);
 
 /// Keeps the state in this process until a keeper ends; closes the files `unneeded`.
-[[noreturn]] void keep(const KeeperTerms& terms, NewSocket& socket, HeldFiles held,
+[[noreturn]] void keep(const KeeperSettings& terms, NewSocket& socket, HeldFiles held,
                        const std::vector<int>& unneeded = {});
 
 }  // namespace tpx::cli

@@ -30,7 +30,7 @@ std::string read_all(const Fd& from) {
     }
 }
 
-int await_end(int process) {
+int wait_for_exit(int process) {
     int status = 0;
     while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
     }

@@ -20,6 +20,6 @@ Pipe make_pipe();
 std::string read_all(const Fd& from);
 
 /// Waits for the end of a child process, and returns its status as waitpid(2) gives it.
-int await_end(int process);
+int wait_for_exit(int process);
 
 }  // namespace tpx::cli

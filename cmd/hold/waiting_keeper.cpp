@@ -88,7 +88,7 @@ bool await_service(const Fd& connection, Given& given) {
 
 }  // namespace
 
-WaitingKeeper::WaitingKeeper(const KeeperTerms& terms) {
+WaitingKeeper::WaitingKeeper(const KeeperSettings& terms) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
         throw failure("socketpair: {}", std::strerror(errno));
@@ -105,7 +105,7 @@ WaitingKeeper::~WaitingKeeper() {
     if (serving_ == 0) end();
 }
 
-void WaitingKeeper::wait_and_keep(const KeeperTerms& terms) const {
+void WaitingKeeper::wait_and_keep(const KeeperSettings& terms) const {
     become_background();
     ::signal(SIGPIPE, SIG_IGN);
     for (const int file : files_but({connection_.get()})) ::close(file);
@@ -163,7 +163,7 @@ int WaitingKeeper::serve() {
 void WaitingKeeper::end() {
     connection_ = Fd{};
     if (serving_ != 0) end_keeper(std::exchange(serving_, 0), socket_);
-    if (process_ != 0) await_end(std::exchange(process_, 0));
+    if (process_ != 0) wait_for_exit(std::exchange(process_, 0));
 }
 
 }  // namespace tpx::cli

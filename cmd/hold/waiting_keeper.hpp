@@ -17,7 +17,7 @@ namespace tpx::cli {
 class WaitingKeeper {
 public:
     /// Starts the process. To be called before MPI starts, whose memory the process would keep. Throws Error.
-    explicit WaitingKeeper(const KeeperTerms& terms);
+    explicit WaitingKeeper(const KeeperSettings& terms);
     ~WaitingKeeper();
     WaitingKeeper(const WaitingKeeper&) = delete;
     WaitingKeeper& operator=(const WaitingKeeper&) = delete;
@@ -37,7 +37,7 @@ public:
     void end();
 
 private:
-    [[noreturn]] void wait_and_keep(const KeeperTerms& terms) const;
+    [[noreturn]] void wait_and_keep(const KeeperSettings& terms) const;
     std::string expect(const std::string& answer) const;
 
     Fd connection_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hosts/leaving_plan.hpp"
 
-#include "cmd/jobs/host_rates.hpp"
+#include "cmd/jobs/host_times.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/wire/transfer_schedule.hpp"
@@ -12,7 +12,7 @@
 
 namespace tpx::cli {
 void add_times(LeavingPlan& plan, const Change& change, const std::vector<bool>& leaving) {
-    HostRates rates{plan.assumed};
+    HostTimes rates{plan.assumed};
     double writing = 0;
     for (std::size_t h = 0; h < change.hosts.size(); ++h) {
         const Host& host = change.hosts[h];
@@ -41,7 +41,7 @@ void add_transfers(LeavingPlan& plan, const Change& change) {
     plan.messages = count_messages(change.parcels, change.relocation.transfers, change.hosts.size());
 }
 
-std::string in_words(const LeavingPlan& plan) {
+std::string describe_leaving(const LeavingPlan& plan) {
     if (plan.files == 0) return "leaving hosts have no file that other hosts lack";
     const std::string what = fmt::format("{} of which only leaving hosts have a copy ({})", counted(plan.files, "file"),
                                          format_size(plan.bytes));

@@ -35,6 +35,6 @@ void add_times(LeavingPlan& plan, const Change& change, const std::vector<bool>&
 void add_transfers(LeavingPlan& plan, const Change& change);
 
 /// One sentence about `plan`.
-std::string in_words(const LeavingPlan& plan);
+std::string describe_leaving(const LeavingPlan& plan);
 
 }  // namespace tpx::cli

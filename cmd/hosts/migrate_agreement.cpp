@@ -2,8 +2,8 @@
 #include "cmd/hosts/migration.hpp"
 #include "cmd/jobs/check_copies.hpp"
 #include "cmd/plan/plan_hosts.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "formats/files/plan/host_names.hpp"
-#include "formats/files/stores.hpp"
 #include "formats/files/stores_check.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
@@ -56,7 +56,7 @@ void mark_leaving(std::vector<Host>& hosts, const std::string& names) {
 Team team_of(const mpi::Comm& comm, const MigrateRequest& options) {
     Team team;
     mpi::all_or_none(comm, [&] {
-        team.hosts = given_hosts(options.plan, 1);
+        team.hosts = hosts_from_options(options.plan, 1);
         mark_leaving(team.hosts, options.leaving);
         team.host = static_cast<std::uint32_t>(host_of_this_rank(comm, team.hosts, options.emulate));
         if (team.hosts[team.host].lost)
@@ -80,8 +80,8 @@ Team team_of(const mpi::Comm& comm, const MigrateRequest& options) {
     return team;
 }
 
-std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::string_view salt,
-                             const ReadRecord& record, bool is_first_of_host) {
+std::uint64_t agreed_request_digest(const mpi::Comm& comm, const Migration& job, std::string_view salt,
+                                    const ReadRecord& record, bool is_first_of_host) {
     Fingerprint plan;
     plan.add(salt);
     plan.add(to_string(job.target.layout));
@@ -118,7 +118,7 @@ namespace {
 
 /// Replaces the folder of the mirror in `text` with the store of the first host that has the named file or, if `text`
 /// names no file, with the path of all stores, which contains {host}.
-void name_stores(std::string& text, const Mirror& mirror, const Origin& origin, const Team& team) {
+void name_stores(std::string& text, const Mirror& mirror, const MigrationSource& origin, const Team& team) {
     const std::string folder = mirror.folder().string();
     for (std::size_t at = text.find(folder); at != text.npos; at = text.find(folder, at + 1)) {
         const std::string_view rest = std::string_view{text}.substr(at + folder.size());
@@ -134,7 +134,7 @@ void name_stores(std::string& text, const Mirror& mirror, const Origin& origin, 
 }
 
 /// "; the keepers of host0, host1 were killed", or nothing. Collective.
-std::string killed_keepers(const mpi::Comm& comm, const Team& team, const Origin& origin) {
+std::string killed_keepers(const mpi::Comm& comm, const Team& team, const MigrationSource& origin) {
     const bool is_killed = team.is_first(comm.rank()) && origin.held && origin.held->was_killed();
     std::vector<std::string> names = mpi::all_gather(comm, is_killed ? team.hosts[team.host].name : "");
     std::erase(names, "");
@@ -151,8 +151,8 @@ mpi::AgreedError without_rank(const mpi::AgreedError& error) {
 
 }  // namespace
 
-Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
-                              Purpose purpose, Planners planners) {
+Migration plan_from_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror,
+                           const MigrationSource& origin, MigrateTarget purpose, Planners planners) {
     Migration job;
     const std::string killed = killed_keepers(mirror.comm(), team, origin);
     const auto named = [&](const Error& error) {

@@ -11,10 +11,10 @@ namespace tpx::cli {
 namespace {
 
 using formats::AssignedDevices;
-using formats::Assignment;
+using formats::BatchAssignment;
 
 template <class... Args>
-Error refusal(const Assignment& assignment, fmt::format_string<Args...> format, Args&&... args) {
+Error refusal(const BatchAssignment& assignment, fmt::format_string<Args...> format, Args&&... args) {
     return Error{Exit::usage, "--assignment {}: {}", assignment.file, fmt::format(format, std::forward<Args>(args)...)};
 }
 
@@ -45,13 +45,13 @@ void restrict_devices(std::vector<Host>& hosts, const std::string& type, int usa
 
 }  // namespace
 
-int virtual_nodes_for(const Assignment& assignment) {
+int virtual_nodes_for(const BatchAssignment& assignment) {
     int size = 0;
     for (const AssignedDevices& devices : assignment.devices) size = std::gcd(size, devices.node_batch);
     return assignment.batch / size;
 }
 
-void check_assignment(const Migration& job, const Assignment& assignment) {
+void check_assignment(const Migration& job, const BatchAssignment& assignment) {
     const Layout& layout = job.target.layout;
     if (job.batch != assignment.batch)
         throw refusal(assignment, "has global batches of {} samples, the job has {}", assignment.batch, job.batch);
@@ -68,7 +68,7 @@ void check_assignment(const Migration& job, const Assignment& assignment) {
                           devices.local_batch, devices.type, job.batch, layout.vn, virtual_nodes_for(assignment));
 }
 
-std::vector<Host> assigned_hosts(const Assignment& assignment, const Layout& layout, std::vector<Host> hosts,
+std::vector<Host> assigned_hosts(const BatchAssignment& assignment, const Layout& layout, std::vector<Host> hosts,
                                  std::span<const std::uint64_t> held) {
     const int ranks = layout.ranks() / layout.dp;  // of a dp coordinate
     for (const AssignedDevices& devices : assignment.devices) {
@@ -92,7 +92,7 @@ std::vector<Host> assigned_hosts(const Assignment& assignment, const Layout& lay
     return hosts;
 }
 
-void assign_virtual_nodes(Migration& job, const Assignment& assignment, const std::vector<Host>& hosts) {
+void assign_virtual_nodes(Migration& job, const BatchAssignment& assignment, const std::vector<Host>& hosts) {
     Layout& layout = job.target.layout;
     const std::vector<std::int32_t> firsts = first_devices(hosts);
     std::vector<std::string> types(static_cast<std::size_t>(layout.dp));

@@ -12,7 +12,7 @@ std::string choose_layout(const MigrateRequest& options, const std::vector<Host>
     plan.checkpoint = job.origin.folder;
     plan.stores.clear();  // these include the stores of other hosts, which only the ranks there can read
     plan.state = "stores";
-    Opened opened = job.opened;
+    OpenedCheckpoint opened = job.opened;
     opened.copies_are_equal = true;  // compared once the layout is known
     const ComparedLayouts found = compare_layouts(plan, opened, {hosts, job.holders});
     const ReachableLayout& best = found.layouts.front();

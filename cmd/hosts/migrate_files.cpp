@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hosts/migrate_files.hpp"
 
-#include "formats/convert/holding.hpp"
+#include "formats/convert/rank_holdings.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 
@@ -32,7 +32,8 @@ std::size_t host_for_copy(std::span<const Host> hosts, const std::vector<std::ui
         return std::tuple{shares_group, load[h], (h + hosts.size() - anchor) % hosts.size()};
     };
     for (std::size_t h = 0; h < hosts.size(); ++h)
-        if (!has[h] && remains(hosts[h]) && (best == hosts.size() || preference(h) < preference(best))) best = h;
+        if (!has[h] && has_live_devices(hosts[h]) && (best == hosts.size() || preference(h) < preference(best)))
+            best = h;
     return best;
 }
 
@@ -119,7 +120,7 @@ std::uint64_t bytes_of(const Migration& job, const Piece& piece) {
 
 }  // namespace
 
-bool remains(const Host& host) { return !host.lost && free_devices(host) > 0; }
+bool has_live_devices(const Host& host) { return !host.lost && free_devices(host) > 0; }
 
 std::vector<std::set<std::uint32_t>> files_of_ranks(const Migration& job) {
     const formats::Conversion& conversion = job.conversion;
@@ -175,7 +176,7 @@ std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<co
         for (std::uint32_t file : files_of_ranks[rank]) own[file] = true;
     }
     for (std::size_t h = 0; h < hosts.size(); ++h)
-        if (job.purpose == Purpose::stores && remains(hosts[h])) add_common(files[h]);
+        if (job.purpose == MigrateTarget::stores && has_live_devices(hosts[h])) add_common(files[h]);
     return files;
 }
 
@@ -186,7 +187,7 @@ void require_hosts(int copies, int hosts) {
 }
 
 void add_replicas(std::vector<std::vector<bool>>& files, std::span<const Host> hosts, const Draft& draft, int copies) {
-    require_hosts(copies, static_cast<int>(std::ranges::count_if(hosts, remains)));
+    require_hosts(copies, static_cast<int>(std::ranges::count_if(hosts, has_live_devices)));
     const auto partners = partners_of(files, hosts, draft, copies);
     const std::vector<std::uint32_t> groups = switch_groups(hosts);
     const std::vector<std::uint64_t> no_load(hosts.size());
@@ -231,7 +232,7 @@ std::vector<std::vector<bool>> files_to_save(const Migration& job, std::span<con
     for (const Piece& piece : job.conversion.target_pieces) sizes[piece.file] += bytes_of(job, piece);
     std::vector<std::vector<bool>> files(hosts.size(), std::vector<bool>(here.size()));
     std::vector<std::uint64_t> load(hosts.size());
-    const auto stays = [&](std::size_t h) { return remains(hosts[h]); };
+    const auto stays = [&](std::size_t h) { return has_live_devices(hosts[h]); };
     for (std::size_t f = 0; f < here.size(); ++f) {
         bool is_there = false;
         for (std::size_t h = 0; h < hosts.size(); ++h) {

@@ -17,7 +17,7 @@ std::vector<std::set<std::uint32_t>> files_of_ranks(const Migration& job);
 std::vector<Piece> pieces_of_ranks(const Migration& job, const std::vector<std::set<std::uint32_t>>& files);
 
 /// By host and file: each host gets the files that its ranks read. Files without tensor data go to all hosts with ranks
-/// (Purpose::folders) or to all hosts that remain (Purpose::stores).
+/// (MigrateTarget::folders) or to all hosts that remain (MigrateTarget::stores).
 std::vector<std::vector<bool>> files_of_hosts(const Migration& job, std::span<const Host> hosts,
                                               const std::vector<std::set<std::uint32_t>>& files_of_ranks);
 
@@ -42,6 +42,6 @@ std::vector<std::vector<bool>> files_to_save(const Migration& job, std::span<con
                                              std::span<const Piece> held);
 
 /// Whether a host can get files: neither the host nor all of its devices are lost.
-bool remains(const Host& host);
+bool has_live_devices(const Host& host);
 
 }  // namespace tpx::cli

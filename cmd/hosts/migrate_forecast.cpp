@@ -2,7 +2,7 @@
 #include "cmd/hosts/migrate_forecast.hpp"
 
 #include "cmd/hosts/migrate_run.hpp"
-#include "cmd/jobs/host_rates.hpp"
+#include "cmd/jobs/host_times.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/wire/transfer_schedule.hpp"
@@ -28,7 +28,7 @@ std::vector<std::uint64_t> bytes_of_hosts(const Migration& job) {
 }
 
 /// The longest time that a host takes to read its part of `bytes`.
-double longest_read(const std::vector<std::uint64_t>& bytes, const std::vector<Host>& hosts, HostRates& rates) {
+double longest_read(const std::vector<std::uint64_t>& bytes, const std::vector<Host>& hosts, HostTimes& rates) {
     double longest = 0;
     for (std::size_t h = 0; h < bytes.size(); ++h) longest = std::max(longest, rates.read(bytes[h], hosts[h]));
     return longest;
@@ -37,7 +37,7 @@ double longest_read(const std::vector<std::uint64_t>& bytes, const std::vector<H
 /// The resource that takes the longest. Bytes that a host receives are also written to its inbox, and read from there;
 /// `checked` contains the bytes that each host compares during the move; empty if none.
 Forecast::Bottleneck bottleneck(const Change& change, const std::vector<Host>& hosts,
-                                const std::vector<std::uint64_t>& checked, HostRates& rates) {
+                                const std::vector<std::uint64_t>& checked, HostTimes& rates) {
     Forecast::Bottleneck longest;
     for (std::size_t h = 0; h < hosts.size(); ++h) {
         const Host& host = hosts[h];
@@ -77,7 +77,7 @@ std::uint64_t buffer_memory(const MigrateRequest& options, const Migration& job)
 Forecast forecast_of(const Migration& job, const MigrateRequest& options, const std::vector<std::uint64_t>& checked,
                      const formats::Manifest* manifest, std::optional<double> disk_limit) {
     Forecast forecast{.metadata = job.planning.metadata};
-    HostRates rates{forecast.assumed_rates};
+    HostTimes rates{forecast.assumed_rates};
     std::vector<Host> hosts = job.change.hosts;
     for (Host& host : hosts) {
         if (!disk_limit) break;

@@ -4,10 +4,10 @@
 #include "cmd/hold/hold_gpus.hpp"
 #include "cmd/hold/hold_output.hpp"
 #include "cmd/jobs/keeper_client.hpp"
-#include "cmd/jobs/reading.hpp"
-#include "formats/convert/holding.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
+#include "formats/convert/rank_holdings.hpp"
 #include "formats/driver.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/exec/publish.hpp"
@@ -55,8 +55,7 @@ void check_hold_names(const mpi::Comm& comm, const MigrateRequest& options, cons
             throw usage_error("--hold-name: requires --hold SECONDS");
         if (!options.hold_device.empty() && options.hold.empty())
             throw usage_error("--hold-device: requires --hold SECONDS");
-        for (const std::string& written : {options.store, options.output, options.export_to})
-            check_is_no_held_name(written);
+        for (const std::string& written : {options.store, options.output, options.export_to}) reject_held_name(written);
         if (options.hold.empty()) return;
         if (!options.export_to.empty()) throw usage_error("--hold cannot be used with --export");
         if (!team.is_first(comm.rank())) return;
@@ -84,7 +83,7 @@ void check_hold_of_parts(const MigrateRequest& options, const Migration& job) {
                 formats::name(format));
 }
 
-void check_hold_room(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job) {
+void check_hold_memory(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job) {
     if (options.hold.empty() || options.hold_device != "cuda" || !team.is_first(comm.rank())) return;
     constexpr std::uint64_t alignment = 64;  // of tensors in a segment
     const RankPlaces places = rank_places(job);
@@ -107,7 +106,7 @@ void check_hold_room(const mpi::Comm& comm, const MigrateRequest& options, const
     }
     if (ranks.empty()) return;
     in_context([&] { return fmt::format("--hold-device cuda: host {}", team.hosts[team.host].name); },
-               [&] { check_gpu_room(ranks, gpus, bytes); });
+               [&] { check_gpu_memory(ranks, gpus, bytes); });
 }
 
 void hold_state(const mpi::Comm& comm, const MigrateRequest& options, const Team& team,

@@ -19,7 +19,7 @@ void check_hold_of_parts(const MigrateRequest& options, const Migration& job);
 
 /// Throws Error unless, with --hold-device cuda, the GPUs of this host have room for the state that they will hold. To
 /// be called by ranks that have planned; the first one of each host looks.
-void check_hold_room(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job);
+void check_hold_memory(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job);
 
 /// Whether the state that is to be held is new.
 enum class HeldState { written, unchanged };

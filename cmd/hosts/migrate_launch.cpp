@@ -2,8 +2,8 @@
 #include "cmd/hosts/migrate_launch.hpp"
 
 #include "cmd/output/output_file.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "formats/files/plan/launch_script.hpp"
-#include "formats/files/stores.hpp"
 #include "lib/core/write_file.hpp"
 #include "lib/exec/publish.hpp"
 

@@ -6,7 +6,7 @@
 #include "cmd/hosts/migration.hpp"
 #include "cmd/jobs/draft_part.hpp"
 #include "cmd/plan/planning.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -23,9 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // The path of a source file, relative to the folder of the source.
-fs::path inside(const Origin& origin, const fs::path& path) { return path.lexically_relative(origin.folder); }
+fs::path inside(const MigrationSource& origin, const fs::path& path) { return path.lexically_relative(origin.folder); }
 
-std::vector<std::vector<std::uint32_t>> holders_of(const Origin& origin, const Catalogue& catalogue,
+std::vector<std::vector<std::uint32_t>> holders_of(const MigrationSource& origin, const Catalogue& catalogue,
                                                    std::span<const Host> hosts) {
     std::vector<std::vector<std::uint32_t>> holders(catalogue.files.size());
     for (std::uint32_t f = 0; f < holders.size(); ++f) {
@@ -52,15 +52,16 @@ std::vector<Piece> held_by_hosts(const Migration& job) {
     return held;
 }
 
-std::vector<Seat> seats_of(std::span<const Host> hosts) {
-    std::vector<Seat> seats;
-    for (std::int32_t h = 0; h < std::ssize(hosts); ++h) seats.push_back(hosts[h].lost ? Seat{} : Seat{h, -1});
-    return seats;
+std::vector<RankLocation> rank_locations_of(std::span<const Host> hosts) {
+    std::vector<RankLocation> rank_locations;
+    for (std::int32_t h = 0; h < std::ssize(hosts); ++h)
+        rank_locations.push_back(hosts[h].lost ? RankLocation{} : RankLocation{h, -1});
+    return rank_locations;
 }
 
 ChangeOptions options_of(const MigrateRequest& options) {
     ChangeOptions change = change_options(options.plan);
-    change.state = StateIn::stores;
+    change.state = StateMedium::stores;
     return change;
 }
 
@@ -74,7 +75,7 @@ std::vector<std::int32_t> placed_ranks(const MigrateRequest& options, const Migr
     change.in_rounds = false;
     Parcels parcels = parcels_of({job.conversion.source_tensors, held}, {job.conversion.target_tensors, needed}, {},
                                  {Role::state}, static_cast<int>(hosts.size()), job.target.layout.ranks());
-    return make_change(std::move(parcels), hosts, seats_of(hosts), std::move(change)).placement.devices;
+    return make_change(std::move(parcels), hosts, rank_locations_of(hosts), std::move(change)).placement.devices;
 }
 
 // Sets the device of each new rank and, with --assignment, the virtual nodes that it runs.
@@ -95,7 +96,7 @@ void place_ranks(const MigrateRequest& options, Migration& job, const std::vecto
 
 // Each host that gets tensor data counts as one new rank, on its first device that is not lost.
 Placement one_rank_each(std::span<const Host> hosts, const std::vector<std::uint32_t>& members) {
-    Placement placement{.placed_for = PlacedFor::order};
+    Placement placement{.placed_for = PlacementGoal::order};
     const std::vector<std::int32_t> firsts = first_devices(hosts);
     for (std::uint32_t host : members) {
         int device = 0;
@@ -125,9 +126,9 @@ void plan_transfers(const MigrateRequest& options, Migration& job, std::vector<H
     const auto old_ranks = static_cast<int>(hosts.size()), new_ranks = static_cast<int>(members.size());
     ChangeOptions change = options_of(options);
     change.placement = one_rank_each(hosts, members);
-    std::vector<Seat> seats = seats_of(hosts);
+    std::vector<RankLocation> rank_locations = rank_locations_of(hosts);
     job.change = make_change(parcels_of(before, after, {}, {Role::state}, old_ranks, new_ranks), std::move(hosts),
-                             std::move(seats), std::move(change));
+                             std::move(rank_locations), std::move(change));
     job.cells = cells_of(before, after, {}, {Role::state}, old_ranks, new_ranks);
 }
 
@@ -158,8 +159,8 @@ std::string known_layout(const formats::Source& source) {
 
 }  // namespace
 
-Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, Origin origin,
-                         Purpose purpose) {
+Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, MigrationSource origin,
+                         MigrateTarget purpose) {
     const auto start = std::chrono::steady_clock::now();
     Migration job{.origin = std::move(origin), .purpose = purpose};
     job.opened = open_checkpoint(job.origin.folder, options.plan);
@@ -168,23 +169,23 @@ Migration plan_migration(const MigrateRequest& options, const std::vector<Host>&
     job.holders = holders_of(job.origin, source.checkpoint.catalogue, hosts);
     if (target.to.empty()) target.to = known_layout(source);
     if (target.to == "auto") target.to = choose_layout(options, hosts, job);
-    job.target = given_target(target, options.plan, source);
-    job.target.split_by_holders = purpose != Purpose::shared;
+    job.target = target_from_options(target, options.plan, source);
+    job.target.split_by_holders = purpose != MigrateTarget::shared;
     add_data(job, options);
-    check_whole(source.checkpoint.catalogue);
+    check_no_holes(source.checkpoint.catalogue);
     job.conversion = convert(source, job.target);
     job.holders = formats::with_computed_files(std::move(job.holders), source.checkpoint.catalogue);
     take_copies(job.conversion.draft);
     const std::vector<Piece> held = held_by_hosts(job);
     std::vector<std::set<std::uint32_t>> files;
-    if (purpose == Purpose::folders || purpose == Purpose::stores) {
+    if (purpose == MigrateTarget::folders || purpose == MigrateTarget::stores) {
         files = files_of_ranks(job);
         place_ranks(options, job, hosts, held, files);
     }
     if (job.position) add_data_file(job);  // its content depends on the virtual nodes of the ranks
-    if (purpose == Purpose::shared) {
+    if (purpose == MigrateTarget::shared) {
         job.files_of_hosts = files_to_export(job, hosts, held);
-    } else if (purpose == Purpose::saving) {
+    } else if (purpose == MigrateTarget::saving) {
         job.files_of_hosts = files_to_save(job, hosts, held);
     } else {
         job.files_of_hosts = files_of_hosts(job, hosts, files);

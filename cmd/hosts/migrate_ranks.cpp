@@ -2,7 +2,7 @@
 #include "cmd/hosts/migrate_ranks.hpp"
 
 #include "formats/files/data/rank_shares.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 
 #include <algorithm>
 

@@ -2,8 +2,8 @@
 #include "cmd/hosts/migrate_report.hpp"
 
 #include "cmd/hosts/migrate_forecast.hpp"
-#include "cmd/hosts/store_json.hpp"
-#include "cmd/jobs/direct_note.hpp"
+#include "cmd/hosts/state_json.hpp"
+#include "cmd/jobs/direct_io_notes.hpp"
 #include "cmd/output/job_log.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
@@ -29,7 +29,7 @@ struct HostShare {
 };
 
 /// `done` is null for a plan. With --within, the bytes include those that save the state of leaving hosts first.
-std::vector<HostShare> shares_of(const Migration& job, const MigrateDone* done) {
+std::vector<HostShare> shares_of(const Migration& job, const MigrateResult* done) {
     std::vector<HostShare> shares(job.change.hosts.size());
     const std::vector<std::uint32_t> hosts = hosts_of_ranks(job);
     for (std::size_t rank = 0; rank < hosts.size(); ++rank) shares[hosts[rank]].ranks.push_back(static_cast<int>(rank));
@@ -66,7 +66,7 @@ Json copies_json(const DataCopies& copies) {
             {"bytes_between_hosts", copies.crossing}};
 }
 
-Json migrate_json(const Migration& job, const MigratePlaces& places, const MigrateDone* done,
+Json migrate_json(const Migration& job, const MigratePaths& places, const MigrateResult* done,
                   const formats::Manifest* manifest) {
     const std::vector<HostShare> shares = shares_of(job, done);
     Json json{{"stores", places.from},
@@ -90,7 +90,7 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
         json["choice"] = {{"compared", job.choice->compared},
                           {"excluded", job.choice->excluded},
                           {"bytes_between_hosts", job.choice->crossing}};
-    if (job.purpose != Purpose::shared)
+    if (job.purpose != MigrateTarget::shared)
         json["ranks"] =
             ranks_json(rank_places(job), places.state.empty() ? places.to : places.state, places.data_store);
     if (job.data_copies) json["data_files"] = copies_json(*job.data_copies);
@@ -99,7 +99,7 @@ Json migrate_json(const Migration& job, const MigratePlaces& places, const Migra
     if (job.leaving) json["leaving"] = leaving_json(*job.leaving);
     if (places.background_rate > 0) json["background_rate"] = places.background_rate;
     if (done == nullptr) return json;
-    for (const std::string& note : direct_notes(done->report, places.to)) json["notes"].push_back(note);
+    for (const std::string& note : direct_io_notes(done->report, places.to)) json["notes"].push_back(note);
     json["bytes_read"] = done->report.bytes_read;
     json["bytes_written"] = done->report.bytes_written;
     json["bytes_shared"] = done->report.bytes_shared;
@@ -147,10 +147,10 @@ Json leaving_json(const LeavingPlan& plan) {
             {"assumed_rates", plan.assumed}};
 }
 
-void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
+void report(const Migration& job, const MigratePaths& places, const MigrateResult* done, Output& out,
             const formats::Manifest* manifest) {
     for (const std::string& note : job.conversion.notes) out.note("{}", note);
-    for (const std::string& note : direct_notes(done == nullptr ? Report{} : done->report, places.to))
+    for (const std::string& note : direct_io_notes(done == nullptr ? ExecReport{} : done->report, places.to))
         out.note("{}", note);
     if (job.choice)
         out.note("--to auto: {} is the best of {}; tpx plan --to auto compares them", to_string(job.target.layout),
@@ -175,8 +175,8 @@ void report(const Migration& job, const MigratePlaces& places, const MigrateDone
                format_seconds(done->seconds));
 }
 
-std::string report_done(const mpi::Comm& comm, const Migration& job, const MigratePlaces& places,
-                        const MigrateDone& done, Output& out, const formats::Manifest* manifest) {
+std::string report_done(const mpi::Comm& comm, const Migration& job, const MigratePaths& places,
+                        const MigrateResult& done, Output& out, const formats::Manifest* manifest) {
     std::string fault;
     try {
         report(job, places, &done, out, manifest);

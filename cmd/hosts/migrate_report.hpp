@@ -14,7 +14,7 @@
 namespace tpx::cli {
 
 /// The paths that a migration reads and writes, as the user gave them.
-struct MigratePlaces {
+struct MigratePaths {
     std::string from;
     std::string to;
     std::string state;           ///< the folder from which new ranks load their state, with "{host}"; empty: `to`
@@ -27,13 +27,13 @@ nlohmann::ordered_json leaving_json(const LeavingPlan& plan);
 
 /// Prints what was done or, if `done` is null, what would be done. `manifest` describes the new state in managed
 /// stores; it is null for plain folders and shared storage.
-void report(const Migration& job, const MigratePlaces& places, const MigrateDone* done, Output& out,
+void report(const Migration& job, const MigratePaths& places, const MigrateResult* done, Output& out,
             const formats::Manifest* manifest = nullptr);
 
 /// Prints what was done by a change that is complete and stays so even if printing fails. Returns the reason why
 /// printing failed, the same on all ranks; empty if it succeeded. Collective.
-std::string report_done(const mpi::Comm& comm, const Migration& job, const MigratePlaces& places,
-                        const MigrateDone& done, Output& out, const formats::Manifest* manifest = nullptr);
+std::string report_done(const mpi::Comm& comm, const Migration& job, const MigratePaths& places,
+                        const MigrateResult& done, Output& out, const formats::Manifest* manifest = nullptr);
 
 /// Throws an mpi::AgreedError with exit_after_commit if `fault`, the result of report_done(), is not empty. `output`
 /// names the output that is complete.

@@ -24,18 +24,18 @@ struct MigrateRequest {
     std::string export_to;
     Rate background_rate;
     std::string job;
-    Whole iteration;
+    Integer iteration;
     std::string leaving;
     Duration within;
     std::string rejoin;
-    Whole replicas;
+    Integer replicas;
     std::string fallback;
     std::string decision_dir;
     std::string data;
     std::string data_store;
     std::optional<formats::DataPosition> position;  ///< read from `data`, if given
     std::string assignment;
-    std::optional<formats::Assignment> assigned;  ///< read from `assignment`, if given
+    std::optional<formats::BatchAssignment> assigned;  ///< read from `assignment`, if given
     bool prune = false;
     std::string hold;  ///< seconds for which each host also holds the state of its ranks in memory
     std::string hold_name;

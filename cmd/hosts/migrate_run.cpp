@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hosts/migrate_run.hpp"
 
-#include "cmd/jobs/memory_bound.hpp"
+#include "cmd/jobs/metadata_size.hpp"
 #include "cmd/jobs/output_mode.hpp"
-#include "cmd/jobs/ranks.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/arrivals.hpp"
 
@@ -20,17 +20,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Exchanged exchange_in(const HostRun& run, const fs::path& inbox, const ExecOptions& exec) {
+ExchangeResult exchange_in(const HostRun& run, const fs::path& inbox, const ExecOptions& exec) {
     if (!run.team.is_first(run.all.rank())) return {};
     const Side held{run.job.conversion.source_tensors, run.part.held};
-    Packer packer{run.job.cells, held, run.part.files};
+    ParcelPacker packer{run.job.cells, held, run.part.files};
     return exchange(run.all,
                     {run.job.change.parcels, run.job.change.relocation.transfers, run.team.rank_of_host, run.team.host,
                      run.part.inbox, packer, inbox},
                     exec);
 }
 
-Report write_files(const HostRun& run, const fs::path& folder, const ExecOptions& exec) {
+ExecReport write_files(const HostRun& run, const fs::path& folder, const ExecOptions& exec) {
     mpi::barrier(run.host);  // the inbox is complete
     return execute(run.host, run.part.moves, {run.job.conversion.source_tensors, run.part.sources}, run.part.files,
                    {run.job.conversion.target_tensors, run.part.targets}, run.part.draft, folder, exec);
@@ -44,23 +44,23 @@ void remove_inbox(const HostRun& run, const fs::path& inbox) {
 
 /// Does what exchange_in() and then write_files() do, but writes bytes that have arrived while others are in transit.
 /// Requires that the host has only one rank: then writing does not communicate, and another thread can do it.
-Made exchange_and_write(const HostRun& run, const fs::path& folder, const fs::path& inbox, ExecOptions exec) {
+MadeFiles exchange_and_write(const HostRun& run, const fs::path& folder, const fs::path& inbox, ExecOptions exec) {
     const bool forwards = std::ranges::any_of(run.job.change.relocation.transfers, &Transfer::forwards);
     Arrivals arrivals{static_cast<std::uint32_t>(run.part.files.size() - 1), inbox, !forwards};
     exec.arrivals = &arrivals;
-    Made made;
+    MadeFiles made;
     ExecOptions writing = exec;
     writing.memory -= exchange_memory(exec.memory);
     // If no thread can be started, the files are written after all bytes have arrived.
     constexpr auto policy = std::launch::async | std::launch::deferred;
-    std::future<Report> report = std::async(policy, [&] { return write_files(run, folder, writing); });
+    std::future<ExecReport> report = std::async(policy, [&] { return write_files(run, folder, writing); });
     try {
         made.exchanged = exchange_in(run, inbox, exec);
     } catch (...) {
         arrivals.stop();
         throw;
     }
-    together(run.all, [&] {
+    run_together(run.all, [&] {
         while (report.wait_for(std::chrono::milliseconds{1}) == std::future_status::timeout) mpi::call_hook(true);
         made.report = report.get();
         remove_inbox(run, inbox);
@@ -70,32 +70,32 @@ Made exchange_and_write(const HostRun& run, const fs::path& folder, const fs::pa
 
 }  // namespace
 
-Made make_files(const HostRun& run, const fs::path& folder, const ReadRecord& record, const ExecOptions& exec) {
+MadeFiles make_files(const HostRun& run, const fs::path& folder, const ReadRecord& record, const ExecOptions& exec) {
     const fs::path inbox =
         folder /
-        fmt::format("tpx.inbox{}", run.job.purpose == Purpose::shared ? fmt::format(".{}", run.team.host) : "");
+        fmt::format("tpx.inbox{}", run.job.purpose == MigrateTarget::shared ? fmt::format(".{}", run.team.host) : "");
     run.part.files.back().path = inbox;
     if (run.team.is_first(run.all.rank())) run.part.inbox.create(inbox);
-    Made made;
+    MadeFiles made;
     if (run.host.size() == 1 && exec.memory >= 3 * exchange_memory(exec.memory)) {
         made = exchange_and_write(run, folder, inbox, exec);
     } else {
         made.exchanged = exchange_in(run, inbox, exec);
-        together(run.all, [&] {
+        run_together(run.all, [&] {
             made.report = write_files(run, folder, exec);
             remove_inbox(run, inbox);
         });
     }
-    together(run.all, [&] { check_unchanged(run.host, record); });
+    run_together(run.all, [&] { check_unchanged(run.host, record); });
     return made;
 }
 
-MigrateDone sum_of(const HostRun& run, const Made& made) {
+MigrateResult sum_results(const HostRun& run, const MadeFiles& made) {
     const std::size_t hosts = run.team.hosts.size();
     constexpr std::size_t before = 6;
     std::vector<std::uint64_t> sums(before + 2 * hosts);
     if (run.team.is_first(run.all.rank())) {
-        const Report& report = made.report;
+        const ExecReport& report = made.report;
         sums = {report.bytes_read, report.bytes_written,    report.bytes_shared,
                 report.bytes_kept, made.exchanged.messages, report.refused_direct ? 1U : 0U};
         sums.resize(before + 2 * hosts);
@@ -103,7 +103,7 @@ MigrateDone sum_of(const HostRun& run, const Made& made) {
         sums[before + hosts + run.team.host] = made.exchanged.received;
     }
     mpi::all_sum(run.all, sums);
-    MigrateDone done;
+    MigrateResult done;
     done.report.bytes_read = sums[0];
     done.report.bytes_written = sums[1];
     done.report.bytes_shared = sums[2];
@@ -117,7 +117,7 @@ MigrateDone sum_of(const HostRun& run, const Made& made) {
     return done;
 }
 
-void add(MigrateDone& done, const MigrateDone& other) {
+void add(MigrateResult& done, const MigrateResult& other) {
     done.report.bytes_read += other.report.bytes_read;
     done.report.bytes_written += other.report.bytes_written;
     done.report.bytes_shared += other.report.bytes_shared;

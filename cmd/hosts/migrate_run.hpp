@@ -4,7 +4,7 @@
 #include "cmd/hosts/migration.hpp"
 #include "lib/exec/agreement.hpp"
 #include "lib/exec/publish.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <exception>
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace tpx::cli {
 
 /// Runs `body`, which may communicate with some of the ranks; fails on all ranks if it fails on any.
 template <class Body>
-void together(const mpi::Comm& comm, Body&& body) {
+void run_together(const mpi::Comm& comm, Body&& body) {
     std::exception_ptr error;
     try {
         body();
@@ -34,22 +34,22 @@ struct HostRun {
 };
 
 /// What make_files() did on this host; the files do not have their final names yet.
-struct Made {
-    Report report;
-    Exchanged exchanged;
+struct MadeFiles {
+    ExecReport report;
+    ExchangeResult exchanged;
 };
 
 /// Receives what the host lacks and writes its files in `folder`, without giving them their final names; then checks
 /// that the files of `record` have not changed. If `exec` has no journal, `folder` must not contain files. Throws an
 /// mpi::AgreedError. Collective.
-Made make_files(const HostRun& run, const std::filesystem::path& folder, const ReadRecord& record,
-                const ExecOptions& exec);
+MadeFiles make_files(const HostRun& run, const std::filesystem::path& folder, const ReadRecord& record,
+                     const ExecOptions& exec);
 
 /// What all hosts did, summed. Collective.
-MigrateDone sum_of(const HostRun& run, const Made& made);
+MigrateResult sum_results(const HostRun& run, const MadeFiles& made);
 
 /// Adds to `done` what another migration of the same hosts did, except its time.
-void add(MigrateDone& done, const MigrateDone& other);
+void add(MigrateResult& done, const MigrateResult& other);
 
 /// Per-process resource limits. Collective.
 ExecOptions limits_of(const mpi::Comm& comm, const MigrateRequest& options, const Migration& job);
@@ -61,7 +61,7 @@ void limit_modes(const ReadRecord& record, const std::filesystem::path& source, 
 /// Runs `body`. If it fails, keeps the files that are written. An error before the output is in place gets a hint about
 /// them. Collective.
 template <class Body>
-decltype(auto) keeping(PartialDirectory& partial, Body&& body) {
+decltype(auto) keep_on_failure(PartialDirectory& partial, Body&& body) {
     try {
         return body();
     } catch (const mpi::AgreedError& error) {

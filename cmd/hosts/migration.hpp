@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/hosts/background_check.hpp"
 #include "cmd/hosts/forecast.hpp"
 #include "cmd/hosts/leaving_plan.hpp"
 #include "cmd/hosts/migrate_request.hpp"
 #include "cmd/hosts/plain_store.hpp"
-#include "cmd/hosts/running_check.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "formats/convert/conversion.hpp"
 #include "lib/change/change.hpp"
 #include "lib/change/piece_parcels.hpp"
@@ -37,7 +37,7 @@ struct Team {
 Team team_of(const mpi::Comm& comm, const MigrateRequest& options);
 
 /// Where the state comes from.
-struct Origin {
+struct MigrationSource {
     std::string named;              ///< the path in errors; contains "{host}" if each host has its own folder
     std::filesystem::path folder;   ///< the checkpoint, as this rank opens it
     std::filesystem::path own;      ///< the folder that contains the files of this host
@@ -46,7 +46,7 @@ struct Origin {
 };
 
 /// Where the new files are written.
-enum class Purpose {
+enum class MigrateTarget {
     folders,  ///< a plain folder on each host: the files of its ranks
     stores,   ///< a store on each host: the files of its ranks, and replicas
     saving,   ///< a store on each host that remains: its files, and some of those that only leaving hosts have
@@ -76,9 +76,9 @@ struct Planning {
 
 /// What `tpx migrate` will do, the same on all ranks: which files each host gets, and what hosts send to each other.
 struct Migration {
-    Origin origin;
-    Purpose purpose = Purpose::folders;
-    Opened opened;
+    MigrationSource origin;
+    MigrateTarget purpose = MigrateTarget::folders;
+    OpenedCheckpoint opened;
     formats::Target target;
     std::optional<LayoutChoice> choice;  ///< with --to auto
     std::optional<LeavingPlan> leaving;  ///< with --within
@@ -100,7 +100,8 @@ std::vector<std::uint32_t> hosts_of_ranks(const Migration& job);
 
 /// Plans the migration of the checkpoint in `origin` to `hosts`. Reads only `origin.folder`, including the files that
 /// the draft copies, which become fixed bytes of the draft.
-Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, Origin origin, Purpose purpose);
+Migration plan_migration(const MigrateRequest& options, const std::vector<Host>& hosts, MigrationSource origin,
+                         MigrateTarget purpose);
 
 /// Plans what hosts send each other, so that each host can write its `job.files_of_hosts`: sets the change and cells of
 /// `job` from its conversion and holders.
@@ -114,8 +115,8 @@ enum class Planners {
 
 /// Opens the files of `mirror` as one checkpoint and plans its migration; all planners get the same plan. Throws an
 /// mpi::AgreedError. Collective.
-Migration migration_of_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror, const Origin& origin,
-                              Purpose purpose, Planners planners = Planners::all);
+Migration plan_from_mirror(const MigrateRequest& options, const Team& team, Mirror& mirror,
+                           const MigrationSource& origin, MigrateTarget purpose, Planners planners = Planners::all);
 
 /// Checks that the plain folders of all hosts contain parts of one checkpoint, as `tpx plan --stores` also requires.
 /// Throws an mpi::AgreedError. Returns the check that this rank must still run, which may read all files of its host.
@@ -125,8 +126,8 @@ ContentCheck check_stores(const mpi::Comm& comm, const Migration& job, const Mir
 /// A digest of the source files, the plan and `salt`, the same on all ranks and for any number of ranks; `record`
 /// contains the files that this host reads. Throws an mpi::AgreedError if the ranks have made different plans.
 /// Collective.
-std::uint64_t agreed_request(const mpi::Comm& comm, const Migration& job, std::string_view salt,
-                             const ReadRecord& record, bool is_first_of_host);
+std::uint64_t agreed_request_digest(const mpi::Comm& comm, const Migration& job, std::string_view salt,
+                                    const ReadRecord& record, bool is_first_of_host);
 
 /// The part of a migration that one host carries out.
 struct HostPart {
@@ -143,8 +144,8 @@ struct HostPart {
 HostPart part_of_host(const Migration& job, std::uint32_t host, const std::filesystem::path& inbox);
 
 /// What a migration did, on all hosts together, with the bytes of each host.
-struct MigrateDone {
-    Report report;
+struct MigrateResult {
+    ExecReport report;
     std::vector<std::uint64_t> sent;
     std::vector<std::uint64_t> received;
     std::uint64_t messages = 0;  ///< between hosts

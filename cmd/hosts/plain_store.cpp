@@ -2,7 +2,7 @@
 #include "cmd/hosts/plain_store.hpp"
 
 #include "cmd/jobs/keeper_client.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 
 namespace tpx::cli {
 

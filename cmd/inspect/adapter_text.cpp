@@ -36,7 +36,7 @@ nlohmann::ordered_json adapter_json(const formats::Adapter& adapter, const std::
 
 }  // namespace
 
-std::optional<AdapterText> adapter_text(Opened& opened) {
+std::optional<AdapterText> adapter_text(OpenedCheckpoint& opened) {
     formats::Checkpoint& checkpoint = opened.source.checkpoint;
     if (!formats::is_adapter(checkpoint)) return std::nullopt;
     try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -19,6 +19,6 @@ struct AdapterText {
 
 /// The text for a LoRA adapter, or std::nullopt for other checkpoints. If an adapter cannot be read, adds a note with
 /// the cause to the checkpoint and returns std::nullopt.
-std::optional<AdapterText> adapter_text(Opened& opened);
+std::optional<AdapterText> adapter_text(OpenedCheckpoint& opened);
 
 }  // namespace tpx::cli

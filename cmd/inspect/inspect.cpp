@@ -4,11 +4,11 @@
 #include "cmd/inspect/inspect_html.hpp"
 #include "cmd/inspect/inspect_where.hpp"
 #include "cmd/inspect/inspection.hpp"
-#include "cmd/inspect/state.hpp"
+#include "cmd/inspect/print_state.hpp"
 #include "cmd/inspect/unfinished_output.hpp"
 #include "cmd/jobs/keeper_client.hpp"
-#include "cmd/jobs/ranks.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/output/output_file.hpp"
 #include "lib/core/error.hpp"
@@ -36,10 +36,10 @@ void run_inspect(const InspectOptions& options, Output& out) {
     if (print_unfinished(options.checkpoint, out)) {
         if (!options.html.empty()) out.note("--html {}: not written, because the output is unfinished", options.html);
         out.finish();
-        throw Finished{Exit::no};
+        throw ExitRequest{Exit::no};
     }
     const ReadRecord record;
-    Opened opened = open_checkpoint(options.checkpoint, options);
+    OpenedCheckpoint opened = open_checkpoint(options.checkpoint, options);
     const formats::Source& source = opened.source;
     if (!options.where.empty()) return print_where(opened.source, options.where, out);
     if (options.state) return print_state(source.checkpoint, formats::read_state(source.checkpoint), out);

@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 /// The settings of an adapter that PEFT saved; the type of other adapters; null for other checkpoints.
 Json adapter_json(const Reading& reading, const Inspection& found) {
     Json json = found.adapter ? found.adapter->json : Json{};
-    if (!found.adapter && reading.family != nullptr && is_of_adapters(*reading.family)) json["type"] = "lora";
+    if (!found.adapter && reading.family != nullptr && is_adapter_family(*reading.family)) json["type"] = "lora";
     if (!json.is_null()) json["library"] = found.adapter || reading.dialect->name == "hf" ? "peft" : "bridge";
     return json;
 }
@@ -21,7 +21,7 @@ Json adapter_json(const Reading& reading, const Inspection& found) {
 Json summary(const formats::Source& source) {
     const formats::Checkpoint& checkpoint = source.checkpoint;
     const Catalogue& catalogue = checkpoint.catalogue;
-    Json json{{"checkpoint", with_held_names(catalogue.directory.string())},
+    Json json{{"checkpoint", replace_held_paths(catalogue.directory.string())},
               {"format", formats::name(checkpoint.format)},
               {"family", is_family_known(source.reading) ? Json(source.reading.family->name) : nullptr},
               {"dialect", source.reading.dialect ? Json(source.reading.dialect->name) : nullptr},

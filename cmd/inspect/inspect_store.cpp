@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/inspect/inspect_store.hpp"
 
-#include "cmd/hosts/store_json.hpp"
-#include "cmd/jobs/ranks.hpp"
+#include "cmd/hosts/state_json.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/plan/plan_hosts.hpp"
 #include "cmd/stores/store_survey.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "formats/files/plan/host_names.hpp"
 #include "formats/files/plan/hosts_file.hpp"
-#include "formats/files/stores.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/host_name.hpp"
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-using Says = formats::SwitchRecord::Says;
+using SwitchPhase = formats::SwitchRecord::SwitchPhase;
 
 std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
 
@@ -215,8 +215,10 @@ std::string what_is_in(const SeenStore& store, const formats::Manifest* newest) 
 
 Json record_json(const std::optional<formats::SwitchRecord>& record) {
     if (!record) return nullptr;
-    const char* says = record->says == Says::prepared ? "prepared" : record->says == Says::commit ? "commit" : "abort";
-    return {{"change", record->change}, {"epoch", record->epoch}, {"state", record->state}, {"says", says}};
+    const char* phase = record->phase == SwitchPhase::prepared ? "prepared"
+                        : record->phase == SwitchPhase::commit ? "commit"
+                                                               : "abort";
+    return {{"change", record->change}, {"epoch", record->epoch}, {"state", record->state}, {"says", phase}};
 }
 
 Json store_json(const SeenStore& store) {
@@ -266,7 +268,7 @@ void inspect_store(const InspectStoreOptions& options, Output& out) {
         return obstacle.empty() ? Exit::success : Exit::no;
     };
     if (!options.hosts.empty()) {
-        in_ranks([&](const mpi::Comm& comm) {
+        run_on_ranks([&](const mpi::Comm& comm) {
             const std::vector<SeenStore> stores = see_hosts(comm, options);
             std::string exit;
             mpi::all_or_none(comm, [&] {
@@ -287,7 +289,7 @@ void inspect_store(const InspectStoreOptions& options, Output& out) {
     if (!path_is_directory(folder)) throw failure("{}: is not a folder", folder.string());
     if (!path_is_directory(folder / "states"))
         throw failure("{}: not a store of tpx migrate: it has no folder 'states'", folder.string());
-    if (show({see("", NodeStore{folder})}) != Exit::success) throw Finished{Exit::no};
+    if (show({see("", NodeStore{folder})}) != Exit::success) throw ExitRequest{Exit::no};
 }
 
 }  // namespace tpx::cli

@@ -28,7 +28,7 @@ void print_tensors(const formats::Source& source, Output& out) {
 std::string family_text(const Reading& reading) {
     if (!reading.dialect) return fmt::format("unknown ({})", printable(reading.why_not));
     if (!is_family_known(reading)) return "LoRA adapter of an unknown base; pass --config config.json";
-    if (is_of_adapters(*reading.family))
+    if (is_adapter_family(*reading.family))
         return fmt::format("LoRA adapter of {}, {} names", reading.family->name, reading.dialect->name);
     return fmt::format("{}, {} names", reading.family->name, reading.dialect->name);
 }

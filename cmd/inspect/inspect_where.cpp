@@ -2,7 +2,7 @@
 #include "cmd/inspect/inspect_where.hpp"
 
 #include "cmd/cli/cli.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "formats/convert/canonical.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/nearest.hpp"
@@ -22,7 +22,7 @@ namespace {
 /// The tensor whose stored or canonical name is `wanted`, and its pieces. Throws Error if there is none.
 std::pair<std::vector<Piece>, Tensor> find_tensor(formats::Source& source, const std::string& wanted) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
-    const formats::Canonical parts = formats::canonical(source);
+    const formats::CanonicalTensors parts = formats::canonical(source);
     const auto pick = [&](std::span<const Tensor> tensors,
                           std::span<const Piece> pieces) -> std::optional<std::pair<std::vector<Piece>, Tensor>> {
         const auto found = std::ranges::find(tensors, wanted, &Tensor::name);

@@ -2,7 +2,7 @@
 #include "cmd/inspect/inspection.hpp"
 
 #include "cmd/inspect/inspect_virtual_nodes.hpp"
-#include "formats/convert/holding.hpp"
+#include "formats/convert/rank_holdings.hpp"
 #include "formats/quantized/activation_scales.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "formats/quantized/quantized_parts.hpp"
@@ -33,7 +33,7 @@ std::map<std::string, std::size_t> read_quantization(formats::Source& source) {
         for (std::uint32_t t = 0; t < source.reading.meanings.size(); ++t) {
             Meaning& meaning = source.reading.meanings[t];
             if (meaning.kind == Meaning::Kind::unknown &&
-                (meaning.weight_part || is_of_quantized_weights(checkpoint.catalogue.tensors[t].name) ||
+                (meaning.weight_part || is_quantized_weight_part(checkpoint.catalogue.tensors[t].name) ||
                  std::ranges::count(of_activations, t) > 0))
                 meaning = {.kind = Meaning::Kind::parameter, .role = Role::quantized};
         }
@@ -46,12 +46,12 @@ std::map<std::string, std::size_t> read_quantization(formats::Source& source) {
 
 }  // namespace
 
-Inspection inspect(Opened& opened, const std::string& path) {
+Inspection inspect(OpenedCheckpoint& opened, const std::string& path) {
     formats::Source& source = opened.source;
     Inspection found{.schemes = {}, .holes = find_holes(source.checkpoint.catalogue), .adapter = adapter_text(opened)};
     if (!source.reading.family && !found.adapter)
         found.nearest = nearest_family(source.checkpoint.catalogue.tensors, source.families);
-    if (std::string missing = formats::missing_ranks(source); !missing.empty())
+    if (std::string missing = formats::missing_ranks_warning(source); !missing.empty())
         source.checkpoint.notes.push_back(std::move(missing));
     add_virtual_nodes(source, path);
     found.schemes = read_quantization(source);
@@ -101,7 +101,7 @@ std::vector<std::uint64_t> pieces_per_tensor(const Catalogue& catalogue) {
 }
 
 bool is_family_known(const Reading& reading) {
-    return reading.family != nullptr && (!is_of_adapters(*reading.family) || reading.config.contains("model_type") ||
+    return reading.family != nullptr && (!is_adapter_family(*reading.family) || reading.config.contains("model_type") ||
                                          reading.config.contains("num_layers"));
 }
 

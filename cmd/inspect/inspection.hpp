@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/inspect/adapter_text.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "cmd/output/output.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/layout/nearest_family.hpp"
@@ -27,7 +27,7 @@ struct Inspection {
 };
 
 /// Inspects an open checkpoint. Adds notes to it, and gives codes and scales of quantized weights their role.
-Inspection inspect(Opened& opened, const std::string& path);
+Inspection inspect(OpenedCheckpoint& opened, const std::string& path);
 
 /// Tensors with one role and dtype.
 struct Total {

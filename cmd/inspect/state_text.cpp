@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/inspect/state.hpp"
+#include "cmd/inspect/print_state.hpp"
 #include "lib/core/units.hpp"
 
 #include <nlohmann/json.hpp>

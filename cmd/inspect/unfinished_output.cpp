@@ -13,7 +13,7 @@ namespace tpx::cli {
 
 bool print_unfinished(const std::filesystem::path& path, Output& out) {
     if (!path_is_directory(path) || !path_is_file(path / unfinished_marker)) return false;
-    const Partial partial = partial_at(path);
+    const PartialOutput partial = partial_at(path);
     const auto journals = read_journals(path);
     const std::uint64_t written = journals ? journals->bytes() : 0;
     if (out.json()) {

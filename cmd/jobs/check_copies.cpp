@@ -3,8 +3,8 @@
 
 #include "formats/convert/canonical_pieces.hpp"
 #include "lib/core/error.hpp"
+#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/difference.hpp"
-#include "lib/exec/kernel.hpp"
 
 #include <array>
 #include <optional>

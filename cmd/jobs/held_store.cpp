@@ -55,9 +55,10 @@ HeldStore::HeldStore(const std::string& name, const std::string& host) {
     if (std::ranges::find(names, name.substr(held_prefix.size())) == names.end()) return;
     try {
         Fd connection;
-        was_killed_ = connect_to(keeper_socket(name.substr(held_prefix.size())), connection) == Contact::abandoned;
+        was_killed_ =
+            connect_to(keeper_socket(name.substr(held_prefix.size())), connection) == ConnectResult::abandoned;
         if (was_killed_) return;  // the keepers of other hosts can hold the same pieces
-        const fs::path manifest = without_held_prefix(name);
+        const fs::path manifest = resolve_held_path(name);
         in_context([&] { return name; }, [&] { link_parts(manifest, host, folder_); });
         has_state_ = true;
     } catch (...) {

@@ -37,7 +37,7 @@ Error not_held(const std::string& name) {
     std::erase_if(names, [](const std::string& other) {
         try {
             Fd connection;
-            return connect_to(keeper_socket(other), connection) != Contact::connected;
+            return connect_to(keeper_socket(other), connection) != ConnectResult::connected;
         } catch (const Error&) {
             return true;
         }
@@ -91,13 +91,13 @@ std::vector<std::string> keeper_names() {
 KeeperClient::KeeperClient(const std::string& name) : name_{name} {
     const std::filesystem::path path = keeper_socket(name);
     switch (connect_to(path, connection_)) {
-        case Contact::absent:
+        case ConnectResult::absent:
             throw not_held(name);
-        case Contact::abandoned:
+        case ConnectResult::abandoned:
             throw failure(
                 "{}{}: the keeper was killed and its memory freed; use the checkpoint on disk that it was read from",
                 held_prefix, name);
-        case Contact::connected:
+        case ConnectResult::connected:
             break;
     }
     const Peer keeper = peer_of(connection_);
@@ -128,7 +128,7 @@ bool KeeperClient::has_ended() const {
 
 bool is_held(const std::filesystem::path& path) { return path.string().starts_with(held_prefix) && !path_exists(path); }
 
-void check_is_no_held_name(const std::string& output) {
+void reject_held_name(const std::string& output) {
     if (is_held(output))
         throw usage_error(
             "'{}' names held state and cannot be an output; write to a folder and add --hold SECONDS, or use "
@@ -136,16 +136,16 @@ void check_is_no_held_name(const std::string& output) {
             output, output);
 }
 
-std::filesystem::path without_held_prefix(const std::filesystem::path& path) {
+std::filesystem::path resolve_held_path(const std::filesystem::path& path) {
     if (!is_held(path)) return path;
     return manifest_of(path.string().substr(held_prefix.size()), "read");
 }
 
-std::filesystem::path open_where_it_is(const std::string& name) { return manifest_of(name, "open"); }
+std::filesystem::path open_held_in_place(const std::string& name) { return manifest_of(name, "open"); }
 
-void end_reading(const std::string& name) { readings().erase(name); }
+void end_held_reading(const std::string& name) { readings().erase(name); }
 
-std::string with_held_names(std::string text) {
+std::string replace_held_paths(std::string text) {
     for (const auto& [name, reading] : readings()) {
         const std::string folder = reading.second.parent_path().string(), held = fmt::format("{}{}", held_prefix, name);
         for (std::size_t at = 0; (at = text.find(folder, at)) != text.npos; at += held.size())
@@ -154,12 +154,12 @@ std::string with_held_names(std::string text) {
     return text;
 }
 
-Error name_is_taken(const std::string& name) {
+Error name_taken_error(const std::string& name) {
     return failure("{}{}: state is held under this name already; free it with tpx hold --release {}", held_prefix, name,
                    name);
 }
 
-std::string lost_keepers() {
+std::string lost_keepers_note() {
     std::string text;
     for (const auto& [name, reading] : readings())
         if (reading.first.has_ended()) text += fmt::format("; the keeper of {}{} has ended", held_prefix, name);

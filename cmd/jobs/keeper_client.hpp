@@ -49,28 +49,28 @@ bool is_held(const std::filesystem::path& path);
 
 /// Throws Error (usage) if `output` is "hold:NAME": only --hold leaves state in memory, in addition to an output on
 /// disk.
-void check_is_no_held_name(const std::string& output);
+void reject_held_name(const std::string& output);
 
 /// For "hold:NAME", the path of the keeper's manifest, which stays valid until this process ends; otherwise `path`.
 /// Throws Error as KeeperClient does.
-std::filesystem::path without_held_prefix(const std::filesystem::path& path);
+std::filesystem::path resolve_held_path(const std::filesystem::path& path);
 
 /// The manifest of the state `name` where it is, also in memory of GPUs, as op "open" gives it. From now on
-/// without_held_prefix() returns this path. Throws Error as KeeperClient does, and if the keeper does not know this
+/// resolve_held_path() returns this path. Throws Error as KeeperClient does, and if the keeper does not know this
 /// request.
-std::filesystem::path open_where_it_is(const std::string& name);
+std::filesystem::path open_held_in_place(const std::string& name);
 
-/// Ends the reading of `name`, so that without_held_prefix() asks the keeper anew.
-void end_reading(const std::string& name);
+/// Ends the reading of `name`, so that resolve_held_path() asks the keeper anew.
+void end_held_reading(const std::string& name);
 
 /// "; the keeper of hold:NAME has ended" for each keeper of which this process read state and that has ended since: the
 /// reason why files of its state are missing. Else empty.
-std::string lost_keepers();
+std::string lost_keepers_note();
 
 /// `text` with the names of held state in place of the paths below /proc under which this process reads it.
-std::string with_held_names(std::string text);
+std::string replace_held_paths(std::string text);
 
 /// State of this name is held on this host.
-Error name_is_taken(const std::string& name);
+Error name_taken_error(const std::string& name);
 
 }  // namespace tpx::cli

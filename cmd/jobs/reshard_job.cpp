@@ -3,18 +3,18 @@
 
 #include "cmd/jobs/stored_plan.hpp"
 #include "formats/adapters/merge_adapter.hpp"
+#include "formats/convert/keep_weights.hpp"
 #include "formats/convert/missing_biases.hpp"
 #include "formats/convert/missing_parts.hpp"
-#include "formats/convert/selection.hpp"
 #include "formats/driver.hpp"
+#include "formats/fill_holes.hpp"
 #include "formats/quantized/quantize.hpp"
-#include "formats/zeros.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
 #include "lib/core/unexpected.hpp"
-#include "lib/exec/kernel.hpp"
+#include "lib/exec/copy_elements.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -59,12 +59,12 @@ std::optional<DType> given_dtype(const std::string& text) {
 
 /// The requested target; held state keeps the layout of the source unless another one is given.
 formats::Target wanted_target(const ReshardOptions& options, const formats::Source& source) {
-    if (options.held.empty()) return given_target(options, options, source);
+    if (options.held.empty()) return target_from_options(options, options, source);
     TargetOptions wanted = options;
     if (wanted.to.empty() && !source.layout)
         throw usage_error("the layout of {} is unknown; pass --to LAYOUT", options.checkpoint);
     if (wanted.to.empty()) wanted.to = to_string(*source.layout);
-    formats::Target target = given_target(wanted, options, source);
+    formats::Target target = target_from_options(wanted, options, source);
     target.held = held_ranks(options.held, target.layout);
     return target;
 }
@@ -75,7 +75,7 @@ void plan_job(ReshardJob& job, bool allow_missing) {
         formats::add_missing_biases(source, job.target);
         job.zeros = formats::fill_holes(source.checkpoint);
     } else
-        check_whole(source.checkpoint.catalogue);
+        check_no_holes(source.checkpoint.catalogue);
     job.conversion = convert(source, job.target);
     job.moves = make_moves(job.conversion.source_side(), job.conversion.target_side());
 }
@@ -105,7 +105,7 @@ ReshardJob prepare_planned(const ReshardOptions& options) {
     check_source(change, options.plan, job.opened.source);
     in_context([&] { return options.plan; }, [&] { job.target = target_of(plan); });
     with_path(options.checkpoint, [&] {
-        check_whole(job.opened.source.checkpoint.catalogue);
+        check_no_holes(job.opened.source.checkpoint.catalogue);
         job.conversion = convert(job.opened.source, job.target);
     });
     check_conversion(change, options.plan, job.conversion, job.opened.source);
@@ -137,13 +137,13 @@ std::vector<int> held_ranks(const std::string& text, const Layout& layout) {
     return {ranks.begin(), ranks.end()};
 }
 
-ReshardJob prepare(const ReshardOptions& options) {
+ReshardJob prepare_reshard(const ReshardOptions& options) {
     if (!options.plan.empty()) return prepare_planned(options);
     ReshardJob job{.opened = open_checkpoint(options.checkpoint, options)};
     formats::Source& source = job.opened.source;
     if (options.masters && options.drop.empty()) throw Error{Exit::usage, "--masters: requires --drop optimizer"};
-    const formats::Dropped dropped =
-        options.drop.empty() ? formats::Dropped{} : formats::keep_weights(source, options.masters);
+    const formats::DroppedState dropped =
+        options.drop.empty() ? formats::DroppedState{} : formats::keep_weights(source, options.masters);
     std::string merged;
     if (!options.merge_adapter.empty())
         merged = reading(options.merge_adapter, [&] { return formats::merge_adapter(source, options.merge_adapter); });

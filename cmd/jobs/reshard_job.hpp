@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/cli/options.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "formats/convert/conversion.hpp"
 #include "formats/files/digests_file.hpp"
 #include "lib/change/hosts.hpp"
@@ -15,7 +15,7 @@
 namespace tpx::cli {
 
 struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
-    ReshardOptions() { usual_threads = 4; }  // while some threads wait for the disk, others copy
+    ReshardOptions() { default_threads = 4; }  // while some threads wait for the disk, others copy
 
     std::string checkpoint;
     std::string output;
@@ -42,7 +42,7 @@ struct ReshardOptions : ReadOptions, TargetOptions, LimitOptions {
 
 /// What `tpx reshard` will do: the source, the target and the moves between their files.
 struct ReshardJob {
-    Opened opened;
+    OpenedCheckpoint opened;
     formats::Target target;
     formats::Conversion conversion;
     Moves moves;
@@ -50,13 +50,13 @@ struct ReshardJob {
     Fd zeros;                                          ///< replaces missing pieces, with --allow-missing
     std::vector<Host> rates;                           ///< of hosts, from --hardware
     std::optional<formats::RecordedDigests> recorded;  ///< of the source, if verify --write recorded any
-    std::optional<Opened> whole;                       ///< the source as stored, if it has digests and `opened` differs
+    std::optional<OpenedCheckpoint> whole;             ///< the source as stored, if it has digests and `opened` differs
     Catalogue recorded_files;                          ///< the source's files that have digests
 };
 
 /// The job that `options` ask for, or that their plan file describes. Nothing is written. Throws Error "CKPT: cause"
 /// if the source cannot be read or converted; its exit status is 2 if the options are invalid.
-ReshardJob prepare(const ReshardOptions& options);
+ReshardJob prepare_reshard(const ReshardOptions& options);
 
 /// The ranks of `layout` that `text` names, "all" or a list such as "0-3,8", sorted. Throws Error (usage) for other
 /// text.

@@ -122,7 +122,7 @@ std::vector<Claim> claims_of_options(const ReshardOptions& options, const Reshar
     const auto size = [](std::optional<std::uint64_t> value) {
         return value ? fmt::format("{} bytes", *value) : "not given";
     };
-    const auto number = [](Whole value) { return value ? fmt::format("'{}'", *value) : "not given"; };
+    const auto number = [](Integer value) { return value ? fmt::format("'{}'", *value) : "not given"; };
     const auto flag = [](bool given) { return given ? "given" : "not given"; };
     return {{"OUT", text(options.output), {}},
             {"the layout of OUT", to_string(job.target.layout), {}},

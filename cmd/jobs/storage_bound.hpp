@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/cost.hpp"
+#include "lib/change/prediction.hpp"
 #include "lib/exec/mpi.hpp"
 
 #include <vector>

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/migrate/migrate.hpp"
 
+#include "cmd/hosts/background_check.hpp"
 #include "cmd/hosts/migrate_forecast.hpp"
 #include "cmd/hosts/migrate_hold.hpp"
 #include "cmd/hosts/migrate_launch.hpp"
 #include "cmd/hosts/migrate_report.hpp"
 #include "cmd/hosts/migrate_run.hpp"
 #include "cmd/hosts/migration.hpp"
-#include "cmd/hosts/running_check.hpp"
-#include "cmd/jobs/ranks.hpp"
-#include "cmd/jobs/room_check.hpp"
+#include "cmd/jobs/disk_space.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/job_log.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/output/output_file.hpp"
 #include "cmd/stores/migrate_managed.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/draft_files.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -49,25 +49,25 @@ void check_place(const fs::path& store, const fs::path& output) {
 
 /// Gives all hosts' files their final names, once all are on disk everywhere.
 void commit(const mpi::Comm& comm, const mpi::Comm& host, const Draft& draft, PartialDirectory& partial) {
-    together(comm, [&] { DraftFiles{host, draft, partial.path()}.give_names(); });
+    run_together(comm, [&] { DraftFiles{host, draft, partial.path()}.rename_to_final(); });
     std::string fault;
     try {
-        together(comm, [&] { fault = partial.commit().fault; });
+        run_together(comm, [&] { fault = partial.commit().fault; });
     } catch (const mpi::AgreedError& error) {
         throw mpi::AgreedError{Error{exit_after_commit, "{}; outputs of other hosts may be in place", error.what()}};
     }
-    together(comm, [&] {
+    run_together(comm, [&] {
         if (!fault.empty()) throw Error{exit_after_commit, "{}", fault};
     });
 }
 
 /// Moves the state, and calls `check` meanwhile. The mirror must be gone, because its files contain no payload.
-MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job,
-                 const ReadRecord& record, const ContentCheck& check, ExecOptions exec, const StopSignals& signals,
-                 Patience& patience) {
+MigrateResult move(const mpi::Comm& comm, const MigrateRequest& options, const Team& team, const Migration& job,
+                   const ReadRecord& record, const ContentCheck& check, ExecOptions exec, const StopSignals& signals,
+                   Patience& patience) {
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     const std::uint64_t request =
-        agreed_request(comm, job, options.plan.stores + '\n' + options.output, record, host.rank() == 0);
+        agreed_request_digest(comm, job, options.plan.stores + '\n' + options.output, record, host.rank() == 0);
     std::optional<HostPart> part;
     std::optional<PartialDirectory> partial;
     fs::path output;
@@ -79,25 +79,25 @@ MigrateDone move(const mpi::Comm& comm, const MigrateRequest& options, const Tea
         part.emplace(part_of_host(job, team.host, {}));
         const fs::path parent = parent_of(output);
         if (host.rank() == 0)
-            check_room(parent, bytes_on_disk(parent, part->draft.files, part->inbox.size()), parent,
-                       output.filename().string() + ".partial-", "");
+            check_disk_space(parent, bytes_on_disk(parent, part->draft.files, part->inbox.size()), parent,
+                             output.filename().string() + ".partial-", "");
     });
-    together(comm, [&] { partial.emplace(host, naming_of(options, output, request, part->draft)); });
+    run_together(comm, [&] { partial.emplace(host, naming_of(options, output, request, part->draft)); });
     patience.set_end("; unfinished outputs are kept; run the same command to continue");
     exec.cancelled = &signals.signal();
     exec.journal = JournalPlace{partial->path(), request, partial->attempt()};
     const HostRun run{comm, host, team, job, *part};
-    RunningCheck running{check};
-    const Made made = keeping(*partial, [&] {
-        Made files = make_files(run, partial->path(), record, exec);
+    BackgroundCheck running{check};
+    const MadeFiles made = keep_on_failure(*partial, [&] {
+        MadeFiles files = make_files(run, partial->path(), record, exec);
         mpi::all_or_none(comm, [&] { running.wait(&signals.signal()); });
         return files;
     });
     mpi::all_or_none(comm, [&] { running.finish(); });  // if it fails, nothing is kept
-    return keeping(*partial, [&] {
+    return keep_on_failure(*partial, [&] {
         patience.set_end("; outputs that exist are complete", exit_after_commit);
         commit(comm, host, part->draft, *partial);
-        return sum_of(run, made);
+        return sum_results(run, made);
     });
 }
 
@@ -106,7 +106,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     const Team team = team_of(comm, options);
     check_hold_names(comm, options, team);
     check_launch(comm, options, team.hosts, {options.output});
-    Origin origin{.named = options.plan.stores};
+    MigrationSource origin{.named = options.plan.stores};
     std::optional<StopSignals> signals{std::in_place};  // temporary folders are removed when a signal comes
     mpi::all_or_none(comm, [&] {
         PlainStore store = plain_store(options.plan.stores, team.hosts[team.host]);
@@ -115,15 +115,15 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
         formats::store_of(options.output, team.hosts[team.host]);
     });
     ReadRecord record;
-    std::optional<Mirror> mirror{std::in_place,        comm, origin.own, static_cast<int>(team.host), nullptr,
-                                 formats::answer_about};
+    std::optional<Mirror> mirror{
+        std::in_place, comm, origin.own, static_cast<int>(team.host), nullptr, formats::answer_file_question};
     record.seal();
     origin.folder = mirror->folder();
     origin.files = mirror->files();
-    Migration job = migration_of_mirror(options, team, *mirror, origin, Purpose::folders);
+    Migration job = plan_from_mirror(options, team, *mirror, origin, MigrateTarget::folders);
     mpi::all_or_none(comm, [&] {
         check_hold_of_parts(options, job);
-        check_hold_room(comm, options, team, job);
+        check_hold_memory(comm, options, team, job);
     });
     const ContentCheck check = origin.held ? ContentCheck{[](const std::atomic<bool>*) {}}  // documents name the save
                                            : check_stores(comm, job, *mirror, team);
@@ -140,7 +140,7 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
     }
     mirror.reset();
     mpi::all_or_none(comm, [&] { check_not_stopped(&signals->signal()); });
-    MigrateDone done = move(comm, options, team, job, record, check, limits, *signals, patience);
+    MigrateResult done = move(comm, options, team, job, record, check, limits, *signals, patience);
     signals.reset();
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const std::string fault = report_done(comm, job, {source, options.output}, done, out);
@@ -179,7 +179,7 @@ void run_migrate(const MigrateRequest& given, Output& out) {
     check_plain_options(given);
     // Without a reader, what is printed after the change must not end the process with another exit status.
     if (!given.dry_run) std::signal(SIGPIPE, SIG_IGN);
-    in_ranks([&](const mpi::Comm& comm) {
+    run_on_ranks([&](const mpi::Comm& comm) {
         return with_patience(comm, given.limits.patience, [&](Patience& patience) {
             MigrateRequest options = given;
             mpi::all_or_none(comm, [&] {

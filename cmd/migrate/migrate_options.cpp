@@ -25,16 +25,16 @@ void add_store_options(Command& command, MigrateRequest& options) {
         .option("--background-rate", &options.background_rate, "RATE",
                 "Limit on the rates at which each host reads and writes with --export")
         .at_least(100e3)  // at lower rates, a message of 1 MiB would seem to hang
-        .standard("none")
+        .default_value("none")
         .details(
             "Requires --export. Use it to export while the job trains, for example with 500MB/s; the minimum is "
             "100kB/s. Reads and writes are limited separately; the processes of a host share the limit.");
     command.option("--job", &options.job, "NAME", "Name of the job, for --import")
-        .standard("the job in the stores, or a digest of the tensors");
+        .default_value("the job in the stores, or a digest of the tensors");
     command.option("--iteration", &options.iteration, "N", "Iteration of CKPT, if it does not record its own")
         .range(0, std::numeric_limits<std::int64_t>::max());
     command.option("--replicas", &options.replicas, "N", "Number of hosts that keep each file")
-        .standard("as in the stores, or 1")
+        .default_value("as in the stores, or 1")
         .details(
             "With 2, the state survives the loss of any one host. All files of a host have their copies on the same "
             "other host, in another switch group if possible, so that the state also survives the loss of most pairs "
@@ -135,11 +135,11 @@ void add_migrate(Cli& cli) {
             "On each host, tpx hold then reads the state of the ranks of this host and keeps it in memory for SECONDS, "
             "or with none, until the state is taken or released. A state that is already current is held as well.");
     command.option("--hold-name", &options->hold_name, "NAME", "With --hold: the name of the held state")
-        .standard("the last part of OUT or --store")
+        .default_value("the last part of OUT or --store")
         .details("{host} is replaced by the name of the host.");
     command.option("--hold-device", &options->hold_device, "D", "With --hold: memory in which the tensors are held")
         .choices({"auto", "cuda", "host"})
-        .standard("host")
+        .default_value("host")
         .details("See --device in tpx-hold(1).");
     add_limit_options(command, options->limits);
     add_log_option(command, options->limits);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/model/choice.hpp"
+#include "lib/model/evaluate_plan.hpp"
 
 #include <span>
 #include <string>

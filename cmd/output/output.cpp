@@ -25,15 +25,15 @@ std::string_view variable(const char* name) {
     return value ? value : "";
 }
 
-const char* code(Paint paint) {
+const char* code(TextStyle paint) {
     switch (paint) {
-        case Paint::heading:
+        case TextStyle::heading:
             return "1";
-        case Paint::good:
+        case TextStyle::good:
             return "32";
-        case Paint::bad:
+        case TextStyle::bad:
             return "31";
-        case Paint::faint:
+        case TextStyle::faint:
             return "2";
     }
     return "0";
@@ -53,7 +53,7 @@ bool wants_color(std::FILE* stream) {
 }
 
 Output::Output(bool json, bool quiet)
-    : json_{json}, quiet_{quiet}, speaks_{is_first_rank()}, color_{!json && wants_color(stdout)} {}
+    : json_{json}, quiet_{quiet}, is_printing_{is_first_rank()}, color_{!json && wants_color(stdout)} {}
 
 void Output::object(std::string_view schema, const nlohmann::ordered_json& members) {
     nlohmann::ordered_json all{{"schema", schema}};
@@ -62,7 +62,7 @@ void Output::object(std::string_view schema, const nlohmann::ordered_json& membe
     write(all.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
-std::string Output::paint(Paint paint, std::string_view text) const {
+std::string Output::paint(TextStyle paint, std::string_view text) const {
     return color_ ? fmt::format("\x1b[{}m{}\x1b[0m", code(paint), text) : std::string{text};
 }
 
@@ -117,16 +117,16 @@ std::string printable(std::string_view text, std::string_view allowed) {
 
 void Output::write(std::string_view text) {
     const std::string shown = printable(text, "\n\t");
-    if (!speaks_ || std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size()) return;
+    if (!is_printing_ || std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size()) return;
     throw failure("standard output: {}", std::strerror(errno));
 }
 
 void Output::note_text(const std::string& text) const {
     log_note(text);
-    if (!quiet_) say("note: ", text);
+    if (!quiet_) print_message("note: ", text);
 }
 
-void Output::say(std::string_view kind, std::string_view text) {
+void Output::print_message(std::string_view kind, std::string_view text) {
     // In one call, so that lines of several processes do not mix; if it fails, there is nowhere left to report it.
     const std::string line = fmt::format("tpx: {}{}\n", kind, printable(text, ""));
     std::fwrite(line.data(), 1, line.size(), stderr);

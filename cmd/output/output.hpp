@@ -32,7 +32,7 @@ void set_json_errors(bool wanted);
 void print_json_error(Exit exit, std::string_view message);
 
 /// The meaning of a part of the text, which is shown as a color.
-enum class Paint { heading, good, bad, faint };
+enum class TextStyle { heading, good, bad, faint };
 
 /// The output of a command: results on standard output, notes on standard error; from rank 0 only.
 class Output {
@@ -42,7 +42,7 @@ public:
     bool json() const { return json_; }
     bool quiet() const { return quiet_; }
     /// Whether this rank prints its output; only rank 0 does.
-    bool speaks() const { return speaks_; }
+    bool is_printing() const { return is_printing_; }
 
     /// Writes part of the result for people, unless --quiet is given; does not add a newline. Throws Error if it cannot
     /// be written.
@@ -63,11 +63,11 @@ public:
     /// Prints "tpx: note: ..." on standard error, unless --quiet is given, and adds it to the log of the job.
     template <class... Args>
     void note(fmt::format_string<Args...> format, Args&&... args) const {
-        if (speaks_) note_text(fmt::format(format, std::forward<Args>(args)...));
+        if (is_printing_) note_text(fmt::format(format, std::forward<Args>(args)...));
     }
 
     /// `text` in the color of `paint`, or unchanged if colors are off.
-    std::string paint(Paint paint, std::string_view text) const;
+    std::string paint(TextStyle paint, std::string_view text) const;
 
     /// Makes sure that the result has been written. Throws Error, such as "standard output: No space left on device".
     void finish();
@@ -75,9 +75,9 @@ public:
 private:
     void write(std::string_view text);
     void note_text(const std::string& text) const;
-    static void say(std::string_view kind, std::string_view text);
+    static void print_message(std::string_view kind, std::string_view text);
 
-    bool json_, quiet_, speaks_, color_;
+    bool json_, quiet_, is_printing_, color_;
 };
 
 }  // namespace tpx::cli

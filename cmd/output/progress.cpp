@@ -26,22 +26,22 @@ std::chrono::milliseconds interval(bool on_terminal) {
 }  // namespace
 
 std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
-                          Counted counted) {
-    const std::string_view noun = counted == Counted::jobs ? "jobs" : "steps";
+                          ProgressUnit counted) {
+    const std::string_view noun = counted == ProgressUnit::jobs ? "jobs" : "steps";
     done = std::min(done, total);
-    std::string line = counted == Counted::bytes
+    std::string line = counted == ProgressUnit::bytes
                            ? fmt::format("{} {} of {}", what, format_bytes(double(done)), format_bytes(double(total)))
                            : fmt::format("{}: {} of {} {}", what, done, total, noun);
     if (total > 0) line += fmt::format(", {:.0f} %", 100.0 * double(done) / double(total));
     if (done == 0 || seconds <= 0) return line;
     const double rate = double(done) / seconds;
-    if (counted == Counted::bytes) line += ", " + format_rate(rate);
-    if (counted == Counted::jobs) line += fmt::format(", {:.3g} jobs/s", rate);
+    if (counted == ProgressUnit::bytes) line += ", " + format_rate(rate);
+    if (counted == ProgressUnit::jobs) line += fmt::format(", {:.3g} jobs/s", rate);
     if (done < total) line += fmt::format(", {} left", format_seconds(double(total - done) / rate));
     return line;
 }
 
-Progress::Progress(const Output& out, std::string_view what, std::uint64_t total, Counted counted)
+Progress::Progress(const Output& out, std::string_view what, std::uint64_t total, ProgressUnit counted)
     : what_{what}, total_{total}, counted_{counted}, out_{out}, on_terminal_{isatty(STDERR_FILENO) != 0} {
     next_ = start_ + interval(on_terminal_);
     next_logged_ = start_ + log_interval();
@@ -49,11 +49,11 @@ Progress::Progress(const Output& out, std::string_view what, std::uint64_t total
 
 void Progress::update(std::uint64_t done, std::string_view slowest) {
     const Clock::time_point now = Clock::now();
-    if (now >= next_logged_ && counted_ == Counted::bytes) {
+    if (now >= next_logged_ && counted_ == ProgressUnit::bytes) {
         next_logged_ = now + log_interval();
         log_event("progress", {{"bytes_done", done}, {"bytes", total_}, {"slowest_stage", slowest}});
     }
-    if (now < next_ || !out_.speaks() || out_.quiet()) return;
+    if (now < next_ || !out_.is_printing() || out_.quiet()) return;
     next_ = now + interval(on_terminal_);
     std::string line =
         progress_line(what_, done, total_, std::chrono::duration<double>(now - start_).count(), counted_);

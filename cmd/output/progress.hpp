@@ -11,18 +11,18 @@
 namespace tpx::cli {
 
 /// What a progress line counts.
-enum class Counted { bytes, jobs, steps };
+enum class ProgressUnit { bytes, jobs, steps };
 
 /// "read 1.20 GB of 2.00 GB, 60 %, 812 MB/s, 1.00 s left", "wfs: 1200 of 2000 jobs, 60 %, 812 jobs/s, 1.00 s left" or
 /// "links: 3 of 12 steps, 25 %, 9.00 s left".
 std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
-                          Counted counted = Counted::bytes);
+                          ProgressUnit counted = ProgressUnit::bytes);
 
 /// Shows the progress of a job: on a terminal, in the last row, which the destructor erases; elsewhere, such as under
 /// mpirun and srun, in a note each minute. To be used by one thread.
 class Progress {
 public:
-    Progress(const Output& out, std::string_view what, std::uint64_t total, Counted counted = Counted::bytes);
+    Progress(const Output& out, std::string_view what, std::uint64_t total, ProgressUnit counted = ProgressUnit::bytes);
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
     ~Progress();
@@ -39,7 +39,7 @@ private:
 
     std::string what_;
     std::uint64_t total_;
-    Counted counted_;
+    ProgressUnit counted_;
     Clock::time_point start_ = Clock::now();
     Clock::time_point next_;
     Clock::time_point next_logged_;

@@ -21,7 +21,7 @@ std::string excluded_text(std::span<const std::pair<std::string_view, std::size_
     return text;
 }
 
-std::uint64_t between_hosts(const Bytes& bytes) { return bytes.other_host + bytes.storage; }
+std::uint64_t between_hosts(const BytesBySource& bytes) { return bytes.other_host + bytes.storage; }
 
 bool beats(const ReachableLayout& a, const ReachableLayout& b) {
     return a.crossing <= b.crossing && a.step <= b.step && (a.crossing < b.crossing || a.step < b.step);

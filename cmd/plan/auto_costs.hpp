@@ -20,7 +20,7 @@ ReachableLayout::Costs costs_of(const PlanReport& report);
 std::string excluded_text(std::span<const std::pair<std::string_view, std::size_t>> excluded);
 
 /// Bytes that hosts receive from other hosts or from storage.
-std::uint64_t between_hosts(const Bytes& bytes);
+std::uint64_t between_hosts(const BytesBySource& bytes);
 
 /// Whether `a` is at least as good as `b` in both bytes and step time and better in at least one.
 bool beats(const ReachableLayout& a, const ReachableLayout& b);

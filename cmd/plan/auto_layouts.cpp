@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/plan/auto_layouts.hpp"
 
-#include "cmd/jobs/in_threads.hpp"
+#include "cmd/jobs/parallel_for.hpp"
 #include "cmd/plan/auto_costs.hpp"
-#include "cmd/plan/auto_subject.hpp"
+#include "cmd/plan/auto_inputs.hpp"
 #include "cmd/plan/plan_hosts.hpp"
 #include "cmd/plan/planning.hpp"
 #include "lib/change/layout_costs.hpp"
@@ -40,11 +40,11 @@ constexpr double largest_device = 432e9;
 
 class Comparing {
 public:
-    Comparing(const PlanOptions& options, AutoSubject subject, const StoredOnHosts* stored)
+    Comparing(const PlanOptions& options, AutoInputs subject, const StoredOnHosts* stored)
         : options_{options}, subject_{std::move(subject)}, stored_{stored} {
         result_.from = subject_.from;
         result_.ranks = subject_.ranks;
-        most_ = static_cast<std::size_t>(options.top.value_or(most_compared));
+        most_ = static_cast<std::size_t>(options.top.value_or(max_compared_layouts));
         find_memory();
     }
 
@@ -98,10 +98,10 @@ private:
     void sort_rows();
 
     const PlanOptions& options_;
-    AutoSubject subject_;
+    AutoInputs subject_;
     const StoredOnHosts* stored_;  // null: the state is on the old ranks
-    std::size_t most_ = most_compared;
-    std::vector<Seat> seats_;
+    std::size_t most_ = max_compared_layouts;
+    std::vector<RankLocation> seats_;
     std::optional<LayoutCosts> costs_;
     std::vector<Row> rows_;
     std::optional<Error> refusal_;  // why the last invalid layout is invalid
@@ -140,7 +140,7 @@ void Comparing::count_too_large(std::uint64_t bytes) {
 }
 
 double Comparing::step_of(const Layout& layout) {
-    const AutoSubject& s = subject_;
+    const AutoInputs& s = subject_;
     StepEstimate estimate = s.fitted ? estimate_step(s.size, layout, s.hosts, s.batch, *s.fitted)
                                      : estimate_step(s.size, layout, s.hosts, s.batch);
     result_.assumed = std::move(estimate.assumed);
@@ -148,11 +148,11 @@ double Comparing::step_of(const Layout& layout) {
 }
 
 void Comparing::add_bounds(const std::vector<Layout>& layouts) {
-    seats_ = given_seats(options_, subject_.hosts, subject_.from.ranks(), given_state(options_));
+    seats_ = locations_from_options(options_, subject_.hosts, subject_.from.ranks(), state_from_options(options_));
     costs_.emplace(*subject_.model, subject_.from, subject_.hosts, seats_);
     std::vector<std::optional<LayoutCosts::Bounds>> bounds(layouts.size());
     std::vector<std::optional<Error>> refusals(layouts.size());
-    in_threads(layouts.size(), layouts.size(), [&](std::size_t i) {
+    parallel_for(layouts.size(), layouts.size(), [&](std::size_t i) {
         try {
             bounds[i] = costs_->bounds(layouts[i]);
         } catch (const Error& error) {
@@ -203,7 +203,7 @@ PlanReport Comparing::plan(const Layout& layout) const {
 // Plans the layouts of the first `count` rows. Removes rows that turn out not to fit.
 void Comparing::add_costs(std::size_t count) {
     constexpr std::size_t most_threads = 4;  // with tens of thousands of ranks, a plan takes a few hundred MB
-    in_threads(count, most_threads, [&](std::size_t i) {
+    parallel_for(count, most_threads, [&](std::size_t i) {
         Row& row = rows_[i];
         if (row.costs) return;
         try {
@@ -249,7 +249,7 @@ void Comparing::count_cheapest() {
             if (!row.is_exact) open.push_back(&row);
         }
         if (open.empty()) return;
-        in_threads(open.size(), open.size(), [&](std::size_t i) { count_crossing(*open[i]); });
+        parallel_for(open.size(), open.size(), [&](std::size_t i) { count_crossing(*open[i]); });
     }
 }
 
@@ -305,7 +305,7 @@ void Comparing::find_unbeaten() {
 
 void Comparing::sort_rows() {
     const auto by_bytes = [](const Row& row) {
-        const Bytes bytes = row.costs ? row.costs->total : Bytes{};
+        const BytesBySource bytes = row.costs ? row.costs->total : BytesBySource{};
         return std::tuple{!row.costs, row.crossing, bytes.same_host, bytes.local, row.step, std::string_view{row.name}};
     };
     std::ranges::sort(rows_, {}, by_bytes);
@@ -315,11 +315,12 @@ void Comparing::sort_rows() {
 }  // namespace
 
 ComparedLayouts compare_layouts(const PlanOptions& options) {
-    return Comparing{options, auto_subject(options), nullptr}.run();
+    return Comparing{options, auto_inputs(options), nullptr}.run();
 }
 
-ComparedLayouts compare_layouts(const PlanOptions& options, const Opened& opened, const StoredOnHosts& stored) {
-    return Comparing{options, auto_subject(options, opened, stored.hosts), &stored}.run();
+ComparedLayouts compare_layouts(const PlanOptions& options, const OpenedCheckpoint& opened,
+                                const StoredOnHosts& stored) {
+    return Comparing{options, auto_inputs(options, opened, stored.hosts), &stored}.run();
 }
 
 }  // namespace tpx::cli

@@ -19,7 +19,7 @@ namespace tpx::cli {
 struct ReachableLayout {
     /// The costs of a plan for the layout.
     struct Costs {
-        Bytes total;
+        BytesBySource total;
         std::uint64_t busiest_host = 0;  ///< the most that one host sends or receives
         double seconds = 0;              ///< an estimate where rates are assumed
     };
@@ -48,7 +48,7 @@ struct ComparedLayouts {
 };
 
 /// The number of layouts that are compared in full detail without --top.
-inline constexpr std::size_t most_compared = 20;
+inline constexpr std::size_t max_compared_layouts = 20;
 
 /// Compares the layouts that `options` allow, by bytes between hosts or, if a fit is given, by step time. With
 /// --pareto, keeps only layouts that are Pareto-optimal in both. Throws Error (usage, no) if there is none.
@@ -56,6 +56,7 @@ ComparedLayouts compare_layouts(const PlanOptions& options);
 
 /// The same for a checkpoint in node-local stores. `opened` is its metadata, and `stored` names the hosts that have its
 /// files. Reads only metadata.
-ComparedLayouts compare_layouts(const PlanOptions& options, const Opened& opened, const StoredOnHosts& stored);
+ComparedLayouts compare_layouts(const PlanOptions& options, const OpenedCheckpoint& opened,
+                                const StoredOnHosts& stored);
 
 }  // namespace tpx::cli

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/plan/auto_stores.hpp"
 
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "cmd/plan/plan_hosts.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "formats/files/stores_check.hpp"
 #include "lib/core/error.hpp"
 
@@ -11,7 +11,7 @@ namespace tpx::cli {
 
 ComparedLayouts compare_layouts_in_stores(const PlanOptions& options) {
     if (options.hosts.empty() && options.hardware.empty()) throw Error{Exit::usage, "--stores needs --hosts"};
-    const std::vector<Host> hosts = given_hosts(options, 1);
+    const std::vector<Host> hosts = hosts_from_options(options, 1);
     const formats::MergedStores merged{options.stores, hosts};
     PlanOptions plan = options;
     plan.checkpoint = merged.folder();
@@ -20,7 +20,7 @@ ComparedLayouts compare_layouts_in_stores(const PlanOptions& options) {
     ComparedLayouts found;
     merged.in_stores([&] {
         const ReadRecord record;
-        const Opened opened = open_checkpoint(merged.folder(), options);
+        const OpenedCheckpoint opened = open_checkpoint(merged.folder(), options);
         const formats::Checkpoint& checkpoint = opened.source.checkpoint;
         formats::check_one_checkpoint(options.stores, hosts, merged.folder(), checkpoint, record);
         const auto holders = formats::hosts_of_files(options.stores, hosts, merged.folder(), checkpoint.catalogue);

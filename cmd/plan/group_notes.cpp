@@ -62,16 +62,16 @@ void find_free_groups(PlanReport& report) {
 
 }  // namespace
 
-void note_groups(PlanReport& report) {
+void add_group_notes(PlanReport& report) {
     note_split_groups(report);
     if (!report.change.relocation.transfers.empty()) find_free_groups(report);
-    if (report.change.placement.placed_for == PlacedFor::groups) return;
+    if (report.change.placement.placed_for == PlacementGoal::groups) return;
     const Change& change = report.change;
     const Placement& placement = change.placement;
     const auto same_ranks = [](const Block& a, const Block& b) { return a.begin == b.begin && a.end == b.end; };
     if (std::ranges::equal(cut_blocks(change.hosts, change.parcels.new_ranks, 1), placement.blocks, same_ranks)) return;
     report.crossing_if_split =
-        place(change.parcels, change.hosts, change.old_ranks, placement.placed_for == PlacedFor::order).crossing;
+        place(change.parcels, change.hosts, change.old_ranks, placement.placed_for == PlacementGoal::order).crossing;
 }
 
 }  // namespace tpx::cli

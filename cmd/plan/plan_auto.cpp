@@ -93,7 +93,7 @@ void print(const ComparedLayouts& found, std::size_t most, Output& out) {
 
 void plan_auto(const PlanOptions& options, Output& out) {
     if (options.list) throw Error{Exit::usage, "--list: one layout must be given with --to"};
-    const auto most = static_cast<std::size_t>(options.top.value_or(most_compared));
+    const auto most = static_cast<std::size_t>(options.top.value_or(max_compared_layouts));
     const bool in_stores = !options.stores.empty() && options.checkpoint.empty();
     const ComparedLayouts found = in_stores ? compare_layouts_in_stores(options) : compare_layouts(options);
     print_notes(found, options, out);

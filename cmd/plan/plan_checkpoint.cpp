@@ -4,9 +4,9 @@
 #include "cmd/jobs/keeper_client.hpp"
 #include "cmd/plan/plan_hosts.hpp"
 #include "cmd/plan/planning.hpp"
-#include "formats/convert/holding.hpp"
+#include "formats/convert/rank_holdings.hpp"
 #include "formats/driver.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "formats/files/stores_check.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/change/piece_parcels.hpp"
@@ -58,12 +58,12 @@ std::vector<std::uint32_t> number_roles(const CheckpointChange& change, std::vec
 std::optional<Layout> old_layout(const PlanOptions& options, const formats::Source& source) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
     if (options.from.empty()) {
-        const std::string open = formats::missing_ranks(source);
+        const std::string open = formats::missing_ranks_warning(source);
         if (!open.empty())
             throw Error{Exit::usage, "{}: {}; pass its layout with --from LAYOUT", catalogue.directory.string(), open};
         return source.layout;
     }
-    const Layout from = given_layout(options.from);
+    const Layout from = layout_from_text_or_file(options.from);
     const std::string seen = source.layout ? to_string(*source.layout) : "no layout that explains every box";
     if (source.layout && from == *source.layout) return from;
     if (source.checkpoint.format->has_param_groups ||
@@ -98,10 +98,10 @@ void add_note(CheckpointChange& change, std::string note) {
 
 // Opens the checkpoint at `path`, or takes `opened`, and fills `change` with its conversion according to `options`.
 void convert_checkpoint(CheckpointChange& change, const PlanOptions& options, const std::filesystem::path& path,
-                        const Opened* opened) {
+                        const OpenedCheckpoint* opened) {
     change.opened = opened != nullptr ? *opened : open_checkpoint(path, options);
     if (!options.output.empty()) change.source_digest = catalogue_digest(change.opened.source.checkpoint.catalogue);
-    change.target = given_target(options, options, change.opened.source);
+    change.target = target_from_options(options, options, change.opened.source);
     change.conversion = converted(change, path);
     const formats::Conversion& conversion = change.conversion;
     in_path(path.string(), [&] {
@@ -161,14 +161,15 @@ void set_iterations(std::vector<Host>& hosts, const std::vector<std::vector<std:
 // The hosts of a change, and where the old ranks are.
 struct Place {
     std::vector<Host> hosts;
-    std::vector<Seat> seats;
+    std::vector<RankLocation> rank_locations;
 };
 
 // Each host counts as one old rank, whose state is in the store of the host.
 Place on_stores(std::vector<Host> hosts) {
-    std::vector<Seat> seats;
-    for (std::int32_t h = 0; h < std::ssize(hosts); ++h) seats.push_back(hosts[h].lost ? Seat{} : Seat{h, -1});
-    return {std::move(hosts), std::move(seats)};
+    std::vector<RankLocation> rank_locations;
+    for (std::int32_t h = 0; h < std::ssize(hosts); ++h)
+        rank_locations.push_back(hosts[h].lost ? RankLocation{} : RankLocation{h, -1});
+    return {std::move(hosts), std::move(rank_locations)};
 }
 
 Place place_of_stores(const PlanOptions& options, std::vector<Host> hosts, PlanReport& report,
@@ -200,15 +201,15 @@ Place place_of_ranks(const PlanOptions& options, PlanReport& report) {
     files.held = std::move(held.pieces);
     add_note(files, std::move(held.note));
     const int old_ranks = report.from ? report.from->ranks() : rank_count(files.held);
-    std::vector<Host> hosts = given_hosts(options, std::max(old_ranks, report.to.ranks()));
-    std::vector<Seat> seats = seats_of_old_ranks(options, hosts, old_ranks, report.notes);
-    return {std::move(hosts), std::move(seats)};
+    std::vector<Host> hosts = hosts_from_options(options, std::max(old_ranks, report.to.ranks()));
+    std::vector<RankLocation> rank_locations = locations_of_old_ranks(options, hosts, old_ranks, report.notes);
+    return {std::move(hosts), std::move(rank_locations)};
 }
 
 // Opens the checkpoint, or the union of the stores, and plans its conversion; returns the folder that was read.
 std::filesystem::path read_checkpoint(CheckpointChange& files, const PlanOptions& options,
                                       std::optional<formats::MergedStores>& merged, std::span<const Host> hosts,
-                                      const Opened* opened) {
+                                      const OpenedCheckpoint* opened) {
     const std::filesystem::path root = merged ? merged->folder() : std::filesystem::path{options.checkpoint};
     const auto read = [&] {
         const ReadRecord record;
@@ -216,21 +217,21 @@ std::filesystem::path read_checkpoint(CheckpointChange& files, const PlanOptions
         if (!options.stores.empty()) check_stores(files, options, hosts, root, record);
     };
     merged ? merged->in_stores(read) : read();
-    files.path = with_held_names(files.opened.source.checkpoint.catalogue.directory.string());
+    files.path = replace_held_paths(files.opened.source.checkpoint.catalogue.directory.string());
     if (merged) files.path = merged->named(files.path);
     return root;
 }
 
 }  // namespace
 
-PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened, const StoredOnHosts* stored) {
+PlanReport plan_checkpoint(const PlanOptions& options, const OpenedCheckpoint* opened, const StoredOnHosts* stored) {
     PlanReport report{.checkpoint = std::make_unique<CheckpointChange>()};
     CheckpointChange& files = *report.checkpoint;
     std::optional<formats::MergedStores> merged;
     std::vector<Host> hosts;
     if (!options.stores.empty()) {
         if (options.hosts.empty() && options.hardware.empty()) throw Error{Exit::usage, "--stores needs --hosts"};
-        hosts = given_hosts(options, 1);
+        hosts = hosts_from_options(options, 1);
         if (options.checkpoint.empty()) merged.emplace(options.stores, hosts);
     }
     const std::filesystem::path root = read_checkpoint(files, options, merged, hosts, opened);
@@ -240,18 +241,18 @@ PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened, con
                : options.stores.empty() ? place_of_ranks(options, report)
                                         : place_of_stores(options, std::move(hosts), report, root);
     files.roles_of_tensors = number_roles(files, files.roles);
-    add_note(files, uncounted_tensors(files.opened.source, conversion, files.target));
-    const int old_ranks = static_cast<int>(at.seats.size());
+    add_note(files, uncounted_tensors_note(files.opened.source, conversion, files.target));
+    const int old_ranks = static_cast<int>(at.rank_locations.size());
     Parcels parcels = parcels_of({conversion.source_tensors, files.held}, {conversion.target_tensors, files.needed},
                                  files.roles_of_tensors, files.roles, old_ranks, report.to.ranks());
     ChangeOptions change = change_options(options);
-    change.may_read = !merged && stored == nullptr && change.state != StateIn::memory;
+    change.may_read = !merged && stored == nullptr && change.state != StateMedium::memory;
     change.in_rounds = opened == nullptr;
     change.storage_iteration = storage_iteration(options, files.opened.source);
     change.stored = {files.certificate.bytes_read, files.certificate.bytes_written};
     change.held_before = bytes_by_rank(conversion.source_tensors, files.held, old_ranks);
     change.held_after = bytes_by_rank(conversion.target_tensors, files.needed, report.to.ranks());
-    complete(report, options, std::move(parcels), std::move(at.hosts), std::move(at.seats), std::move(change));
+    complete(report, options, std::move(parcels), std::move(at.hosts), std::move(at.rank_locations), std::move(change));
     return report;
 }
 

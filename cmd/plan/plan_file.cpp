@@ -53,7 +53,7 @@ Json check_json(const PlanOptions& options, const formats::CheckedPlan& plan) {
     }
     if (plan.hosts) {
         json["ranks"] = plan.hosts->ranks;
-        json["of_ranks"] = plan.hosts->of_ranks;
+        json["of_ranks"] = plan.hosts->total_ranks;
         json["parcels"] = plan.hosts->parcels;
         json["cells"] = plan.hosts->cells;
         json["transfers"] = plan.hosts->transfers;
@@ -61,29 +61,29 @@ Json check_json(const PlanOptions& options, const formats::CheckedPlan& plan) {
         json["between_hosts"] = plan.hosts->crossing;
         json["sending_seconds"] = plan.hosts->seconds;
         json["pinned"] = plan.hosts->placed_for != 0;
-        json["placed_for"] = placed_for_word(plan.content.hosts->placement.placed_for);
+        json["placed_for"] = placement_goal_word(plan.content.hosts->placement.placed_for);
         if (plan.hosts->placed_for == 4) json["group_bound"] = plan.hosts->group_bound;
         json["group"] = plan.hosts->group;
     }
     return json;
 }
 
-std::string checked_placement(PlacedFor placed_for, const PlanCheck& check) {
+std::string checked_placement(PlacementGoal placed_for, const PlanCheck& check) {
     const auto pairs = [&](std::string_view what) {
         return fmt::format("{} of {} and host", counted(check.placements, "pair"), what);
     };
     switch (placed_for) {
-        case PlacedFor::bytes:
+        case PlacementGoal::bytes:
             return fmt::format("no placement of blocks sends less ({} compared)", pairs("block"));
-        case PlacedFor::order:
+        case PlacementGoal::order:
             return "ranks are on the hosts in order";
-        case PlacedFor::sequence:
+        case PlacementGoal::sequence:
             return "ranks are where a sequence of changes needs them (--via), which was not compared with other "
                    "placements";
-        case PlacedFor::time:
+        case PlacementGoal::time:
             return "ranks are where the change is fastest (--objective time), which was not compared with other "
                    "placements";
-        case PlacedFor::groups:
+        case PlacementGoal::groups:
             break;
     }
     return fmt::format("no placement of whole TP groups sends less than {} ({} compared)",
@@ -98,7 +98,7 @@ void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, O
                    plan.moves->moves == 1 ? "s" : "", counted(plan.moves->targets, "piece"), plan.content.to,
                    size(plan.moves->bytes_read), size(plan.moves->bytes_written));
     if (!plan.hosts) return;
-    out.result("  the needs of {} of {} match the {}\n", plan.hosts->ranks, counted(plan.hosts->of_ranks, "rank"),
+    out.result("  the needs of {} of {} match the {}\n", plan.hosts->ranks, counted(plan.hosts->total_ranks, "rank"),
                counted(plan.hosts->parcels, "parcel"));
     if (plan.hosts->cells > 0)
         out.result("  {} name{} every element of the parcels, each once\n", counted(plan.hosts->cells, "cell"),
@@ -115,7 +115,7 @@ void print_check(const PlanOptions& options, const formats::CheckedPlan& plan, O
 void check_subject(const PlanOptions& options, const formats::CheckedPlan& plan) {
     if (options.checkpoint.empty()) return;
     if (!plan.catalogue) throw Error{Exit::usage, "{}: a plan for a model, not for a checkpoint", options.check};
-    const Opened opened = open_checkpoint(options.checkpoint, options);
+    const OpenedCheckpoint opened = open_checkpoint(options.checkpoint, options);
     const Catalogue& catalogue = opened.source.checkpoint.catalogue;
     if (*plan.catalogue != catalogue_digest(catalogue))
         throw Error{Exit::no, "{}: was made for another checkpoint than {} (catalogue digest {:016x})", options.check,

@@ -76,11 +76,13 @@ void set_rates(std::vector<Host>& hosts, const PlanOptions& options) {
 }
 
 // State in the memory of a lost device is lost; state in the store of its host is not.
-void leave_lost_devices(std::vector<Seat>& seats, const std::vector<Host>& hosts, StateIn state) {
+void leave_lost_devices(std::vector<RankLocation>& rank_locations, const std::vector<Host>& hosts, StateMedium state) {
     const std::vector<std::int32_t> firsts = first_devices(hosts);
-    for (Seat& seat : seats) {
-        if (seat.host < 0 || seat.device < 0 || !is_lost(hosts[seat.host], seat.device - firsts[seat.host])) continue;
-        seat = state == StateIn::stores ? Seat{seat.host, -1} : Seat{};
+    for (RankLocation& location : rank_locations) {
+        if (location.host < 0 || location.device < 0 ||
+            !is_lost(hosts[location.host], location.device - firsts[location.host]))
+            continue;
+        location = state == StateMedium::stores ? RankLocation{location.host, -1} : RankLocation{};
     }
 }
 
@@ -94,17 +96,17 @@ std::vector<std::string> distinct_names(const std::string& list, const char* opt
     return names;
 }
 
-std::vector<Host> given_hosts(const PlanOptions& options, int ranks) {
+std::vector<Host> hosts_from_options(const PlanOptions& options, int ranks) {
     std::vector<Host> known;
     if (!options.hardware.empty()) known = formats::read_hosts(options.hardware);
     std::vector<Host> hosts = !options.hosts.empty() ? formats::read_hosts(options.hosts)
                               : !known.empty()       ? known
                                                      : uniform_hosts(1, ranks);
     fill_rates(hosts, known);
-    return changed_hosts(std::move(hosts), options);
+    return apply_host_options(std::move(hosts), options);
 }
 
-std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& options) {
+std::vector<Host> apply_host_options(std::vector<Host> hosts, const PlanOptions& options) {
     set_rates(hosts, options);
     set_iterations(hosts, options);
     mark_lost(hosts, options.lost);
@@ -119,14 +121,15 @@ std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& opti
     return hosts;
 }
 
-std::vector<Seat> given_seats(const PlanOptions& options, const std::vector<Host>& hosts, int ranks, StateIn state) {
+std::vector<RankLocation> locations_from_options(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
+                                                 StateMedium state) {
     constexpr std::uint64_t longest_map = std::uint64_t{64} << 20;
-    std::vector<Seat> seats =
+    std::vector<RankLocation> rank_locations =
         options.ranks_on.empty()
-            ? formats::seats_in_order(hosts, ranks)
+            ? formats::rank_locations_in_order(hosts, ranks)
             : formats::parse_rank_map(read_file(options.ranks_on, longest_map), options.ranks_on, hosts, ranks);
-    leave_lost_devices(seats, hosts, state);
-    return seats;
+    leave_lost_devices(rank_locations, hosts, state);
+    return rank_locations;
 }
 
 void check_device_memory(const std::vector<Host>& hosts, const Placement& placement,

@@ -15,24 +15,25 @@
 namespace tpx::cli {
 
 /// The hosts of --hosts or, by default, those of --hardware; without both, one host with `ranks` devices. Applies the
-/// rates of --hardware and changed_hosts(). Throws Error (usage) as changed_hosts() does.
-std::vector<Host> given_hosts(const PlanOptions& options, int ranks);
+/// rates of --hardware and apply_host_options(). Throws Error (usage) as apply_host_options() does.
+std::vector<Host> hosts_from_options(const PlanOptions& options, int ranks);
 
 /// `hosts` with the rates, iteration, lost hosts and spare hosts that `options` give. Throws Error (usage) for names
 /// that are not among `hosts`, and if all hosts are lost.
-std::vector<Host> changed_hosts(std::vector<Host> hosts, const PlanOptions& options);
+std::vector<Host> apply_host_options(std::vector<Host> hosts, const PlanOptions& options);
 
 /// The names in `list`, the value of `option`. Throws Error (usage) if a name occurs twice, which is probably a typo.
 std::vector<std::string> distinct_names(const std::string& list, const char* option);
 
 /// The number of an option whose range excludes negative numbers.
-inline std::optional<std::uint64_t> unsigned_of(Whole number) {
+inline std::optional<std::uint64_t> unsigned_of(Integer number) {
     return number ? std::optional{static_cast<std::uint64_t>(*number)} : std::nullopt;
 }
 
 /// Where the old ranks are: according to --ranks-on or, by default, in the order of the hosts. Ranks on lost devices
-/// have no seat or, if state is in stores, a seat in the store of their host.
-std::vector<Seat> given_seats(const PlanOptions& options, const std::vector<Host>& hosts, int ranks, StateIn state);
+/// have no location or, if state is in stores, a location in the store of their host.
+std::vector<RankLocation> locations_from_options(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
+                                                 StateMedium state);
 
 /// The error that the memory of a device is too small for its new rank.
 class MemoryError : public Error {

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json bytes_json(const Bytes& bytes) {
+Json bytes_json(const BytesBySource& bytes) {
     return {{"needed", bytes.needed},         {"kept", bytes.kept},
             {"local", bytes.local},           {"same_host", bytes.same_host},
             {"other_host", bytes.other_host}, {"storage", bytes.storage}};
@@ -70,11 +70,12 @@ Json hosts_json(const PlanReport& report) {
 // Where each old rank is: [host, index of the device on the host], or null. The index is null for a store.
 Json old_seats_json(const PlanReport& report, const std::vector<std::int32_t>& firsts) {
     Json list = Json::array();
-    for (const Seat& seat : report.change.old_ranks) {
-        if (seat.host < 0)
+    for (const RankLocation& location : report.change.old_ranks) {
+        if (location.host < 0)
             list.push_back(nullptr);
         else
-            list.push_back({seat.host, seat.device < 0 ? Json(nullptr) : Json(seat.device - firsts[seat.host])});
+            list.push_back(
+                {location.host, location.device < 0 ? Json(nullptr) : Json(location.device - firsts[location.host])});
     }
     return list;
 }
@@ -110,8 +111,8 @@ Json resources_json(std::span<const ResourceBound> resources) {
     return list;
 }
 
-const char* name_of(StateIn state) {
-    return state == StateIn::memory ? "memory" : state == StateIn::stores ? "stores" : "shared";
+const char* name_of(StateMedium state) {
+    return state == StateMedium::memory ? "memory" : state == StateMedium::stores ? "stores" : "shared";
 }
 
 }  // namespace
@@ -144,7 +145,7 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
     json["flows"] = flows_json(report);
     json["transfers"] = report.change.relocation.transfers.size();
     json["rounds"] = report.change.relocation.rounds;
-    json["rounds_seconds"] = report.change.relocation.seconds_in_step;
+    json["rounds_seconds"] = report.change.relocation.seconds_with_barriers;
     json["window"] = report.change.relocation.window;
     json["certificate"] = certificate_json(report);
     json["resources"] = resources_json(report.change.prediction.resources);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/plan/plan_report.hpp"
+#include "lib/change/model_parcels.hpp"
 #include "lib/change/piece_parcels.hpp"
-#include "lib/change/spread.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -78,8 +78,9 @@ public:
         if (transfer.forwards) return needers(transfer, transfer.from);
         std::vector<std::int32_t> ranks;
         for (std::int32_t rank : report_.change.parcels.holders[parcel(transfer).holders]) {
-            const Seat& seat = report_.change.old_ranks[rank];
-            if (static_cast<std::uint32_t>(seat.host) == transfer.from && seat.device >= 0) ranks.push_back(rank);
+            const RankLocation& location = report_.change.old_ranks[rank];
+            if (static_cast<std::uint32_t>(location.host) == transfer.from && location.device >= 0)
+                ranks.push_back(rank);
         }
         return ranks;
     }

@@ -31,7 +31,7 @@ void add_plan_subject(Command& command, PlanOptions& options) {
         .option("--roles", &options.roles, "R",
                 "State per parameter: train (bf16 weight, f32 master weight and two f32 moments), weights, or a list")
         .suggestions({"train", "weights"})
-        .standard("train")
+        .default_value("train")
         .details(
             "train takes 14 bytes per parameter; weights is the bf16 weight only. A list names roles and dtypes, such "
             "as weight:bf16,exp_avg:f32.");
@@ -91,13 +91,13 @@ void add_plan_placement(Command& command, PlanOptions& options) {
         .option("--objective", &options.objective, "O",
                 "Choose the placement with the fewest bytes, or the fastest one")
         .choices({"bytes", "time"})
-        .standard("bytes")
+        .default_value("bytes")
         .details(
             "bytes: the fewest bytes between hosts, then the shortest predicted time. time: the shortest predicted "
             "time that was found, which is never longer than with bytes; the proof says whether it is the shortest.");
     command.option("--placement", &options.placement, "P", "Place consecutive ranks on each host, or TP groups freely")
         .choices({"blocks", "groups"})
-        .standard("blocks")
+        .default_value("blocks")
         .details(
             "blocks: each host gets consecutive ranks. groups: each TP group can go to any host, which can reduce the "
             "bytes sent; the ranks of a host may then not be consecutive.");
@@ -113,7 +113,7 @@ void add_plan_placement(Command& command, PlanOptions& options) {
 void add_plan_state(Command& command, PlanOptions& options) {
     command.option("--state-in", &options.state, "S", "Where the current state is stored")
         .choices({"memory", "stores", "shared"})
-        .standard("memory for --model and hold:NAME, otherwise shared")
+        .default_value("memory for --model and hold:NAME, otherwise shared")
         .details(
             "memory: in the memory of the current ranks; stores: in node-local stores; shared: on storage that all "
             "hosts share. The time estimate depends on it.");
@@ -127,9 +127,9 @@ void add_plan_state(Command& command, PlanOptions& options) {
         .option("--storage-iteration", &options.storage_iteration, "N",
                 "Training iteration of the checkpoint on shared storage")
         .range(0, std::numeric_limits<std::int64_t>::max())
-        .standard("the iteration that CKPT records");
+        .default_value("the iteration that CKPT records");
     command.option("--staging", &options.window, "SIZE", "Buffer memory of each host for bytes in transit")
-        .standard("1GiB")
+        .default_value("1GiB")
         .details(
             "The limit covers what a host receives and sends in a round of transfers, plus what it has received and "
             "forwards later. A larger window allows larger transfers.");
@@ -137,7 +137,7 @@ void add_plan_state(Command& command, PlanOptions& options) {
 
 void add_plan_auto(Command& command, PlanOptions& options) {
     command.group("Options for --to auto");
-    command.option("--devices", &options.devices, "N", "Number of new ranks").standard("all devices");
+    command.option("--devices", &options.devices, "N", "Number of new ranks").default_value("all devices");
     command
         .flag("--pareto", &options.pareto, "List only layouts not beaten by another in both bytes moved and step time")
         .details("Step times are predicted by the model described in tpx-throughput(5).");
@@ -148,10 +148,10 @@ void add_plan_auto(Command& command, PlanOptions& options) {
         .details(
             "See tpx-throughput(5). Without it, step times are rough estimates, from parameters that were not fitted "
             "to any measurement, and layouts are sorted by bytes moved.");
-    command.option("--top", &options.top, "N", "List the N best layouts").standard("20");
+    command.option("--top", &options.top, "N", "List the N best layouts").default_value("20");
     add_technique_options(command, options, layout_techniques, "layouts");
-    command.option("--batch", &options.batch, "N", "Samples per step").standard("512");
-    command.option("--sequence", &options.sequence, "N", "Tokens per sample").standard("4096");
+    command.option("--batch", &options.batch, "N", "Samples per step").default_value("512");
+    command.option("--sequence", &options.sequence, "N", "Tokens per sample").default_value("4096");
 }
 
 void add_plan_results(Command& command, PlanOptions& options) {
@@ -182,7 +182,7 @@ void add_plan_results(Command& command, PlanOptions& options) {
             "--pin, --placement, --staging) must match the plan, and what each rank needs must fit into --gpu-memory. "
             "The exit status is 3 if they do not, or if the plan is wrong.");
     command.option("--check-ranks", &options.sample, "N", "With --check: check the needs of N ranks only")
-        .standard("all ranks");
+        .default_value("all ranks");
     command.flag("--full", &options.full, "With --check: check the needs of all ranks (the default)");
     command.exclusive({"--check-ranks", "--full"});
     for (const char* single : {"--check", "--report"}) command.exclusive({"--via", single});

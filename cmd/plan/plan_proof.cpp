@@ -8,14 +8,14 @@ namespace {
 // The placements among which this one has the fewest bytes.
 const char* compared_placements(const PlanReport& report) {
     switch (report.change.placement.placed_for) {
-        case PlacedFor::bytes:
+        case PlacementGoal::bytes:
             return "blocks of ranks";
-        case PlacedFor::order:
+        case PlacementGoal::order:
             return "this order of ranks";
-        case PlacedFor::groups:
+        case PlacementGoal::groups:
             return "whole TP groups";
-        case PlacedFor::sequence:
-        case PlacedFor::time:
+        case PlacementGoal::sequence:
+        case PlacementGoal::time:
             break;
     }
     return "this placement";
@@ -27,8 +27,8 @@ std::uint64_t least_bytes(const PlanReport& report) {
 
 std::string block_words(const PlanReport& report) {
     const Placement& placement = report.change.placement;
-    if (report.change.hosts.size() < 2 || placement.placed_for == PlacedFor::groups) return "";
-    if (placement.placed_for == PlacedFor::order) return "; ranks are where --pin puts them";
+    if (report.change.hosts.size() < 2 || placement.placed_for == PlacementGoal::groups) return "";
+    if (placement.placed_for == PlacementGoal::order) return "; ranks are where --pin puts them";
     std::size_t moved = 0;
     std::uint32_t next = 0;
     for (const Block& block : placement.blocks) moved += block.host != next++;
@@ -90,24 +90,24 @@ void print_time_objective(const PlanReport& report, Output& out) {
 
 }  // namespace
 
-const char* placed_for_word(PlacedFor placed_for) {
+const char* placement_goal_word(PlacementGoal placed_for) {
     switch (placed_for) {
-        case PlacedFor::bytes:
+        case PlacementGoal::bytes:
             return "optimal";
-        case PlacedFor::order:
+        case PlacementGoal::order:
             return "pinned";
-        case PlacedFor::sequence:
+        case PlacementGoal::sequence:
             return "sequence";
-        case PlacedFor::time:
+        case PlacementGoal::time:
             return "time";
-        case PlacedFor::groups:
+        case PlacementGoal::groups:
             break;
     }
     return "groups";
 }
 
 void print_proof(const PlanReport& report, Output& out) {
-    const Bytes& total = report.change.relocation.total;
+    const BytesBySource& total = report.change.relocation.total;
     const std::uint64_t bytes = total.other_host + total.storage;
     const std::string reads = total.storage > 0 ? fmt::format(" and {} from storage", format_size(total.storage)) : "";
     const std::string least = least_bytes(report) == bytes
@@ -128,7 +128,7 @@ nlohmann::ordered_json certificate_json(const PlanReport& report) {
                                 {"between_hosts_bound", least_bytes(report)},
                                 {"minimal", bytes == least_bytes(report)},
                                 {"minimal_for", compared_placements(report)},
-                                {"placement", placed_for_word(report.change.placement.placed_for)},
+                                {"placement", placement_goal_word(report.change.placement.placed_for)},
                                 {"sending",
                                  {{"hosts", nlohmann::ordered_json::array()},
                                   {"bytes", relocation.sending.bytes},

@@ -22,7 +22,7 @@ void print_plan(const PlanReport& report, Output& out);
 /// What is proven about the bytes and the placement, and the word for the goal of the placement.
 void print_proof(const PlanReport& report, Output& out);
 nlohmann::ordered_json certificate_json(const PlanReport& report);
-const char* placed_for_word(PlacedFor placed_for);
+const char* placement_goal_word(PlacementGoal placed_for);
 
 /// What --survive adds to the report.
 void print_survival(const PlanReport& report, Output& out);

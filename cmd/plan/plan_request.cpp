@@ -52,7 +52,7 @@ private:
 
     void compare_layout(const char* option, const std::string& given, const std::string& stored) const {
         if (given.empty()) return;
-        const Layout layout = given_layout(given);
+        const Layout layout = layout_from_text_or_file(given);
         if (stored.empty() || parse_layout(stored) != layout)
             require_equal(option, stored.empty() ? "unknown" : stored, to_string(layout));
     }
@@ -61,7 +61,7 @@ private:
         if (!options_.format.empty())
             throw Error{Exit::usage, "--format: plans of models are made without it (--check)"};
         if (!plan_.model) throw Error{Exit::no, "{}: was made for a checkpoint, not for a model", options_.check};
-        ModelState given = given_model(options_);
+        ModelState given = model_from_options(options_);
         if (options_.derive_weights) std::erase_if(given.roles, [](const StateRole& r) { return !r.is_optimizer(); });
         require_equal("--model", plan_.model->name, given.name);
         formats::PlanFile a, b;
@@ -74,7 +74,7 @@ private:
 
     std::vector<Host> hosts_of_request(const Change& stored) const;
     void compare_hosts(const Change& stored) const;
-    void compare_placement(PlacedFor stored) const;
+    void compare_placement(PlacementGoal stored) const;
     void compare_host(const Host& stored, const Host& given) const;
     void compare_sources(const Change& stored) const;
 
@@ -85,7 +85,7 @@ private:
 // The given hosts or, by default, those of the plan, with the changes that other options ask for.
 std::vector<Host> RequestCheck::hosts_of_request(const Change& stored) const {
     const int ranks = std::max(static_cast<int>(stored.old_ranks.size()), stored.parcels.new_ranks);
-    if (!options_.hosts.empty() || !options_.hardware.empty()) return given_hosts(options_, ranks);
+    if (!options_.hosts.empty() || !options_.hardware.empty()) return hosts_from_options(options_, ranks);
     std::vector<Host> hosts = stored.hosts;
     const bool are_changed =
         !options_.lost.empty() || !options_.spare.empty() || options_.nic || options_.disk.read || options_.gpu_memory;
@@ -95,7 +95,7 @@ std::vector<Host> RequestCheck::hosts_of_request(const Change& stored) const {
         if (!options_.lost.empty()) host.lost_devices.clear();
         if (!options_.spare.empty()) host.spare = false;
     }
-    return changed_hosts(std::move(hosts), options_);
+    return apply_host_options(std::move(hosts), options_);
 }
 
 void RequestCheck::compare_hosts(const Change& stored) const {
@@ -104,10 +104,11 @@ void RequestCheck::compare_hosts(const Change& stored) const {
     require_equal("the number of hosts", stored.hosts.size(), given.size());
     for (std::size_t h = 0; h < given.size(); ++h) compare_host(stored.hosts[h], given[h]);
     check_device_memory(given, stored.placement, bytes_after(stored.parcels));  // plans do not store the memory
-    if (!options_.ranks_on.empty() && given_seats(options_, stored.hosts, old_ranks, stored.state) != stored.old_ranks)
+    if (!options_.ranks_on.empty() &&
+        locations_from_options(options_, stored.hosts, old_ranks, stored.state) != stored.old_ranks)
         throw Error{Exit::no, "{}: was made for another request: --ranks-on put ranks elsewhere", options_.check};
-    const auto name_of = [](StateIn state) {
-        return state == StateIn::memory ? "memory" : state == StateIn::stores ? "stores" : "shared";
+    const auto name_of = [](StateMedium state) {
+        return state == StateMedium::memory ? "memory" : state == StateMedium::stores ? "stores" : "shared";
     };
     if (!options_.state.empty()) require_equal("--state-in", std::string{name_of(stored.state)}, options_.state);
     compare_placement(stored.placement.placed_for);
@@ -116,12 +117,12 @@ void RequestCheck::compare_hosts(const Change& stored) const {
 }
 
 // A placement that is the fastest one found may be proven to have the fewest bytes, too.
-void RequestCheck::compare_placement(PlacedFor stored) const {
-    if (options_.pin) require_equal("--pin", stored == PlacedFor::order, true);
-    if (options_.objective == "bytes" && stored == PlacedFor::time)
+void RequestCheck::compare_placement(PlacementGoal stored) const {
+    if (options_.pin) require_equal("--pin", stored == PlacementGoal::order, true);
+    if (options_.objective == "bytes" && stored == PlacementGoal::time)
         require_equal("--objective", std::string{"time"}, options_.objective);
     if (!options_.placement.empty())
-        require_equal("--placement", std::string{stored == PlacedFor::groups ? "groups" : "blocks"},
+        require_equal("--placement", std::string{stored == PlacementGoal::groups ? "groups" : "blocks"},
                       options_.placement);
 }
 
@@ -149,7 +150,7 @@ void RequestCheck::compare_sources(const Change& stored) const {
         if (given) require_equal(is_storage ? "--storage-iteration" : "--iteration", *source.iteration, *given);
     }
     // A plan without an iteration does not match a given iteration.
-    const bool is_shared = stored.state == StateIn::shared;
+    const bool is_shared = stored.state == StateMedium::shared;
     const auto& given = is_shared ? in_storage : on_hosts;
     const auto is_source = [&](const StateSource& source) { return (source.host == from_storage) == is_shared; };
     if (given && std::ranges::none_of(stored.sources, is_source))

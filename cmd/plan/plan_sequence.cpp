@@ -5,7 +5,7 @@
 #include "cmd/plan/plan_hosts.hpp"
 #include "cmd/plan/plan_outputs.hpp"
 #include "cmd/plan/plan_report.hpp"
-#include "lib/change/sequence.hpp"
+#include "lib/change/place_sequence.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace tpx::cli {
 namespace {
 
 std::vector<Layout> given_layouts(const PlanOptions& options) {
-    std::vector<Layout> layouts{given_layout(options.from)};
-    for (const std::string& via : options.via) layouts.push_back(given_layout(via));
-    layouts.push_back(given_layout(options.to));
+    std::vector<Layout> layouts{layout_from_text_or_file(options.from)};
+    for (const std::string& via : options.via) layouts.push_back(layout_from_text_or_file(via));
+    layouts.push_back(layout_from_text_or_file(options.to));
     return layouts;
 }
 
@@ -30,7 +30,7 @@ ModelState moved_state(ModelState model, const PlanOptions& options) {
 // reports which hosts can be lost after it.
 PlanOptions step_options(const PlanOptions& options, std::size_t step) {
     PlanOptions own = options;
-    if (step > 0 && given_state(options) == StateIn::shared) own.state = "memory";
+    if (step > 0 && state_from_options(options) == StateMedium::shared) own.state = "memory";
     own.survive = options.survive && step == options.via.size();
     return own;
 }
@@ -89,27 +89,28 @@ void list_steps(const SequenceReport& report, Output& out) {
 }  // namespace
 
 std::uint64_t between_hosts(const PlanReport& report) {
-    const Bytes& total = report.change.relocation.total;
+    const BytesBySource& total = report.change.relocation.total;
     return total.other_host + total.storage;
 }
 
 SequenceReport make_sequence(const PlanOptions& options) {
     check_sequence_request(options);
     const std::vector<Layout> layouts = given_layouts(options);
-    const ModelState model = given_model(options);
+    const ModelState model = model_from_options(options);
     SequenceReport report;
-    std::vector<Host> hosts = given_hosts(options, std::ranges::max_element(layouts, {}, &Layout::ranks)->ranks());
+    std::vector<Host> hosts =
+        hosts_from_options(options, std::ranges::max_element(layouts, {}, &Layout::ranks)->ranks());
     std::vector<std::string> notes;
-    std::vector<Seat> seats = seats_of_old_ranks(options, hosts, layouts.front().ranks(), notes);
-    plan_model(report.direct, model, layouts.front(), layouts.back(), hosts, seats, step_options(options, 0));
+    std::vector<RankLocation> rank_locations = locations_of_old_ranks(options, hosts, layouts.front().ranks(), notes);
+    plan_model(report.direct, model, layouts.front(), layouts.back(), hosts, rank_locations, step_options(options, 0));
     SequencePlacement placed;
-    if (!options.pin) placed = place_sequence(moved_state(model, options), layouts, hosts, seats);
+    if (!options.pin) placed = place_sequence(moved_state(model, options), layouts, hosts, rank_locations);
     for (std::size_t step = 0; step + 1 < layouts.size(); ++step) {
         PlanReport& own = report.steps.emplace_back();
         if (step == 0) own.notes = notes;
-        plan_model(own, model, layouts[step], layouts[step + 1], hosts, seats, step_options(options, step), true,
-                   options.pin ? std::nullopt : std::optional{placed.steps[step]});
-        seats = seats_of(own.change.placement);
+        plan_model(own, model, layouts[step], layouts[step + 1], hosts, rank_locations, step_options(options, step),
+                   true, options.pin ? std::nullopt : std::optional{placed.steps[step]});
+        rank_locations = rank_locations_of(own.change.placement);
         set_iteration(hosts, own.change);
     }
     report.one_by_one = placed.one_by_one;

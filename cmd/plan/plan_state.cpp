@@ -28,10 +28,10 @@ std::size_t hosts_in_use(const PlanReport& report) {
 
 std::string spared_words(const PlanReport& report, const Survival& survival) {
     const std::size_t hosts = hosts_in_use(report);
-    if (survival.spared() == 0)
+    if (survival.tolerated_losses() == 0)
         return fmt::format("no host loss: some state is on only one of {}", counted(hosts, "host"));
-    return fmt::format("the loss of any {} of {} hosts: all state is on at least {} of them", survival.spared(), hosts,
-                       survival.copies);
+    return fmt::format("the loss of any {} of {} hosts: all state is on at least {} of them",
+                       survival.tolerated_losses(), hosts, survival.copies);
 }
 
 // "the memory of host0, host1 and in shared storage".
@@ -42,7 +42,7 @@ std::string words_of(const PlanReport& report, const std::vector<StateSource>& s
     }
     std::string words;
     if (!hosts.empty())
-        words = fmt::format("the {} of {}", report.change.state == StateIn::stores ? "stores" : "memory",
+        words = fmt::format("the {} of {}", report.change.state == StateMedium::stores ? "stores" : "memory",
                             hosts.size() > most_sets ? fmt::format("{} hosts", hosts.size())
                                                      : fmt::format("{}", fmt::join(hosts, ", ")));
     if (hosts.size() == sources.size()) return words;
@@ -75,7 +75,7 @@ nlohmann::ordered_json survival_json(const PlanReport& report) {
     Json critical = Json::array();
     for (const CriticalHosts& each : survival.critical)
         critical.push_back({{"hosts", names_of(report, each.hosts)}, {"bytes", each.bytes}});
-    return {{"hosts_spared", survival.spared()},
+    return {{"hosts_spared", survival.tolerated_losses()},
             {"bytes_by_copies", copies},
             {"critical", critical},
             {"next_copy", survival.next_copy()}};

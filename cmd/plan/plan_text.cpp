@@ -40,7 +40,7 @@ void print_roles(const PlanReport& report, Output& out) {
     const bool reads = relocation.total.storage > 0;
     out.result("\n{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}{}\n", "role", "needed", "kept", "local", "same host",
                "other host", reads ? "    storage" : "");
-    const auto row = [&](const std::string& role, const Bytes& bytes) {
+    const auto row = [&](const std::string& role, const BytesBySource& bytes) {
         out.result("{:<12} {:>10} {:>10} {:>10} {:>10} {:>10}{}\n", role, format_size(bytes.needed),
                    format_size(bytes.kept), format_size(bytes.local), format_size(bytes.same_host),
                    format_size(bytes.other_host), reads ? fmt::format(" {:>10}", format_size(bytes.storage)) : "");
@@ -74,8 +74,8 @@ void print_schedule(const PlanReport& report, Output& out) {
     const Relocation& relocation = report.change.relocation;
     if (relocation.rounds == 0) return;
     out.result("rounds {}, about {} in sequence; staging buffers use at most {} of {} per host\n", relocation.rounds,
-               format_seconds(relocation.seconds_in_step), format_size(*std::ranges::max_element(relocation.staging)),
-               format_size(relocation.window));
+               format_seconds(relocation.seconds_with_barriers),
+               format_size(*std::ranges::max_element(relocation.staging)), format_size(relocation.window));
 }
 
 std::string resource_words(const PlanReport& report, const ResourceBound& resource) {
@@ -96,17 +96,17 @@ Uncounted uncounted_copies(const PlanReport& report) {
             if (!(report.change.hosts[h].*rate) && report.change.relocation.hosts[h].*load > 0) return true;
         return false;
     };
-    const Bytes& total = report.change.relocation.total;
-    if (report.change.state != StateIn::memory) return {};
+    const BytesBySource& total = report.change.relocation.total;
+    if (report.change.state != StateMedium::memory) return {};
     return {lacks(&Host::device_copy, &Load::device_copy) ? total.local : 0,
             lacks(&Host::device_link, &Load::device_link) ? total.same_host : 0};
 }
 
 void print_time(const PlanReport& report, Output& out) {
     const Prediction& prediction = report.change.prediction;
-    const char* way = report.change.state == StateIn::shared   ? "through shared storage"
-                      : report.change.state == StateIn::stores ? "between stores"
-                                                               : "between devices";
+    const char* way = report.change.state == StateMedium::shared   ? "through shared storage"
+                      : report.change.state == StateMedium::stores ? "between stores"
+                                                                   : "between devices";
     const Uncounted uncounted = uncounted_copies(report);
     if (prediction.seconds() == 0 && uncounted.copies + uncounted.links > 0)
         out.result("time   unknown: nothing crosses between hosts, and rates inside hosts are not known\n");

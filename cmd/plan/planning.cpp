@@ -11,7 +11,7 @@
 #include "formats/registry.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/state/roles.hpp"
-#include "lib/change/spread.hpp"
+#include "lib/change/model_parcels.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/nearest.hpp"
 #include "lib/core/path.hpp"
@@ -71,15 +71,15 @@ formats::ModelDescription given_description(const PlanOptions& options, const Fa
     if (!options.roles.empty()) check_role_names(options.roles);
     ReadOptions file;
     file.config = options.config;
-    check_settings(options, families, given_config(file));
-    return formats::read_model_description(options.model, families, given_config(options),
+    check_settings(options, families, config_from_options(file));
+    return formats::read_model_description(options.model, families, config_from_options(options),
                                            options.roles.empty() ? "train" : options.roles);
 }
 
 // The parcels of a model's change. Tensors are split evenly, unless --format names a format with its own split of
 // optimizer state.
 Parcels parcels_of_model(PlanReport& report, const Layout& from, const Layout& to, const PlanOptions& options) {
-    Parcels even = spread(*report.model, from, to);  // rejects impossible layouts, too
+    Parcels even = model_parcels(*report.model, from, to);  // rejects impossible layouts, too
     if (options.format.empty()) return even;
     const Families families = given_families(options);
     formats::StoredModelChange change = formats::stored_model_change(
@@ -108,12 +108,12 @@ ModelState without_weights(PlanReport& report, ModelState model, const Layout& t
 
 PlanReport plan_given_model(const PlanOptions& options) {
     check_model_request(options);
-    const Layout from = given_layout(options.from);
-    const Layout to = given_layout(options.to);
+    const Layout from = layout_from_text_or_file(options.from);
+    const Layout to = layout_from_text_or_file(options.to);
     PlanReport report;
-    std::vector<Host> hosts = given_hosts(options, std::max(from.ranks(), to.ranks()));
-    std::vector<Seat> seats = seats_of_old_ranks(options, hosts, from.ranks(), report.notes);
-    plan_model(report, given_model(options), from, to, std::move(hosts), std::move(seats), options);
+    std::vector<Host> hosts = hosts_from_options(options, std::max(from.ranks(), to.ranks()));
+    std::vector<RankLocation> rank_locations = locations_of_old_ranks(options, hosts, from.ranks(), report.notes);
+    plan_model(report, model_from_options(options), from, to, std::move(hosts), std::move(rank_locations), options);
     return report;
 }
 
@@ -143,22 +143,22 @@ void check_model_request(const PlanOptions& options) {
     if (options.derive_weights) throw Error{Exit::usage, "--format and --derive-weights exclude each other"};
 }
 
-StateIn given_state(const PlanOptions& options) {
-    if (options.state == "memory") return StateIn::memory;
-    if (options.state == "shared") return StateIn::shared;
-    if (options.state == "stores" || !options.stores.empty()) return StateIn::stores;
-    return options.model.empty() && !is_held(options.checkpoint) ? StateIn::shared : StateIn::memory;
+StateMedium state_from_options(const PlanOptions& options) {
+    if (options.state == "memory") return StateMedium::memory;
+    if (options.state == "shared") return StateMedium::shared;
+    if (options.state == "stores" || !options.stores.empty()) return StateMedium::stores;
+    return options.model.empty() && !is_held(options.checkpoint) ? StateMedium::shared : StateMedium::memory;
 }
 
-ModelState given_model(const PlanOptions& options) {
+ModelState model_from_options(const PlanOptions& options) {
     const Families families = given_families(options);
     ModelState model = given_description(options, families).model;
-    if (!options.from.empty()) add_virtual_nodes(model, given_layout(options.from).vn);
+    if (!options.from.empty()) add_virtual_nodes(model, layout_from_text_or_file(options.from).vn);
     return model;
 }
 
 ChangeOptions change_options(const PlanOptions& options) {
-    return {.state = given_state(options),
+    return {.state = state_from_options(options),
             .pinned = options.pin,
             .objective = options.objective == "time" ? Objective::time : Objective::bytes,
             .placement_class = options.placement == "groups" ? PlacementClass::groups : PlacementClass::blocks,
@@ -166,43 +166,43 @@ ChangeOptions change_options(const PlanOptions& options) {
             .storage_iteration = unsigned_of(options.storage_iteration)};
 }
 
-std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
-                                     std::vector<std::string>& notes) {
+std::vector<RankLocation> locations_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
+                                                 std::vector<std::string>& notes) {
     int devices = 0;
     for (const Host& host : hosts) devices += host.spare ? 0 : host.gpus;
-    if (given_state(options) != StateIn::shared || !options.ranks_on.empty() || ranks <= devices)
-        return given_seats(options, hosts, ranks, given_state(options));
+    if (state_from_options(options) != StateMedium::shared || !options.ranks_on.empty() || ranks <= devices)
+        return locations_from_options(options, hosts, ranks, state_from_options(options));
     notes.push_back(fmt::format(
         "the {} old ranks do not fit on the {} devices of these hosts: all state is read from shared storage", ranks,
         devices));
-    return std::vector<Seat>(static_cast<std::size_t>(ranks));
+    return std::vector<RankLocation>(static_cast<std::size_t>(ranks));
 }
 
 void complete(PlanReport& report, const PlanOptions& options, Parcels parcels, std::vector<Host> hosts,
-              std::vector<Seat> seats, ChangeOptions change) {
+              std::vector<RankLocation> rank_locations, ChangeOptions change) {
     change.group = tp_span(report.to);
-    report.change = make_change(std::move(parcels), std::move(hosts), std::move(seats), std::move(change));
+    report.change = make_change(std::move(parcels), std::move(hosts), std::move(rank_locations), std::move(change));
     check_device_memory(report.change.hosts, report.change.placement, report.change.held_after);
     if (report.change.peak) note_peak(report);
-    note_groups(report);
+    add_group_notes(report);
     if (options.survive)
         report.survival = survival_of(report.change.parcels, report.change.hosts, report.change.placement);
 }
 
 void plan_model(PlanReport& report, const ModelState& model, const Layout& from, const Layout& to,
-                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds,
-                std::optional<Placement> placement) {
+                std::vector<Host> hosts, std::vector<RankLocation> rank_locations, const PlanOptions& options,
+                bool in_rounds, std::optional<Placement> placement) {
     report.model = options.derive_weights ? without_weights(report, model, to) : model;
     report.from = from;
     report.to = to;
     report.format = options.format;
     ChangeOptions change = change_options(options);
-    change.may_read = change.state == StateIn::shared;
+    change.may_read = change.state == StateMedium::shared;
     change.in_rounds = in_rounds;
     change.placement = std::move(placement);
     if (options.derive_weights) change.held_before = held_bytes(model, from);
     if (options.derive_weights) change.held_after = held_bytes(model, to);
-    complete(report, options, parcels_of_model(report, from, to, options), std::move(hosts), std::move(seats),
+    complete(report, options, parcels_of_model(report, from, to, options), std::move(hosts), std::move(rank_locations),
              std::move(change));
     const bool are_known =
         std::ranges::all_of(report.change.sources, [](const StateSource& s) { return s.iteration.has_value(); });

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/plan/plan.hpp"
 #include "formats/convert/conversion.hpp"
 #include "lib/change/certificate.hpp"
 #include "lib/change/change.hpp"
 #include "lib/change/survival.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -22,7 +22,7 @@ namespace tpx::cli {
 /// The part of a plan that only a checkpoint has: the bytes in files.
 struct CheckpointChange {
     std::string path;  ///< the checkpoint's folder; for merged stores, contains "{host}"
-    Opened opened;
+    OpenedCheckpoint opened;
     std::uint64_t source_digest = 0;  ///< catalogue_digest() before convert(), which may change `opened`
     formats::Target target;
     formats::Conversion conversion;
@@ -68,39 +68,39 @@ struct StoredOnHosts {
 
 /// make_plan_report() for a checkpoint, or for the union of node-local stores. With `opened`, which is the checkpoint
 /// that `options` name, transfers are not ordered in rounds. With `stored`, the files are on its hosts.
-PlanReport plan_checkpoint(const PlanOptions& options, const Opened* opened = nullptr,
+PlanReport plan_checkpoint(const PlanOptions& options, const OpenedCheckpoint* opened = nullptr,
                            const StoredOnHosts* stored = nullptr);
 
 /// Throws Error (usage) if --objective and --placement exclude each other or other options.
 void check_placement_options(const PlanOptions& options);
 
-/// Fills `report` for the change of `model` from layout `from` to layout `to`. Old ranks are on `seats`. New ranks are
-/// placed as in `placement` or, by default, as `options` ask.
+/// Fills `report` for the change of `model` from layout `from` to layout `to`. Old ranks are on `rank_locations`. New
+/// ranks are placed as in `placement` or, by default, as `options` ask.
 void plan_model(PlanReport& report, const ModelState& model, const Layout& from, const Layout& to,
-                std::vector<Host> hosts, std::vector<Seat> seats, const PlanOptions& options, bool in_rounds = true,
-                std::optional<Placement> placement = std::nullopt);
+                std::vector<Host> hosts, std::vector<RankLocation> rank_locations, const PlanOptions& options,
+                bool in_rounds = true, std::optional<Placement> placement = std::nullopt);
 
 /// Throws Error (usage) if `options`, which name a model, also have options for checkpoints only, or lack --from.
 void check_model_request(const PlanOptions& options);
 
 /// Where the current state is, from `options` or by default.
-StateIn given_state(const PlanOptions& options);
+StateMedium state_from_options(const PlanOptions& options);
 
 /// The options of the change that `options` ask for; the caller sets may_read.
 ChangeOptions change_options(const PlanOptions& options);
 
 /// Where the old ranks are. If they are too many for the hosts, but their state is on shared storage, no rank has a
-/// seat, and a note is added to `notes`.
-std::vector<Seat> seats_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
-                                     std::vector<std::string>& notes);
+/// location, and a note is added to `notes`.
+std::vector<RankLocation> locations_of_old_ranks(const PlanOptions& options, const std::vector<Host>& hosts, int ranks,
+                                                 std::vector<std::string>& notes);
 
 /// Makes the change of `report`, and what `options` ask for in addition. Throws Error (no) if the memory of a device is
 /// too small for its new rank.
 void complete(PlanReport& report, const PlanOptions& options, Parcels parcels, std::vector<Host> hosts,
-              std::vector<Seat> seats, ChangeOptions change);
+              std::vector<RankLocation> rank_locations, ChangeOptions change);
 
 /// The description of the model that `options` name.
-ModelState given_model(const PlanOptions& options);
+ModelState model_from_options(const PlanOptions& options);
 
 /// Writes the plan to `file`, in the format of tpx-plan(5).
 void write_plan(const PlanReport& report, const std::filesystem::path& file);

@@ -23,7 +23,7 @@ struct StepCosts {
 
 StepCosts step_costs(const PlanReport& report) {
     const Change& change = report.change;
-    const Bytes& total = change.relocation.total;
+    const BytesBySource& total = change.relocation.total;
     StepCosts costs{between_hosts(report), total.same_host, total.local, change.prediction.seconds()};
     costs.is_time_known = costs.seconds > 0 || total.same_host + total.local == 0;
     costs.is_estimate = !change.prediction.is_bound();
@@ -62,7 +62,7 @@ void print_table(const SequenceReport& report, Output& out) {
     print_row("direct", step_costs(report.direct), to_string(report.direct.to), out);
 }
 
-bool is_pinned(const PlanReport& report) { return report.change.placement.placed_for == PlacedFor::order; }
+bool is_pinned(const PlanReport& report) { return report.change.placement.placed_for == PlacementGoal::order; }
 
 // Prints what is proven about the placements, first for each step, then for all steps together.
 void print_proof(const SequenceReport& report, Output& out) {

@@ -57,7 +57,7 @@ private:
     MachineTopology topology_;
     CudaGpus cuda_;
     int own_gpu_ = -1;
-    Places places_;
+    JobHardware places_;
     int host_ = 0;
     std::vector<Step> steps_;
     Visits visits_;
@@ -74,10 +74,11 @@ std::string switch_of(const std::string& host, const std::vector<Host>& known) {
 
 Survey::Survey(const mpi::Comm& comm, const SurveyOptions& options, Output& out)
     : comm_{comm}, options_{options}, out_{out}, topology_{find_topology()} {
-    RankPlace mine{.host = plain_host_name(host_name()), .switch_group = {}, .socket = topology_.own_socket, .gpu = {}};
+    RankHardware mine{
+        .host = plain_host_name(host_name()), .switch_group = {}, .socket = topology_.own_socket, .gpu = {}};
     mine.switch_group = switch_of(mine.host, options.hosts);
     if (options.gpus) cuda_ = find_cuda_gpus();
-    places_ = gather_places(comm, mine);
+    places_ = gather_job_hardware(comm, mine);
     host_ = places_.host_of[comm.rank()];
     if (!cuda_.gpus.empty()) {  // GPUs are assigned to the ranks of a host in turn
         const std::vector<int>& ranks = places_.ranks_of[host_];
@@ -85,7 +86,7 @@ Survey::Survey(const mpi::Comm& comm, const SurveyOptions& options, Output& out)
         own_gpu_ = static_cast<int>(place % std::ssize(cuda_.gpus));
         mine.gpu = cuda_.gpus[own_gpu_].bus;
     }
-    places_ = gather_places(comm, mine);
+    places_ = gather_job_hardware(comm, mine);
 }
 
 // Runs `body` on the ranks where `chosen` is true. All ranks sleep until it is done, and fail together.
@@ -105,9 +106,9 @@ void Survey::on_some_ranks(bool chosen, const std::function<void()>& body) {
 void Survey::measure_own_disk(double seconds, bool together) {
     HostHardware& mine = visits_.host.back();
     const DiskRates rates = measure_disk(options_.folder, seconds, largest_file);
-    const auto faster = [](const Measured& a, const Measured& b) { return a.median >= b.median ? a : b; };
-    const Measured read = faster(rates.direct_read, rates.buffered_read);
-    const Measured write = faster(rates.direct_write, rates.buffered_write);
+    const auto faster = [](const MeasuredValue& a, const MeasuredValue& b) { return a.median >= b.median ? a : b; };
+    const MeasuredValue read = faster(rates.direct_read, rates.buffered_read);
+    const MeasuredValue write = faster(rates.direct_write, rates.buffered_write);
     if (together) {
         mine.shared_read = read;
         mine.shared_write = write;
@@ -166,7 +167,7 @@ void Survey::add_steps() {
                           }});
     if (options_.disk) add_disk_steps();
     const auto inside = [this](const char* what, bool across, std::vector<std::vector<LinkRates>> Visits::*kept) {
-        const PairRound pairs = pairs_inside(places_, across);
+        const PairRound pairs = pairs_within_hosts(places_, across);
         std::vector<PairRound> rounds;
         constexpr std::size_t few = 8;  // pairs of more hosts measure at the same time
         if (pairs.size() > few)
@@ -202,7 +203,7 @@ void Survey::measure_own_gpus(double seconds) {
         mine.gpus[gpu].copy = rates.copy;
     }
     if (gpus < 2) return;
-    const std::vector<std::vector<Measured>> peers = measure_peers(gpus, 0.5 * seconds);
+    const std::vector<std::vector<MeasuredValue>> peers = measure_peers(gpus, 0.5 * seconds);
     for (int gpu = 0; gpu < gpus; ++gpu) mine.gpus[gpu].peers = peers[gpu];
 }
 
@@ -211,7 +212,7 @@ void Survey::measure_own_ipc(double seconds) {
     const std::vector<int>& ranks = places_.ranks_of[host_];
     const bool both = ranks.size() > 1 && !places_.ranks[ranks[0]].gpu.empty() && !places_.ranks[ranks[1]].gpu.empty();
     on_some_ranks(both && (comm_.rank() == ranks[0] || comm_.rank() == ranks[1]), [&] {
-        const Measured rate = measure_ipc(comm_, ranks[0], ranks[1], own_gpu_, seconds);
+        const MeasuredValue rate = measure_ipc(comm_, ranks[0], ranks[1], own_gpu_, seconds);
         if (is_first()) visits_.host.back().ipc = rate;
     });
 }
@@ -272,7 +273,7 @@ Hardware Survey::run() {
     add_steps();
     double shares = 0;
     for (const Step& step : steps_) shares += step.share;
-    Progress progress{out_, "measure", steps_.size() * most_visits, Counted::steps};
+    Progress progress{out_, "measure", steps_.size() * most_visits, ProgressUnit::steps};
     const Clock::time_point start = Clock::now();
     std::uint64_t done = 0;
     do {

@@ -10,8 +10,8 @@ namespace {
 
 // Combines the results of `value` for all visits.
 template <class Visit, class Value>
-Measured over(const std::vector<Visit>& visits, Value&& value) {
-    std::vector<Measured> all;
+MeasuredValue over(const std::vector<Visit>& visits, Value&& value) {
+    std::vector<MeasuredValue> all;
     for (const Visit& visit : visits) all.push_back(value(visit));
     return combine(all);
 }
@@ -22,8 +22,8 @@ GpuHardware combine_gpu(const std::vector<HostHardware>& visits, std::size_t gpu
         all.*quantity.value = over(visits, [&](const HostHardware& visit) { return visit.gpus[gpu].*quantity.value; });
     for (std::size_t peer = 0; peer < all.peers.size(); ++peer)
         all.peers[peer] = over(visits, [&](const HostHardware& visit) {
-            const std::vector<Measured>& peers = visit.gpus[gpu].peers;  // empty if a later visit failed
-            return peer < peers.size() ? peers[peer] : Measured{};
+            const std::vector<MeasuredValue>& peers = visit.gpus[gpu].peers;  // empty if a later visit failed
+            return peer < peers.size() ? peers[peer] : MeasuredValue{};
         });
     return all;
 }
@@ -53,7 +53,7 @@ std::map<std::pair<int, int>, double> second_best(std::span<const std::vector<Li
     return rates;
 }
 
-PairClass class_of_ranks(const RankPlace& a, const RankPlace& b) {
+PairClass class_of_ranks(const RankHardware& a, const RankHardware& b) {
     if (a.host == b.host) return a.socket >= 0 && a.socket == b.socket ? PairClass::same_socket : PairClass::same_host;
     return !a.switch_group.empty() && a.switch_group == b.switch_group ? PairClass::same_switch : PairClass::other;
 }
@@ -68,7 +68,7 @@ HostHardware combine_host(const std::vector<HostHardware>& visits) {
     return all;
 }
 
-void add_links(Hardware& hardware, const Visits& visits, const Places& places) {
+void add_links(Hardware& hardware, const Visits& visits, const JobHardware& places) {
     for (const auto& [ends, link] : combine_links(visits.same_socket))
         if (ends.first < ends.second) hardware.hosts[places.host_of[ends.first]].same_socket = link;
     for (const auto& [ends, link] : combine_links(visits.same_host))
@@ -86,7 +86,7 @@ void add_links(Hardware& hardware, const Visits& visits, const Places& places) {
     for (std::size_t i = 0; i < good.hosts.size(); ++i) hardware.hosts[i].nic = good.hosts[i].nic;
 }
 
-NcclPairs nccl_pairs(const Places& places) {
+NcclPairs nccl_pairs(const JobHardware& places) {
     const std::vector<int> members = places.ranks_with_gpus();
     NcclPairs found;
     for (std::size_t a = 0; a < members.size(); ++a)
@@ -99,7 +99,7 @@ NcclPairs nccl_pairs(const Places& places) {
     return found;
 }
 
-void add_nccl(Hardware& hardware, const Visits& visits, const Places& places) {
+void add_nccl(Hardware& hardware, const Visits& visits, const JobHardware& places) {
     if (visits.nccl.empty()) return;
     const NcclPairs asked = nccl_pairs(places);
     hardware.nccl.gpus = static_cast<int>(places.ranks_with_gpus().size());

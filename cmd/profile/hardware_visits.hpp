@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cmd/profile/hardware_places.hpp"
+#include "cmd/profile/job_hardware.hpp"
 #include "lib/exec/measure_gpu.hpp"
 #include "lib/model/hardware.hpp"
 
@@ -19,16 +19,16 @@ HostHardware combine_host(const std::vector<HostHardware>& visits);
 
 /// Adds the links between and inside the hosts of `places`, combined from all visits, and the NIC rates that follow
 /// from them.
-void add_links(Hardware& hardware, const Visits& visits, const Places& places);
+void add_links(Hardware& hardware, const Visits& visits, const JobHardware& places);
 
 /// The first pair of ranks with GPUs for each class of pairs that occurs.
 struct NcclPairs {
     std::vector<PairClass> kinds;
-    std::vector<std::pair<int, int>> pairs;  ///< positions in Places::ranks_with_gpus()
+    std::vector<std::pair<int, int>> pairs;  ///< positions in JobHardware::ranks_with_gpus()
 };
-NcclPairs nccl_pairs(const Places& places);
+NcclPairs nccl_pairs(const JobHardware& places);
 
 /// Adds the rates of NCCL, combined from all visits.
-void add_nccl(Hardware& hardware, const Visits& visits, const Places& places);
+void add_nccl(Hardware& hardware, const Visits& visits, const JobHardware& places);
 
 }  // namespace tpx::cli

@@ -12,31 +12,31 @@ namespace tpx::cli {
 
 struct ProfileFitOptions {
     std::string runs, model, columns, like, output;
-    Whole suggest, hold_out;
+    Integer suggest, hold_out;
     bool drop_outliers = false;
 };
 
 struct ProfileReadOptions {
     std::vector<std::string> logs;
     std::string model, gpu, plan, placement, output;
-    Whole gpus, per_host, batch, sequence;
+    Integer gpus, per_host, batch, sequence;
 };
 
 struct ProfilePredictOptions : TechniqueOptions {
     std::string model, like, plan, placement, curve, html, svg;
-    Whole batch, cpus, best, per_host;
+    Integer batch, cpus, best, per_host;
 };
 
 struct ProfileHeteroOptions {
     std::vector<std::string> profiles, gpus, shares;
     std::string output;
     Decimal communication;
-    Whole batch;
+    Integer batch;
 };
 
 struct ProfileHardwareOptions {
     std::string output, compare, folder, hosts, html, show;
-    Whole seconds;
+    Integer seconds;
     std::vector<std::string> skip;
 };
 

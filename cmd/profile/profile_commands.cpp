@@ -18,9 +18,9 @@ void add_hardware(Command& profile) {
         "the option --hardware of tpx plan, reshard and simulate. Run it under mpirun with at least one process per "
         "host.");
     command.group("Measurement options");
-    command.option("--seconds", &options->seconds, "S", "Approximate duration").range(1, 3600).standard("20");
+    command.option("--seconds", &options->seconds, "S", "Approximate duration").range(1, 3600).default_value("20");
     command.option("--folder", &options->folder, "DIR", "Folder on the disk to measure")
-        .standard("the current folder")
+        .default_value("the current folder")
         .file()
         .details("Files of up to 2 GiB are written there and removed.");
     command.option("--hosts", &options->hosts, "HOSTS", "Cluster file with switch topology")
@@ -89,7 +89,7 @@ void add_fit(Command& profile) {
         .required()
         .file();
     command.option("--columns", &options->columns, "FILE", "Names of the columns in RUNS, TOML")
-        .standard("the names of tpx-throughput(5)")
+        .default_value("the names of tpx-throughput(5)")
         .file();
     command
         .option("--like", &options->like, "FITTED", "Prior for the fit: a fitted model of another size of the family")
@@ -127,11 +127,13 @@ void add_predict(Command& profile) {
     add_technique_options(command, *options, techniques, "plans", "With --best or --curve: ");
     command.option("--on", &options->placement, "PLACE", "GPUs on each host, such as 8+8 or 4x8")
         .details("With --with, the default is one host.");
-    command.option("--per-host", &options->per_host, "N", "With --curve: GPUs per host").range(1, 1024).standard("8");
-    command.option("--batch", &options->batch, "N", "Samples per step").range(1, 1 << 24).standard("the model's");
+    command.option("--per-host", &options->per_host, "N", "With --curve: GPUs per host")
+        .range(1, 1024)
+        .default_value("8");
+    command.option("--batch", &options->batch, "N", "Samples per step").range(1, 1 << 24).default_value("the model's");
     command.option("--cpus", &options->cpus, "N", "CPU threads per GPU, for offloaded optimizers")
         .range(1, 4096)
-        .standard("the model's");
+        .default_value("the model's");
     command.group("Output options");
     command.option("--html", &options->html, "FILE", "Write an HTML page to FILE").file();
     command.option("--svg", &options->svg, "FILE", "Write the curve as SVG to FILE").file();
@@ -164,7 +166,7 @@ void add_hetero(Command& profile) {
                 "Predict this assignment: G GPUs of type T, each with V virtual nodes of B samples; repeatable")
         .details("Replaces --count and --batch.");
     command.option("--communication", &options->communication, "S", "Communication time per step in seconds")
-        .standard("0");
+        .default_value("0");
     command.group("Output options");
     command.option("-o,--output", &options->output, "FILE", "Write the assignment to FILE").file();
     command.common_options();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/output/output.hpp"
 #include "cmd/output/output_file.hpp"
+#include "cmd/profile/implausible_times.hpp"
 #include "cmd/profile/profile.hpp"
-#include "cmd/profile/profile_units.hpp"
 #include "formats/files/profile/runs_file.hpp"
 #include "formats/files/profile/throughput_file.hpp"
 #include "lib/core/counted.hpp"
@@ -11,9 +11,9 @@
 #include "lib/core/nearest.hpp"
 #include "lib/core/read_input.hpp"
 #include "lib/core/write_file.hpp"
-#include "lib/model/choice.hpp"
+#include "lib/model/evaluate_plan.hpp"
 #include "lib/model/hold_out.hpp"
-#include "lib/model/suggest.hpp"
+#include "lib/model/most_informative.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -80,7 +80,8 @@ void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
     if (rows.expert_parallel > 0)
         out.note("{} with expert parallelism; the throughput model ignores its communication",
                  counted(rows.expert_parallel, "run"));
-    if (const auto absurd = absurd_times(model.size, rows.runs, rows.gpu)) out.note("{}: {}", options.runs, *absurd);
+    if (const auto absurd = implausible_times(model.size, rows.runs, rows.gpu))
+        out.note("{}: {}", options.runs, *absurd);
     found.runs = std::move(rows.runs);
     found.memory_runs = std::move(rows.memory_runs);
 }
@@ -116,7 +117,7 @@ std::vector<Run> candidates(const Findings& found) {
     std::vector<Run> all;
     for (const std::vector<int>& gpus : placements) {
         const Allocation allocation{gpus, job.gpus_per_nic, job.cpus};
-        for (const Judged& judged : best_plans(job, allocation)) {
+        for (const EvaluatedPlan& judged : best_plans(job, allocation)) {
             Run run;
             run.plan = judged.plan;
             run.allocation = allocation;
@@ -154,7 +155,7 @@ Uncertainty describe_fit(const Fit& result, const std::vector<Run>& fitted, Find
     model.interval_scale = uncertainty.scale;
     model.runs = fitted.size();
     model.error = mean_magnitude(result.errors);
-    model.left_out_error = mean_magnitude(left_out);
+    model.leave_one_out_error = mean_magnitude(left_out);
     std::vector<Run> sized = fitted;
     sized.insert(sized.end(), found.memory_runs.begin(), found.memory_runs.end());
     model.memory = calibrate_memory(model.size, sized);
@@ -194,7 +195,7 @@ void print_text(const Findings& found, const std::string& file, Output& out) {
     out.result("model    {}, {:.3g} parameters\n", model.size.name, model.size.parameters);
     out.result("runs     {} of {}\n", model.runs, file);
     out.result("error    {:.1f} % on average, {:.1f} % at worst; {:.1f} % when each is predicted from the others\n\n",
-               100 * model.error, 100 * worst, 100 * model.left_out_error);
+               100 * model.error, 100 * worst, 100 * model.leave_one_out_error);
     out.result("{:<16} {:>10} {:>22}  {}\n", "parameter", "value", "90 % between", "unit");
     for (int i = 0; i < parameter_count; ++i) {
         const ParameterInfo& info = parameter_infos()[i];
@@ -233,7 +234,7 @@ ordered_json fit_json(const Findings& found) {
     ordered_json named_outliers = ordered_json::array();
     for (const std::size_t i : found.outliers) named_outliers.push_back(found.runs[i].label);
     return {{"model", model.size.name},   {"runs", model.runs},
-            {"error", model.error},       {"left_out_error", model.left_out_error},
+            {"error", model.error},       {"left_out_error", model.leave_one_out_error},
             {"errors", found.errors},     {"parameters", parameters},
             {"outliers", named_outliers}, {"suggestions", suggestions_json(found)}};
 }
@@ -243,7 +244,7 @@ void print_hold_out(const Findings& found, int count, Output& out) {
     if (count >= static_cast<int>(configurations))
         throw Error{Exit::usage, "--hold-out: {} of {} leave none to predict", count,
                     counted(configurations, configurations == found.runs.size() ? "run" : "configuration")};
-    const HeldOut held = hold_out(found.model.size, found.runs, found.prior, count);
+    const HoldOutResult held = hold_out(found.model.size, found.runs, found.prior, count);
     const double covered = static_cast<double>(held.covered) / static_cast<double>(held.test.size());
     double worst = 0;
     for (const double error : held.errors) worst = std::max(worst, std::abs(error));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/profile/profile_hardware.hpp"
 
-#include "cmd/jobs/ranks.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/output/output_file.hpp"
 #include "cmd/profile/hardware_survey.hpp"
@@ -29,7 +29,7 @@ void note_noise(const Hardware& hardware, Output& out) {
     if (lines.size() > shown) out.note("{} more spread by more than 20 %", lines.size() - shown);
 }
 
-std::vector<Degraded> compare_with(const std::string& path, const Hardware& now, Output& out) {
+std::vector<DegradedRate> compare_with(const std::string& path, const Hardware& now, Output& out) {
     if (path.empty()) return {};
     const Hardware before = formats::read_hardware(path);
     std::size_t shared = 0;
@@ -49,7 +49,7 @@ std::vector<Degraded> compare_with(const std::string& path, const Hardware& now,
 
 Exit report(const ProfileHardwareOptions& options, const Hardware& hardware, Output& out) {
     note_noise(hardware, out);
-    const std::vector<Degraded> slower = compare_with(options.compare, hardware, out);
+    const std::vector<DegradedRate> slower = compare_with(options.compare, hardware, out);
     if (!options.output.empty()) write_file(options.output, formats::hardware_text(hardware));
     const nlohmann::ordered_json json = hardware_json(hardware, slower);
     if (!options.html.empty()) write_file(options.html, hardware_html(json));
@@ -57,7 +57,7 @@ Exit report(const ProfileHardwareOptions& options, const Hardware& hardware, Out
         out.object("tpx.profile.hardware/1", json);
     } else {
         print_hardware(hardware, out);
-        for (const Degraded& each : slower)
+        for (const DegradedRate& each : slower)
             out.result("slower: {} has {}, had {}\n", each.what, format_rate(each.now), format_rate(each.before));
     }
     return slower.empty() ? Exit::success : Exit::no;
@@ -104,16 +104,16 @@ Exit measure(const mpi::Comm& comm, const ProfileHardwareOptions& options, Outpu
 
 void run_profile_hardware(const ProfileHardwareOptions& options, Output& out) {
     if (!options.show.empty()) {
-        if (!out.speaks()) return;
+        if (!out.is_printing()) return;
         const ReadRecord record;
         const Hardware hardware = formats::read_hardware(options.show);
         if (!options.compare.empty()) formats::read_hardware(options.compare);
         check_outputs_apart({{"--output", options.output}, {"--html", options.html}}, record);
         const Exit exit = report(options, hardware, out);
-        if (exit != Exit::success) throw Finished{exit};
+        if (exit != Exit::success) throw ExitRequest{exit};
         return;
     }
-    in_ranks([&](const mpi::Comm& comm) {
+    run_on_ranks([&](const mpi::Comm& comm) {
         const Exit exit = measure(comm, options, out);
         out.finish();
         return exit;

@@ -20,7 +20,7 @@ void print_hardware(const Hardware& hardware, Output& out);
 std::string heat_map(const std::vector<std::string>& names, const std::vector<std::vector<double>>& rows);
 
 /// What `hardware` says, with what is slower than it was, as --json prints it.
-nlohmann::ordered_json hardware_json(const Hardware& hardware, const std::vector<Degraded>& slower);
+nlohmann::ordered_json hardware_json(const Hardware& hardware, const std::vector<DegradedRate>& slower);
 
 /// A page for browsers that needs no other file; `json` is what hardware_json() made.
 std::string hardware_html(const nlohmann::ordered_json& json);

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json measured_json(const Measured& measured) {
+ordered_json measured_json(const MeasuredValue& measured) {
     return {{"median", measured.median}, {"spread", measured.spread}};
 }
 
@@ -24,7 +24,7 @@ ordered_json gpu_json(const GpuHardware& gpu) {
     ordered_json json{{"name", gpu.name}, {"bus", gpu.bus}, {"numa_node", gpu.numa_node}, {"nvlinks", gpu.nvlinks}};
     for (const auto& quantity : gpu_quantities) json[quantity.key] = measured_json(gpu.*quantity.value);
     json["peers"] = ordered_json::array();
-    for (const Measured& peer : gpu.peers) json["peers"].push_back(measured_json(peer));
+    for (const MeasuredValue& peer : gpu.peers) json["peers"].push_back(measured_json(peer));
     return json;
 }
 
@@ -73,7 +73,7 @@ ordered_json nccl_json(const NcclHardware& nccl) {
 
 }  // namespace
 
-ordered_json hardware_json(const Hardware& hardware, const std::vector<Degraded>& slower) {
+ordered_json hardware_json(const Hardware& hardware, const std::vector<DegradedRate>& slower) {
     const std::vector<int> classes = classes_of(hardware);
     ordered_json hosts = ordered_json::array(), slow = ordered_json::array(), worse = ordered_json::array();
     for (std::size_t i = 0; i < hardware.hosts.size(); ++i) hosts.push_back(host_json(hardware.hosts[i], classes[i]));
@@ -82,7 +82,7 @@ ordered_json hardware_json(const Hardware& hardware, const std::vector<Degraded>
                         {"to", hardware.hosts[link.to].name},
                         {"rate", hardware.links[link.from][link.to].rate.median},
                         {"expected", link.expected}});
-    for (const Degraded& each : slower)
+    for (const DegradedRate& each : slower)
         worse.push_back({{"what", each.what}, {"before", each.before}, {"now", each.now}});
     return {{"hosts", hosts},     {"pairs", pairs_json(hardware)},    {"links", links_json(hardware)},
             {"slow_links", slow}, {"nccl", nccl_json(hardware.nccl)}, {"noisy", noisy(hardware)},

@@ -83,7 +83,7 @@ void print_peers(const HostHardware& host, Output& out) {
         if (host.gpus[i].peers.empty()) return;
         names.push_back(fmt::format("GPU {}", i));
         std::vector<double>& row = rows.emplace_back();
-        for (const Measured& peer : host.gpus[i].peers) row.push_back(peer.median);
+        for (const MeasuredValue& peer : host.gpus[i].peers) row.push_back(peer.median);
     }
     out.result("\nGPUs of {}, from row to column\n{}", host.name, heat_map(names, rows));
 }

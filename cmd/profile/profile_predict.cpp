@@ -12,7 +12,7 @@
 #include "lib/core/nearest.hpp"
 #include "lib/core/units.hpp"
 #include "lib/core/write_file.hpp"
-#include "lib/model/choice.hpp"
+#include "lib/model/evaluate_plan.hpp"
 #include "lib/model/techniques.hpp"
 
 #include <fmt/ranges.h>
@@ -58,7 +58,7 @@ struct Subject {
     Job job;
     Uncertainty uncertainty;
 
-    SecondsRange range(const Judged& judged, const Allocation& allocation) const {
+    SecondsRange range(const EvaluatedPlan& judged, const Allocation& allocation) const {
         return likely_seconds(uncertainty, job.model, {judged.plan, allocation, job.batch, 0, {}, {}});
     }
 };
@@ -72,7 +72,7 @@ Subject subject_of(const ProfilePredictOptions& options, const formats::Throughp
     return {job, uncertainty_of(model)};
 }
 
-ordered_json prediction_json(const Subject& subject, const Judged& judged, const Allocation& allocation) {
+ordered_json prediction_json(const Subject& subject, const EvaluatedPlan& judged, const Allocation& allocation) {
     const auto [low, high] = subject.range(judged, allocation);
     ordered_json json{{"plan", to_string(judged.plan)},
                       {"seconds", judged.time.total()},
@@ -91,7 +91,7 @@ std::string range_text(const SecondsRange& range) {
     return fmt::format("{} to {}", format_seconds(range.low), format_seconds(range.high));
 }
 
-void predict_plan(const Subject& subject, const Judged& judged, const Allocation& allocation, Output& out) {
+void predict_plan(const Subject& subject, const EvaluatedPlan& judged, const Allocation& allocation, Output& out) {
     const Job& job = subject.job;
     const std::string obstacle = tpx::obstacle(job, judged.plan);
     if (judged.plan.dp > job.batch) throw Error{Exit::usage, "{}: {}", to_string(judged.plan), obstacle};
@@ -123,21 +123,21 @@ void predict_plan(const Subject& subject, const Judged& judged, const Allocation
 }
 
 // Removes plans that use any of `excluded`. Returns their numbers by technique: "2 with tp, 3 with zero".
-std::string exclude_techniques(std::vector<Judged>& plans, std::span<const std::string_view> excluded) {
+std::string exclude_techniques(std::vector<EvaluatedPlan>& plans, std::span<const std::string_view> excluded) {
     std::vector<std::string> reasons;
     for (const std::string_view technique : excluded) {
         const auto users =
-            std::ranges::count_if(plans, [&](const Judged& judged) { return uses(judged.plan, technique); });
+            std::ranges::count_if(plans, [&](const EvaluatedPlan& judged) { return uses(judged.plan, technique); });
         if (users > 0) reasons.push_back(fmt::format("{} with {}", users, technique));
     }
-    std::erase_if(plans, [&](const Judged& judged) { return uses_any(judged.plan, excluded); });
+    std::erase_if(plans, [&](const EvaluatedPlan& judged) { return uses_any(judged.plan, excluded); });
     return fmt::format("{}", fmt::join(reasons, ", "));
 }
 
 void predict_best(const Subject& subject, const Allocation& allocation, const ProfilePredictOptions& options,
                   Output& out) {
     const Job& job = subject.job;
-    std::vector<Judged> ranked = best_plans(job, allocation);
+    std::vector<EvaluatedPlan> ranked = best_plans(job, allocation);
     if (ranked.empty())
         throw Error{Exit::no,
                     "no plan for {} fits into the memory of its GPUs and divides {} and {:g} sample{}",
@@ -152,13 +152,13 @@ void predict_best(const Subject& subject, const Allocation& allocation, const Pr
     const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(*options.best)));
     if (out.json()) {
         ordered_json plans = ordered_json::array();
-        for (const Judged& judged : shown) plans.push_back(prediction_json(subject, judged, allocation));
+        for (const EvaluatedPlan& judged : shown) plans.push_back(prediction_json(subject, judged, allocation));
         return out.object(
             "tpx.profile.best/1",
             {{"placement", allocation.gpus}, {"batch", job.batch}, {"feasible", ranked.size()}, {"plans", plans}});
     }
     out.result("{:>10} {:>20} {:>12} {:>10}  {}\n", "a step", "90 % interval", "samples/s", "a GPU", "plan");
-    for (const Judged& judged : shown)
+    for (const EvaluatedPlan& judged : shown)
         out.result("{:>10} {:>20} {:>12.4g} {:>10}  {}\n", format_seconds(judged.time.total()),
                    range_text(subject.range(judged, allocation)), judged.throughput(job.batch),
                    format_bytes(judged.memory.total()), to_string(judged.plan));
@@ -246,7 +246,7 @@ void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     if (options.plan.empty()) throw Error{Exit::usage, "nothing to predict; pass --with, --best or --curve"};
     const ExecutionPlan plan = parse_execution_plan(options.plan);
     if (allocation.gpus.empty()) allocation.gpus = {plan.gpus()};
-    predict_plan(subject, judge(job, plan, allocation), allocation, out);
+    predict_plan(subject, evaluate_plan(job, plan, allocation), allocation, out);
 }
 
 }  // namespace tpx::cli

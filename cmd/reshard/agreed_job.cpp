@@ -2,10 +2,10 @@
 #include "cmd/reshard/agreed_job.hpp"
 
 #include "cmd/jobs/check_copies.hpp"
-#include "cmd/jobs/memory_bound.hpp"
+#include "cmd/jobs/metadata_size.hpp"
 #include "cmd/jobs/output_mode.hpp"
-#include "cmd/jobs/ranks.hpp"
 #include "cmd/jobs/read_once.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/jobs/same_job.hpp"
 #include "cmd/reshard/reshard_checks.hpp"
 #include "cmd/reshard/trace_file.hpp"
@@ -64,8 +64,8 @@ ReshardJob agreed_job(const mpi::Comm& comm, const ReshardOptions& options, cons
     const Phase phase{trace, "open and plan"};
     ReshardJob job;
     read_once(comm, options.checkpoint, [&] {
-        job = prepare(options);
-        if (!options.dry_run) read_recorded(options, job);
+        job = prepare_reshard(options);
+        if (!options.dry_run) read_recorded_digests(options, job);
     });
     record.seal();
     require_same(comm, claims_of_options(options, job));

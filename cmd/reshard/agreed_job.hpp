@@ -3,9 +3,9 @@
 
 #include "cmd/jobs/reshard_job.hpp"
 #include "lib/core/read_record.hpp"
+#include "lib/exec/exec_options.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/options.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 #include "lib/exec/trace.hpp"
 
 // How the ranks of tpx reshard come to one job. `signals` is null in a dry run.

@@ -6,8 +6,8 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/units.hpp"
-#include "lib/exec/digest_run.hpp"
-#include "lib/exec/drop_cache.hpp"
+#include "lib/exec/digests.hpp"
+#include "lib/exec/page_cache.hpp"
 
 #include <fcntl.h>
 
@@ -144,8 +144,8 @@ std::uint64_t check_metadata(const mpi::Comm& comm, const Draft& draft, std::spa
 
 }  // namespace
 
-std::vector<Digest> wanted_digests(const mpi::Comm& comm, const ReshardJob& job, std::vector<Digest> moved, bool all,
-                                   const ExecOptions& exec) {
+std::vector<Digest> expected_digests(const mpi::Comm& comm, const ReshardJob& job, std::vector<Digest> moved, bool all,
+                                     const ExecOptions& exec) {
     const formats::Conversion& conversion = job.conversion;
     const Side source = conversion.source_side();
     std::vector<bool> is_read(source.pieces.size());
@@ -167,13 +167,13 @@ std::vector<Digest> wanted_digests(const mpi::Comm& comm, const ReshardJob& job,
     return moved;
 }
 
-Verified check_written(const mpi::Comm& comm, const formats::Conversion& conversion, std::span<const Digest> wanted,
-                       std::span<const SourceFile> files, const ExecOptions& exec) {
-    Verified verified;
+VerifyResult check_written(const mpi::Comm& comm, const formats::Conversion& conversion, std::span<const Digest> wanted,
+                           std::span<const SourceFile> files, const ExecOptions& exec) {
+    VerifyResult verified;
     mpi::barrier(comm);  // all ranks have written
     std::vector<std::uint64_t> kept{0};
     mpi::all_or_none(comm, [&] {
-        for (const SourceFile& file : files) kept[0] += drop_cached(file.path) ? 0 : 1;
+        for (const SourceFile& file : files) kept[0] += drop_from_page_cache(file.path) ? 0 : 1;
     });
     mpi::all_sum(comm, kept);
     verified.from_disk = kept[0] == 0;
@@ -203,7 +203,7 @@ std::vector<formats::TrainingValue> all_values(const formats::Checkpoint& checkp
 }  // namespace
 
 void check_values(const mpi::Comm& comm, const formats::Checkpoint& source, const formats::Checkpoint& output,
-                  Verified& verified) {
+                  VerifyResult& verified) {
     std::string found_text;
     mpi::all_or_none(comm, [&] {
         if (comm.rank() != 0) return;
@@ -229,7 +229,7 @@ void check_values(const mpi::Comm& comm, const formats::Checkpoint& source, cons
     verified.dropped = counts["dropped"];
 }
 
-std::string to_text(const Verified& verified) {
+std::string to_text(const VerifyResult& verified) {
     const auto bytes = [](std::uint64_t count) { return format_bytes(static_cast<double>(count)); };
     std::vector<std::string> dropped;
     for (const auto& [role, count] : verified.dropped) dropped.push_back(fmt::format("{} {}", count, role));
@@ -240,7 +240,7 @@ std::string to_text(const Verified& verified) {
                        dropped.empty() ? "" : fmt::format(" (not in the output: {})", fmt::join(dropped, ", ")));
 }
 
-nlohmann::ordered_json to_json(const Verified& verified) {
+nlohmann::ordered_json to_json(const VerifyResult& verified) {
     std::uint64_t dropped = 0;
     for (const auto& [role, count] : verified.dropped) dropped += count;
     return {{"tensors", verified.tensors},         {"bytes", verified.bytes},        {"cast", verified.cast},

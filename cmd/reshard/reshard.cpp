@@ -2,9 +2,9 @@
 #include "cmd/reshard/reshard.hpp"
 
 #include "cmd/hold/hold_output.hpp"
-#include "cmd/jobs/direct_note.hpp"
+#include "cmd/jobs/direct_io_notes.hpp"
 #include "cmd/jobs/keeper_client.hpp"
-#include "cmd/jobs/ranks.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/jobs/storage_bound.hpp"
 #include "cmd/output/job_log.hpp"
 #include "cmd/output/output.hpp"
@@ -28,7 +28,7 @@
 #include "lib/exec/execute.hpp"
 #include "lib/exec/move_digests.hpp"
 #include "lib/exec/publish.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <chrono>
 #include <memory>
@@ -108,7 +108,7 @@ public:
             published_ = publish(partial);
         } catch (const mpi::AgreedError& error) {
             write_trace_of_failure();
-            leave_or_discard(comm_, partial, error);
+            keep_or_discard(comm_, partial, error);
         }
     }
 
@@ -129,7 +129,7 @@ public:
 private:
     void say(const std::string& note) {
         out_.note("{}", note);
-        done_.said.push_back(note);
+        done_.printed_notes.push_back(note);
     }
 
     void check_outputs() const {
@@ -151,17 +151,17 @@ private:
         move(directory, exec, read, moved);
         {
             const Phase phase{trace_, "check recorded digests"};
-            check_record(comm_, job_, read, exec);
+            check_recorded_digests(comm_, job_, read, exec);
         }
         const Phase phase{trace_, "check and rename"};
         if (options_.verify) {
             // What an earlier run has written was not moved by this one.
-            const auto wanted = wanted_digests(comm_, job_, moved.complete(comm_), done_.report.bytes_kept > 0, exec);
+            const auto wanted = expected_digests(comm_, job_, moved.complete(comm_), done_.report.bytes_kept > 0, exec);
             done_.verified =
                 check_written(comm_, job_.conversion, wanted, draft_files(job_.conversion.draft, directory), exec);
         }
         check_unchanged(comm_, record_);
-        DraftFiles{comm_, job_.conversion.draft, directory}.give_names();
+        DraftFiles{comm_, job_.conversion.draft, directory}.rename_to_final();
         if (options_.verify) check_written_values(comm_, options_, job_, directory, *done_.verified);
     }
 
@@ -178,13 +178,13 @@ private:
         done_.report = execute(comm_, job_.moves, conversion.source_side(),
                                formats::paths(job_.opened.source.checkpoint.catalogue), conversion.target_side(),
                                conversion.draft, directory, exec);
-        for (const std::string& note : direct_notes(done_.report, options_.output)) say(note);
+        for (const std::string& note : direct_io_notes(done_.report, options_.output)) say(note);
         if (!job_.rates.empty())
             done_.least = storage_bound(comm_, job_.rates, done_.report.bytes_read,
                                         done_.report.bytes_written - done_.report.bytes_shared);
     }
 
-    Published publish(PartialDirectory& partial) {
+    PublishResult publish(PartialDirectory& partial) {
         const Phase phase{trace_, "commit"};
         // From here on, the output may be in place.
         signals_->shield();
@@ -216,15 +216,15 @@ private:
     ReshardJob job_;
     ExecOptions limits_;
     std::shared_ptr<formats::Replaceable> replaceable_;
-    ReshardDone done_;
-    Published published_;
+    ReshardResult done_;
+    PublishResult published_;
 };
 
 void check_requirements(const ReshardOptions& options) {
     if (!options.hold_name.empty() && options.hold.empty()) throw usage_error("--hold-name: requires --hold SECONDS");
     if (!options.hold_device.empty() && options.hold.empty())
         throw usage_error("--hold-device: requires --hold SECONDS");
-    check_is_no_held_name(options.output);
+    reject_held_name(options.output);
     check_outside(options.output, {{"--trace", options.trace}, {"--log", options.log}});
 }
 
@@ -233,7 +233,7 @@ void check_requirements(const ReshardOptions& options) {
 void run_reshard(const ReshardOptions& options, Output& out) {
     if (options.clean) return is_first_rank() ? clean(options.output, out) : void();
     check_requirements(options);
-    in_ranks([&](const mpi::Comm& comm) {
+    run_on_ranks([&](const mpi::Comm& comm) {
         Layout layout;
         std::optional<StopSignals> signals;
         if (!options.dry_run) signals.emplace();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/reshard/reshard_checks.hpp"
 
-#include "cmd/jobs/digesting.hpp"
+#include "cmd/jobs/checkpoint_digests.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "cmd/jobs/read_once.hpp"
-#include "cmd/jobs/reading.hpp"
 #include "formats/driver.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/unfinished.hpp"
-#include "lib/exec/digest_run.hpp"
+#include "lib/exec/digests.hpp"
 
 #include <algorithm>
 #include <set>
@@ -19,14 +19,14 @@
 namespace tpx::cli {
 
 void check_archives(const mpi::Comm& comm, const ReshardOptions& options, const ExecOptions& exec) {
-    Opened opened;
+    OpenedCheckpoint opened;
     read_once(comm, options.checkpoint, [&] { opened = open_checkpoint(options.checkpoint, options); });
     const std::vector<std::string> damaged = damaged_archives(comm, opened.source, exec);
     if (!damaged.empty())
         throw mpi::AgreedError{failure("{} ({})", damaged[0], counted(damaged.size(), "damaged archive"))};
 }
 
-void read_recorded(const ReshardOptions& options, ReshardJob& job) {
+void read_recorded_digests(const ReshardOptions& options, ReshardJob& job) {
     const std::string file = name_of_file(options.checkpoint);
     job.recorded = formats::read_digests(job.opened.source.checkpoint.catalogue, file);
     if (!job.recorded) return;
@@ -49,7 +49,7 @@ bool has_all_files(const formats::RecordedDigests& record, const Catalogue& cata
 
 }  // namespace
 
-void check_record(const mpi::Comm& comm, ReshardJob& job, ReadDigests& read, const ExecOptions& exec) {
+void check_recorded_digests(const mpi::Comm& comm, ReshardJob& job, ReadDigests& read, const ExecOptions& exec) {
     if (!job.recorded) return;
     formats::Source& source = (job.whole ? *job.whole : job.opened).source;
     const auto in_files = compare_files(digest_files(job.recorded_files, read, exec), *job.recorded);
@@ -64,9 +64,9 @@ void check_record(const mpi::Comm& comm, ReshardJob& job, ReadDigests& read, con
 }
 
 void check_written_values(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
-                          const std::filesystem::path& directory, Verified& verified) {
-    Opened source;
-    Opened output;
+                          const std::filesystem::path& directory, VerifyResult& verified) {
+    OpenedCheckpoint source;
+    OpenedCheckpoint output;
     mpi::all_or_none(comm, [&] {
         if (comm.rank() != 0) return;
         source = open_checkpoint(options.checkpoint, options);

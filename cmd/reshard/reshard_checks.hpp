@@ -4,8 +4,8 @@
 #include "cmd/cli/cli.hpp"
 #include "cmd/jobs/reshard_job.hpp"
 #include "cmd/reshard/check_written.hpp"
+#include "lib/exec/exec_options.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/options.hpp"
 #include "lib/exec/read_digests.hpp"
 
 #include <filesystem>
@@ -19,15 +19,15 @@ void check_archives(const mpi::Comm& comm, const ReshardOptions& options, const 
 
 /// Reads the digests that were recorded for the source. To be called before the ReadRecord is sealed: the digests must
 /// be the same on all ranks, and must not change.
-void read_recorded(const ReshardOptions& options, ReshardJob& job);
+void read_recorded_digests(const ReshardOptions& options, ReshardJob& job);
 
 /// Checks that the source still matches the digests that were recorded for it, so that damage is not carried over.
 /// `read` contains the digests of the bytes that were read so far; only other bytes are read now, and more if something
 /// differs.
-void check_record(const mpi::Comm& comm, ReshardJob& job, ReadDigests& read, const ExecOptions& exec);
+void check_recorded_digests(const mpi::Comm& comm, ReshardJob& job, ReadDigests& read, const ExecOptions& exec);
 
 /// Opens the source and the output again, and compares their non-tensor values.
 void check_written_values(const mpi::Comm& comm, const ReshardOptions& options, const ReshardJob& job,
-                          const std::filesystem::path& directory, Verified& verified);
+                          const std::filesystem::path& directory, VerifyResult& verified);
 
 }  // namespace tpx::cli

@@ -17,7 +17,7 @@ void add_reshard_output(Command& command, ReshardOptions& options) {
     command
         .option("--dtype", &options.dtype, "DTYPE", "Convert weights to DTYPE: f64, f32, f16, bf16 or f8e4m3:block128")
         .suggestions({"f64", "f32", "f16", "bf16", "f8e4m3:block128"})
-        .standard("as stored")
+        .default_value("as stored")
         .details(
             "PyTorch's names, such as bfloat16, are accepted. Values are rounded to nearest, ties to even; a finite "
             "value that would become infinite is an error.");
@@ -35,7 +35,7 @@ void add_reshard_output(Command& command, ReshardOptions& options) {
             "and the values that merge_and_unload() of PEFT computes on a CPU; --dtype converts them afterwards. CKPT "
             "must have Hugging Face names and no optimizer state.");
     command.option("--shard-size", &options.shard_size, "SIZE", "Maximum size of each safetensors file")
-        .standard("5GB")
+        .default_value("5GB")
         .details("A tensor larger than SIZE is written to a separate file; tensors are never split.");
     command.flag("--allow-missing", &options.allow_missing, "Fill missing parts of CKPT with zeros")
         .details("By default, a checkpoint with missing parts is rejected and the parts are listed.");
@@ -81,10 +81,10 @@ void add_reshard(Cli& cli) {
             "describes; with none, until it is taken or released. On several hosts, process K of the job must run on "
             "the host of rank K of the new layout.");
     command.option("--hold-name", &options->hold_name, "NAME", "With --hold: the name of the held state")
-        .standard("the last part of OUT");
+        .default_value("the last part of OUT");
     command.option("--hold-device", &options->hold_device, "D", "With --hold: memory in which the tensors are held")
         .choices({"auto", "cuda", "host"})
-        .standard("host")
+        .default_value("host")
         .details("See --device in tpx-hold(1).");
     command.flag("--stages", &options->stages, "Print the time of each stage: read, copy, write and others")
         .details(

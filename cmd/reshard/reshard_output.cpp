@@ -43,7 +43,7 @@ Naming naming_of(const ReshardOptions& options, const ReshardJob& job,
             .is_complete = [&draft](const std::filesystem::path& folder) { return has_all_files(draft, folder); }};
 }
 
-void leave_or_discard(const mpi::Comm& comm, PartialDirectory& partial, const mpi::AgreedError& error) {
+void keep_or_discard(const mpi::Comm& comm, PartialDirectory& partial, const mpi::AgreedError& error) {
     std::string kept;
     if (comm.rank() == 0) mpi::run_watched([&] { kept = kept_after(partial, error.exit()); });
     mpi::broadcast(comm, kept);
@@ -61,7 +61,7 @@ void leave_or_discard(const mpi::Comm& comm, PartialDirectory& partial, const mp
 
 void clean(const std::string& output, Output& out) {
     auto removed = nlohmann::ordered_json::array();
-    for (const Partial& partial : partials_of(without_slashes(output))) {
+    for (const PartialOutput& partial : partials_of(without_slashes(output))) {
         remove_partial(partial.path);
         if (!out.json()) out.result("removed {}, {}\n", printable(partial.path.string()), partial.what);
         removed.push_back(partial.path.string());

@@ -18,7 +18,7 @@ Naming naming_of(const ReshardOptions& options, const ReshardJob& job,
 
 /// Keeps the folder if a later run can continue it and either `error` is a stop on request or the folder is that of an
 /// earlier run; otherwise removes it. Throws `error`, with what became of the folder. Collective.
-[[noreturn]] void leave_or_discard(const mpi::Comm& comm, PartialDirectory& partial, const mpi::AgreedError& error);
+[[noreturn]] void keep_or_discard(const mpi::Comm& comm, PartialDirectory& partial, const mpi::AgreedError& error);
 
 /// Removes the unfinished outputs for `output` that earlier runs have left, and lists them. Throws Error if a run is
 /// active.

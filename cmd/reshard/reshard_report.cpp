@@ -23,11 +23,11 @@ std::uint64_t bytes_of(const Draft& draft) {
     return bytes;
 }
 
-const ResourceBound* bound_of(const ReshardDone& done) {
+const ResourceBound* bound_of(const ReshardResult& done) {
     return done.least ? &done.least->resources[done.least->binding] : nullptr;
 }
 
-Json reshard_json(const ReshardJob& job, const ReshardOptions& options, const std::optional<ReshardDone>& done) {
+Json reshard_json(const ReshardJob& job, const ReshardOptions& options, const std::optional<ReshardResult>& done) {
     const Draft& draft = job.conversion.draft;
     Json json{{"source", options.checkpoint},
               {"output", options.output},
@@ -42,7 +42,7 @@ Json reshard_json(const ReshardJob& job, const ReshardOptions& options, const st
     if (!done) return json;
     // Printed before the state is held; the exit status says whether holding succeeded.
     if (!options.hold.empty()) json["hold"] = fmt::format("{}{}", held_prefix, held_output_name(options));
-    json["notes"] = done->said;
+    json["notes"] = done->printed_notes;
     for (const std::string& note : job.conversion.notes) json["notes"].push_back(note);
     json["durable"] = done->durable;
     json["bytes_read"] = done->report.bytes_read;
@@ -61,7 +61,7 @@ Json reshard_json(const ReshardJob& job, const ReshardOptions& options, const st
 }
 
 /// The lower bound on the time of a stage, and the efficiency, as text; empty if the rate is unknown.
-std::string least_of(const ReshardDone& done, Stage stage, double seconds) {
+std::string least_of(const ReshardResult& done, Stage stage, double seconds) {
     if (!done.least || (stage != Stage::read && stage != Stage::write)) return "";
     const std::string_view disk = stage == Stage::read ? "disk read" : "disk write";
     const auto bound = std::ranges::find(done.least->resources, disk, &ResourceBound::resource);
@@ -70,8 +70,8 @@ std::string least_of(const ReshardDone& done, Stage stage, double seconds) {
                        100 * bound->seconds / std::max(seconds, 1e-9));
 }
 
-void print_stages(const ReshardDone& done, Output& out) {
-    const Report& report = done.report;
+void print_stages(const ReshardResult& done, Output& out) {
+    const ExecReport& report = done.report;
     out.result("\n{:<9} {:>10} {:>8} {:>10}{}\n", "stage", "per thread", "of time", "bytes",
                done.least ? fmt::format(" {:>10} {:>11}", "at least", "efficiency") : "");
     for (std::size_t k = 0; k < stage_count; ++k) {
@@ -89,8 +89,8 @@ void print_stages(const ReshardDone& done, Output& out) {
     out.result("{:<9} {:>10} {:>6.0f} %\n", "other", format_seconds(other), 100 * other / std::max(done.seconds, 1e-9));
 }
 
-void print_done(const ReshardDone& done, Output& out) {
-    const Report& report = done.report;
+void print_done(const ReshardResult& done, Output& out) {
+    const ExecReport& report = done.report;
     if (report.bytes_kept > 0) out.result("reused {} written by earlier runs\n", format_size(report.bytes_kept));
     out.result("read {} and wrote {} in {}, {}\n", format_size(report.bytes_read), format_size(report.bytes_written),
                format_seconds(done.seconds),
@@ -110,7 +110,8 @@ void log_plan(const ReshardJob& job, const ReshardOptions& options) {
     log_event("plan", {{"reshard", reshard_json(job, options, std::nullopt)}});
 }
 
-void report(const ReshardJob& job, const ReshardOptions& options, const std::optional<ReshardDone>& done, Output& out) {
+void report(const ReshardJob& job, const ReshardOptions& options, const std::optional<ReshardResult>& done,
+            Output& out) {
     const Draft& draft = job.conversion.draft;
     for (const std::string& note : job.conversion.notes) out.note("{}", note);
     log_event("result", {{"reshard", reshard_json(job, options, done)}});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/rules/rules_check.hpp"
-#include "cmd/jobs/ranks.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/rules/rules.hpp"
 #include "lib/core/unexpected.hpp"
@@ -25,7 +25,7 @@ void run_rules_check(const RulesCheckOptions& options, Output& out) {
     if (!is_first_rank()) return;
     const std::vector<std::filesystem::path> others{options.rules.begin(), options.rules.end()};
     const formats::RulesCheck check = reading(options.checkpoint, [&] {
-        return formats::check_rules(options.file, others, options.checkpoint, given_config(options));
+        return formats::check_rules(options.file, others, options.checkpoint, config_from_options(options));
     });
     if (out.json()) {
         out.object("tpx.rules-check/1", {{"family", check.family},
@@ -47,7 +47,7 @@ void run_rules_check(const RulesCheckOptions& options, Output& out) {
     }
     if (check.passes()) return;
     out.finish();
-    throw Finished{Exit::no};
+    throw ExitRequest{Exit::no};
 }
 
 }  // namespace tpx::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/jobs/ranks.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/output/output_file.hpp"
 #include "cmd/rules/rules.hpp"
@@ -15,7 +15,7 @@ namespace tpx::cli {
 void run_rules_suggest(const RulesSuggestOptions& options, Output& out) {
     if (!is_first_rank()) return;
     const ReadRecord record;
-    const Opened opened = open_checkpoint(options.checkpoint, options);
+    const OpenedCheckpoint opened = open_checkpoint(options.checkpoint, options);
     const Reading& reading = opened.source.reading;
     if (reading.family)
         throw failure("{}: the model is of family '{}' ({} names); no rules are needed", options.checkpoint,

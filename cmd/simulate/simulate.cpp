@@ -8,7 +8,7 @@
 #include "cmd/profile/profile.hpp"
 #include "formats/files/trace/cluster_file.hpp"
 #include "formats/files/trace/events_file.hpp"
-#include "lib/cluster/generate.hpp"
+#include "lib/cluster/generate_trace.hpp"
 #include "lib/cluster/model_error.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
@@ -42,7 +42,7 @@ std::vector<const PolicyInfo*> policies_of(std::vector<std::string> names) {
 }
 
 // Says which rows cannot be jobs: as an error, or as notes where they may be left out.
-void report_bad(const formats::Trace& trace, bool skip, Output& out) {
+void report_bad(const formats::ParsedTrace& trace, bool skip, Output& out) {
     if (trace.bad.empty()) return;
     constexpr std::size_t most_listed = 20;
     const std::size_t others = trace.bad.size() - 1;
@@ -54,7 +54,7 @@ void report_bad(const formats::Trace& trace, bool skip, Output& out) {
 }
 
 // A column that nothing uses is noted; one that is hardly spelled otherwise than a known one is an error.
-void report_unknown_columns(const formats::Trace& trace, const std::string& file, Output& out) {
+void report_unknown_columns(const formats::ParsedTrace& trace, const std::string& file, Output& out) {
     for (const std::string& column : trace.unknown_columns) {
         if (const std::string meant = did_you_mean(column, trace.known_columns); !meant.empty())
             throw failure("{}: unknown column '{}'{}", file, column, meant);
@@ -80,7 +80,7 @@ void filter_jobs(const SimulateOptions& options, std::vector<TraceJob>& jobs, st
 }
 
 // Excludes plans from the policies' choice. A job may always use the plan that the trace gives.
-void exclude_techniques(const SimulateOptions& options, formats::SpeedBook& speeds, Output& out) {
+void exclude_techniques(const SimulateOptions& options, formats::JobSpeeds& speeds, Output& out) {
     const std::vector<std::string_view> excluded = excluded_techniques(options, techniques);
     if (excluded.empty()) return;
     const std::string_view option = options.without.empty() ? "--only" : "--without";
@@ -100,8 +100,8 @@ double gpu_hours(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
     return hours;
 }
 
-ordered_json simulation_json(const SimulateOptions& options, const Setup& setup, const std::vector<Played>& played) {
-    const formats::Trace& trace = setup.trace;
+ordered_json simulation_json(const SimulateOptions& options, const Setup& setup, const std::vector<PolicyRun>& played) {
+    const formats::ParsedTrace& trace = setup.trace;
     const Cluster& cluster = setup.cluster;
     ordered_json json{{"trace", trace_name(options)},
                       {"format", trace.format},
@@ -110,7 +110,7 @@ ordered_json simulation_json(const SimulateOptions& options, const Setup& setup,
                       {"gpus", cluster.gpus()},
                       {"hosts", cluster.hosts.size()},
                       {"gpu_hours", gpu_hours(trace.jobs, cluster)}};
-    for (const Played& one : played) {
+    for (const PolicyRun& one : played) {
         json["policies"].push_back(summary_json(one));
         for (std::size_t id = 0; one.summary.unfinished > 0 && id < trace.jobs.size(); ++id)
             if (one.results.jobs[id].finish == never)
@@ -125,15 +125,15 @@ std::string trace_name(const SimulateOptions& options) {
     return options.generate.empty() ? options.trace : options.generate;
 }
 
-Played play(const PolicyInfo& info, const Setup& setup, const std::function<void(int)>& progress) {
+PolicyRun play(const PolicyInfo& info, const Setup& setup, const std::function<void(int)>& progress) {
     const std::unique_ptr<Policy> policy = info.make();
     try {
         const std::vector<TraceJob>& jobs = setup.trace.jobs;
         const std::vector<TraceJob> believed =
             setup.model_error > 0 ? with_model_error(jobs, setup.model_error, setup.seed) : std::vector<TraceJob>{};
         Simulation simulation{setup.cluster, believed.empty() ? jobs : believed, setup.rules};
-        Results results = simulation.run(*policy, progress);
-        const Summary summary = summarize(setup.cluster, jobs, results);
+        SimulationResults results = simulation.run(*policy, progress);
+        const SimulationSummary summary = summarize(setup.cluster, jobs, results);
         return {std::string{info.name}, std::move(results), summary};
     } catch (Error& error) {
         error.prepend(info.name);
@@ -142,13 +142,15 @@ Played play(const PolicyInfo& info, const Setup& setup, const std::function<void
 }
 
 Setup setup_of(const SimulateOptions& options, Output& out) {
-    Setup setup{
-        .cluster = formats::read_cluster(options.cluster), .speeds = {}, .trace = {}, .rules = rules_of(options)};
+    Setup setup{.cluster = formats::read_cluster(options.cluster),
+                .speeds = {},
+                .trace = {},
+                .rules = simulation_rules_of(options)};
     if (options.generate.empty() && !options.speeds.empty())
         setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
     exclude_techniques(options, setup.speeds, out);
     if (!options.generate.empty()) {
-        setup.trace = {"random", generated(recipe_of(options), setup.cluster), {}};
+        setup.trace = {"random", generate_trace(recipe_of(options), setup.cluster), {}};
         if (const auto elasticity = elasticity_of(options))
             for (TraceJob& job : setup.trace.jobs) set_limits(job, *elasticity);
     } else {
@@ -184,9 +186,9 @@ void run_simulate(const SimulateOptions& options, Output& out) {
                         record);
     const std::vector<TraceJob>& jobs = setup.trace.jobs;
     if (!options.write_trace.empty()) write_file(options.write_trace, trace_csv(jobs, setup.cluster));
-    std::vector<Played> played;
+    std::vector<PolicyRun> played;
     for (const PolicyInfo* info : chosen) {
-        Progress progress{out, info->name, jobs.size(), Counted::jobs};
+        Progress progress{out, info->name, jobs.size(), ProgressUnit::jobs};
         played.push_back(play(*info, setup, [&](int finished) { progress.update(static_cast<unsigned>(finished)); }));
     }
     if (!options.jobs.empty()) write_file(options.jobs, jobs_csv(played, jobs));

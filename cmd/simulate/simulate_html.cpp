@@ -29,7 +29,7 @@ ordered_json distribution(std::vector<double> values) {
     return points;
 }
 
-ordered_json usage_json(const Played& played, Time begin, Time end) {
+ordered_json usage_json(const PolicyRun& played, Time begin, Time end) {
     ordered_json held = ordered_json::array(), training = ordered_json::array();
     for (const Usage& usage : usage_over_time(played.results.segments, begin, end, stretches)) {
         held.push_back(usage.held);
@@ -39,12 +39,12 @@ ordered_json usage_json(const Played& played, Time begin, Time end) {
 }
 
 // [job, begin, end, training, [[host, GPUs], ...]], times in seconds; nothing where they are too many to be seen.
-ordered_json slices_json(const Played& played) {
+ordered_json slices_json(const PolicyRun& played) {
     auto slices = ordered_json::array();
     std::size_t count = 0;
-    for (const Segment& segment : played.results.segments) count += segment.grant.parts.size();
+    for (const JobSegment& segment : played.results.segments) count += segment.grant.parts.size();
     if (count > most_slices) return slices;
-    for (const Segment& segment : played.results.segments) {
+    for (const JobSegment& segment : played.results.segments) {
         auto parts = ordered_json::array();
         for (const GpuShare& share : segment.grant.parts) parts.push_back({share.host, share.gpus});
         slices.push_back({segment.job, seconds_of(segment.begin), seconds_of(segment.end), segment.training ? 1 : 0,
@@ -70,7 +70,7 @@ std::string text_of(const Duration& time) {
 
 }  // namespace
 
-ordered_json given_options(const SimulateOptions& options) {
+ordered_json options_json(const SimulateOptions& options) {
     const std::pair<std::string_view, std::string> all[] = {
         {"--cluster", text_of(options.cluster)},
         {"--speeds", text_of(options.speeds)},
@@ -108,14 +108,14 @@ ordered_json given_options(const SimulateOptions& options) {
 }
 
 std::string simulation_report(const ordered_json& summary, const SimulateOptions& options,
-                              const std::vector<Played>& played, const std::vector<TraceJob>& jobs,
+                              const std::vector<PolicyRun>& played, const std::vector<TraceJob>& jobs,
                               const Cluster& cluster) {
     ordered_json data = summary;
-    data["options"] = given_options(options);
+    data["options"] = options_json(options);
     for (const TraceJob& job : jobs) data["names"].push_back(job.name);
     for (const ClusterHost& host : cluster.hosts) data["places"].push_back({host.name, host.gpus});
     Time end = 1;
-    for (const Played& one : played) end = std::max(end, one.results.end);
+    for (const PolicyRun& one : played) end = std::max(end, one.results.end);
     data["begin"] = seconds_of(jobs.front().arrival);
     data["end"] = seconds_of(end);
     for (std::size_t i = 0; i < played.size(); ++i) {

@@ -27,7 +27,7 @@ void add_costs(Command& command, SimulateOptions& options) {
         .option("--reconfig", &options.reconfig, "COST",
                 "Cost of starting or resizing a job: seconds, plan, central or checkpoint")
         .suggestions({"plan", "central", "checkpoint"})
-        .standard("0")
+        .default_value("0")
         .details(
             "A number of seconds is the cost for every job. plan: the time to move the bytes that the planner computes "
             "for the job's old and new layout and GPUs, at the rates of the hosts. central: the time to collect all "
@@ -46,7 +46,7 @@ void add_costs(Command& command, SimulateOptions& options) {
                 "With --reconfig plan, central or checkpoint: seconds from the end of the transfer to the next step")
         .at_least(0)
         .at_most(longest_delay)
-        .standard("30");
+        .default_value("30");
     command.option("--delays", &options.delays, "LIST", "Per-event delays in seconds, such as start=86,release=10")
         .suggestions({"start=", "single=", "change=", "grow=", "shrink=", "release="})
         .details(
@@ -71,13 +71,13 @@ void add_filters(Command& command, SimulateOptions& options) {
     command.option("--load", &options.load, "X", "Multiply the arrival rate by X")
         .at_least(1e-6)  // at lower rates, times would exceed the range of Time
         .at_most(1e6)
-        .standard("1");
+        .default_value("1");
     command.option("--sample", &options.sample, "SHARE", "Use a random fraction of the jobs, such as 0.1")
         .above(0)
         .at_most(1);
     command.option("--seed", &options.seed, "N", "Seed of all random numbers")
         .range(0, std::numeric_limits<int>::max())
-        .standard("1");
+        .default_value("1");
     command
         .option("--elastic", &options.elastic, "A..B",
                 "Let a job use A to B times its requested GPUs, unless the trace sets limits")
@@ -93,22 +93,22 @@ void add_failures(Command& command, SimulateOptions& options) {
     command.option("--outages", &options.outages, "FILE", "Times at which hosts are down; see tpx-trace(5)").file();
     command.option("--mtbf", &options.mtbf, "TIME", "Mean time between failures of a host, such as 30d")
         .at_least(60)
-        .at_most(formats::longest_time)
+        .at_most(formats::max_trace_seconds)
         .details(
             "Times between failures are exponentially distributed. A job on a failed host loses all its GPUs and "
             "returns to the queue.");
     command.option("--repair", &options.repair, "TIME", "How long a failed host is down")
         .at_least(0)
-        .at_most(formats::longest_time)
-        .standard("1h");
+        .at_most(formats::max_trace_seconds)
+        .default_value("1h");
     command.option("--checkpoint", &options.checkpoint, "TIME", "Checkpoint interval")
         .at_least(0)
-        .at_most(formats::longest_time)
-        .standard("none; failures lose no work")
+        .at_most(formats::max_trace_seconds)
+        .default_value("none; failures lose no work")
         .details("A failed job continues from its last checkpoint.");
     command.option("--recover", &options.recover, "FROM", "Where a failed job gets its state")
         .choices({"checkpoint", "replicas"})
-        .standard("checkpoint")
+        .default_value("checkpoint")
         .details(
             "replicas: if the hosts of the job that are left have all its state, they send it to the new hosts, and no "
             "work is lost; otherwise, as checkpoint. Requires --reconfig plan, central or checkpoint.");
@@ -132,8 +132,8 @@ void add_scripts(Command& command, SimulateOptions& options) {
             "parameter is off by a random factor; its logarithm is normal with standard deviation X, so that 0.3 means "
             "errors of about 30 %.");
     command.option("--refit", &options.refit, "TIME", "Refit these models to step times measured during the run")
-        .at_most(formats::longest_time)
-        .standard("never")
+        .at_most(formats::max_trace_seconds)
+        .default_value("never")
         .details(
             "When a job has trained for TIME with the same plan and GPUs, such as 60s, its step time is measured. "
             "Measured step times replace predictions for that plan and placement, and the model is refitted to them.");
@@ -166,7 +166,7 @@ void describe(Command& command, SimulateOptions& options) {
         .details("GPU types follow a colon, as in 1x4:V100,2x8:K80.");
     command.option("--policy", &options.policies, "P,...", "Policies to compare")
         .any_of(policy_names())
-        .standard("fifo-backfill")
+        .default_value("fifo-backfill")
         .details("See POLICIES below.");
     command.option("--speeds", &options.speeds, "FILE", "Measured job throughput per number of GPUs; see tpx-trace(5)")
         .file();

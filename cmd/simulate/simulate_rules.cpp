@@ -17,8 +17,8 @@
 #include "lib/core/nearest.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -84,7 +84,7 @@ Time duration_from(std::string_view text, std::string_view what) {
         value = unit * formats::parse_number(text.substr(0, text.size() - (has_unit ? 1 : 0)));
     } catch (const Error&) {
     }
-    if (!(value >= 0 && value <= formats::longest_time))
+    if (!(value >= 0 && value <= formats::max_trace_seconds))
         throw Error{Exit::usage, "{}: '{}' is not a time such as 90, 15m, 12h or 30d", what, text};
     return time_of(value);
 }
@@ -196,7 +196,7 @@ TraceFilter filter_of(const SimulateOptions& options) {
 }
 
 void add_outages(const SimulateOptions& options, const Cluster& cluster, const std::vector<TraceJob>& jobs,
-                 Rules& rules) {
+                 SimulationRules& rules) {
     rules.checkpoint = time_of(options.checkpoint.value_or(0));
     const Time repair = time_of(options.repair.value_or(3600));
     if (!options.outages.empty())
@@ -217,7 +217,7 @@ void add_outages(const SimulateOptions& options, const Cluster& cluster, const s
 }
 
 void add_script(const SimulateOptions& options, Setup& setup) {
-    Rules& rules = setup.rules;
+    SimulationRules& rules = setup.rules;
     const std::vector<TraceJob>& jobs = setup.trace.jobs;
     setup.seed = seed_of(options);
     rules.from_replicas = options.recover == "replicas";
@@ -234,8 +234,8 @@ void add_script(const SimulateOptions& options, Setup& setup) {
     if (options.refit) rules.observe = std::max<Time>(1, time_of(*options.refit));
 }
 
-Rules rules_of(const SimulateOptions& options) {
-    Rules rules;
+SimulationRules simulation_rules_of(const SimulateOptions& options) {
+    SimulationRules rules;
     rules.quantum = time_of(options.quantum.value_or(0));
     if (!is_planned(options)) {
         for (const auto& [given, name] : {std::pair{options.restart.has_value(), "--restart"},
@@ -259,20 +259,21 @@ Rules rules_of(const SimulateOptions& options) {
     return rules;
 }
 
-void add_costs(const SimulateOptions& options, const Cluster& cluster, std::vector<TraceJob>& jobs, Rules& rules) {
+void add_costs(const SimulateOptions& options, const Cluster& cluster, std::vector<TraceJob>& jobs,
+               SimulationRules& rules) {
     if (!is_planned(options)) return;
     if (options.models.empty())
         throw Error{Exit::usage, "--reconfig {} needs --models FILE: what is moved depends on it", options.reconfig};
-    const formats::ModelBook book = formats::read_models(options.models, formats::load_families({}));
+    const formats::JobModels models = formats::read_models(options.models, formats::load_families({}));
     for (TraceJob& job : jobs) {
-        job.model_state = book.find(job);
+        job.model_state = models.find(job);
         if (!job.model_state)
             throw failure("{}:{}: job '{}': {} has no model '{}' for {}", options.trace, job.line, job.name,
                           options.models, job.model, counted(std::uint64_t(job.gpus), "GPU"));
     }
-    const StateGoes goes = options.reconfig == "plan"      ? StateGoes::directly
-                           : options.reconfig == "central" ? StateGoes::centrally
-                                                           : StateGoes::by_storage;
+    const StateRoute goes = options.reconfig == "plan"      ? StateRoute::directly
+                            : options.reconfig == "central" ? StateRoute::centrally
+                                                            : StateRoute::by_storage;
     rules.costs =
         std::make_shared<PlannedChanges>(cluster, rates_of(cluster, options.hardware), goes, rules.delays.change);
 }

@@ -33,7 +33,7 @@ struct Point {
     std::string value;
     SimulateOptions options;
     Setup setup;
-    std::vector<Played> played;  // without what became of each job
+    std::vector<PolicyRun> played;  // without what became of each job
 };
 
 // One simulation for each value; no input file is read.
@@ -80,7 +80,7 @@ void play(Point& point, std::span<const PolicyInfo* const> chosen, Together& tog
             constexpr int often = 100;
             if (finished - last >= often) together.add(finished - std::exchange(last, finished));
         };
-        Played played = cli::play(*info, point.setup, progress);
+        PolicyRun played = cli::play(*info, point.setup, progress);
         together.add(static_cast<int>(point.setup.trace.jobs.size()) - last);
         played.results = {};
         point.played.push_back(std::move(played));
@@ -91,7 +91,7 @@ void play(Point& point, std::span<const PolicyInfo* const> chosen, Together& tog
 void play_all(std::vector<Point>& points, std::span<const PolicyInfo* const> chosen, Output& out) {
     std::size_t jobs = 0;
     for (const Point& point : points) jobs += point.setup.trace.jobs.size() * chosen.size();
-    Progress progress{out, "sweep", jobs, Counted::jobs};
+    Progress progress{out, "sweep", jobs, ProgressUnit::jobs};
     Together together{progress};
     std::vector<std::exception_ptr> failed(points.size());
     std::atomic<std::size_t> next{0};
@@ -117,7 +117,7 @@ ordered_json sweep_json(const SimulateOptions& options, const std::vector<Point>
     ordered_json json{{"trace", trace_name(options)}, {"key", options.sweep.substr(0, options.sweep.find('='))}};
     for (const Point& point : points) {
         ordered_json one{{"value", point.value}, {"jobs", point.setup.trace.jobs.size()}};
-        for (const Played& played : point.played) one["policies"].push_back(summary_json(played));
+        for (const PolicyRun& played : point.played) one["policies"].push_back(summary_json(played));
         json["points"].push_back(std::move(one));
     }
     return json;
@@ -127,17 +127,18 @@ std::string table(const SimulateOptions& options, const std::vector<Point>& poin
     std::string text = fmt::format("{:<12} {:<14} {:>12} {:>12} {:>12} {:>12} {:>8} {:>8} {:>12}\n",
                                    options.sweep.substr(0, options.sweep.find('=')), "policy", "mean JCT", "median",
                                    "P99", "makespan", "training", "resizes", "lost GPU-h");
-    std::vector<Summary> all;
+    std::vector<SimulationSummary> all;
     for (const Point& point : points)
-        for (const Played& one : point.played) all.push_back(one.summary);
-    const auto column = [&](double Summary::*time) {
-        return time_column(std::span<const Summary>{all}, [time](const Summary& is) { return is.*time; });
+        for (const PolicyRun& one : point.played) all.push_back(one.summary);
+    const auto column = [&](double SimulationSummary::*time) {
+        return time_column(std::span<const SimulationSummary>{all},
+                           [time](const SimulationSummary& is) { return is.*time; });
     };
-    const TimeColumn mean = column(&Summary::mean_jct), median = column(&Summary::median_jct),
-                     p99 = column(&Summary::p99_jct), makespan = column(&Summary::makespan);
+    const TimeColumn mean = column(&SimulationSummary::mean_jct), median = column(&SimulationSummary::median_jct),
+                     p99 = column(&SimulationSummary::p99_jct), makespan = column(&SimulationSummary::makespan);
     for (const Point& point : points) {
-        for (const Played& one : point.played) {
-            const Summary& is = one.summary;
+        for (const PolicyRun& one : point.played) {
+            const SimulationSummary& is = one.summary;
             text += fmt::format("{:<12} {:<14} {:>12} {:>12} {:>12} {:>12} {:>6.2f} % {:>8} {:>12.4g}\n", point.value,
                                 one.policy, time_text(is, mean, is.mean_jct), time_text(is, median, is.median_jct),
                                 time_text(is, p99, is.p99_jct), makespan.text(is.makespan), 100 * is.trained,
@@ -145,7 +146,7 @@ std::string table(const SimulateOptions& options, const std::vector<Point>& poin
         }
     }
     for (const Point& point : points)
-        for (const Played& one : point.played)
+        for (const PolicyRun& one : point.played)
             if (one.summary.unfinished > 0)
                 text += fmt::format("\n{:<12} {:<14} leaves {} of {} unfinished; times are those of the other jobs",
                                     point.value, one.policy, one.summary.unfinished, counted(one.summary.jobs, "job"));

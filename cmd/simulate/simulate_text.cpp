@@ -19,7 +19,7 @@ namespace {
 std::string seconds_field(Time time) { return time == never ? "" : fmt::format("{:.6f}", seconds_of(time)); }
 
 // The first jobs that `played` left unfinished.
-std::string unfinished_names(const Played& played, const std::vector<TraceJob>& jobs) {
+std::string unfinished_names(const PolicyRun& played, const std::vector<TraceJob>& jobs) {
     constexpr std::size_t most = 5;
     std::vector<std::string> names;
     for (std::size_t id = 0; id < played.results.jobs.size() && names.size() < most; ++id)
@@ -34,19 +34,22 @@ nlohmann::ordered_json number_or_null(bool measured, double time) {
 }
 
 // A row for each policy and class, if jobs are of both classes.
-std::string classes_table(const std::vector<Played>& played) {
+std::string classes_table(const std::vector<PolicyRun>& played) {
     if (played.empty() || played[0].summary.classes.empty()) return {};
     std::string text = fmt::format("\n{:<14} {:<11} {:>6} {:>12} {:>12} {:>12} {:>12}\n", "policy", "class", "jobs",
                                    "mean JCT", "median", "P99", "mean queue");
-    std::vector<Summary::Class> all;
-    for (const Played& one : played) all.insert(all.end(), one.summary.classes.begin(), one.summary.classes.end());
-    const auto column = [&](double Summary::Class::*time) {
-        return time_column(std::span<const Summary::Class>{all}, [time](const Summary::Class& is) { return is.*time; });
+    std::vector<SimulationSummary::Class> all;
+    for (const PolicyRun& one : played) all.insert(all.end(), one.summary.classes.begin(), one.summary.classes.end());
+    const auto column = [&](double SimulationSummary::Class::*time) {
+        return time_column(std::span<const SimulationSummary::Class>{all},
+                           [time](const SimulationSummary::Class& is) { return is.*time; });
     };
-    const TimeColumn mean = column(&Summary::Class::mean_jct), median = column(&Summary::Class::median_jct),
-                     p99 = column(&Summary::Class::p99_jct), mean_queueing = column(&Summary::Class::mean_queueing);
-    for (const Played& one : played) {
-        for (const Summary::Class& is : one.summary.classes) {
+    const TimeColumn mean = column(&SimulationSummary::Class::mean_jct),
+                     median = column(&SimulationSummary::Class::median_jct),
+                     p99 = column(&SimulationSummary::Class::p99_jct),
+                     mean_queueing = column(&SimulationSummary::Class::mean_queueing);
+    for (const PolicyRun& one : played) {
+        for (const SimulationSummary::Class& is : one.summary.classes) {
             const auto time = [&](const TimeColumn& times, double seconds) {
                 return is.finished > 0 ? times.text(seconds) : "-";
             };
@@ -69,8 +72,8 @@ std::string field(const std::string& text) {
 
 }  // namespace
 
-nlohmann::ordered_json summary_json(const Played& played) {
-    const Summary& is = played.summary;
+nlohmann::ordered_json summary_json(const PolicyRun& played) {
+    const SimulationSummary& is = played.summary;
     const bool started = is.started > 0, finished = is.unfinished < is.jobs;
     nlohmann::ordered_json json{{"policy", played.policy},
                                 {"jobs", is.jobs},
@@ -95,7 +98,7 @@ nlohmann::ordered_json summary_json(const Played& played) {
                                 {"deadlines", is.deadlines},
                                 {"deadlines_kept", is.kept},
                                 {"events", played.results.events}};
-    for (const Summary::Class& one : is.classes)
+    for (const SimulationSummary::Class& one : is.classes)
         json["classes"].push_back({{"guaranteed", one.guaranteed},
                                    {"jobs", one.jobs},
                                    {"unfinished", one.jobs - one.finished},
@@ -106,21 +109,23 @@ nlohmann::ordered_json summary_json(const Played& played) {
     return json;
 }
 
-std::string time_text(const Summary& summary, const TimeColumn& column, double time) {
+std::string time_text(const SimulationSummary& summary, const TimeColumn& column, double time) {
     return summary.unfinished < summary.jobs ? column.text(time) : "-";
 }
 
-std::string summary_table(const std::vector<Played>& played, const std::vector<TraceJob>& jobs) {
+std::string summary_table(const std::vector<PolicyRun>& played, const std::vector<TraceJob>& jobs) {
     std::string text = fmt::format("{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "policy", "mean JCT", "median",
                                    "P99", "mean queue", "median", "makespan");
-    const auto column = [&](double Summary::*time) {
-        return time_column(std::span{played}, [time](const Played& one) { return one.summary.*time; });
+    const auto column = [&](double SimulationSummary::*time) {
+        return time_column(std::span{played}, [time](const PolicyRun& one) { return one.summary.*time; });
     };
-    const TimeColumn mean = column(&Summary::mean_jct), median = column(&Summary::median_jct),
-                     p99 = column(&Summary::p99_jct), mean_queueing = column(&Summary::mean_queueing),
-                     median_queueing = column(&Summary::median_queueing), makespan = column(&Summary::makespan);
-    for (const Played& one : played) {
-        const Summary& is = one.summary;
+    const TimeColumn mean = column(&SimulationSummary::mean_jct), median = column(&SimulationSummary::median_jct),
+                     p99 = column(&SimulationSummary::p99_jct),
+                     mean_queueing = column(&SimulationSummary::mean_queueing),
+                     median_queueing = column(&SimulationSummary::median_queueing),
+                     makespan = column(&SimulationSummary::makespan);
+    for (const PolicyRun& one : played) {
+        const SimulationSummary& is = one.summary;
         const bool started = is.started > 0;
         text += fmt::format("{:<14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", one.policy,
                             time_text(is, mean, is.mean_jct), time_text(is, median, is.median_jct),
@@ -129,39 +134,39 @@ std::string summary_table(const std::vector<Played>& played, const std::vector<T
     }
     text += fmt::format("\n{:<14} {:>12} {:>12} {:>12} {:>8} {:>11} {:>12} {:>9}\n", "policy", "allocated", "running",
                         "training", "resizes", "preemptions", "lost GPU-h", "fairness");
-    for (const Played& one : played) {
-        const Summary& is = one.summary;
+    for (const PolicyRun& one : played) {
+        const SimulationSummary& is = one.summary;
         text +=
             fmt::format("{:<14} {:>10.2f} % {:>10.2f} % {:>10.2f} % {:>8} {:>11} {:>12.4g} {:>9.3f}\n", one.policy,
                         100 * is.held, 100 * is.worked, 100 * is.trained, is.changes, is.stops, is.lost, is.fairness);
     }
     const auto some = [&](auto member) {
-        return std::ranges::any_of(played, [&](const Played& one) { return one.summary.*member > 0; });
+        return std::ranges::any_of(played, [&](const PolicyRun& one) { return one.summary.*member > 0; });
     };
-    if (some(&Summary::moved)) text += '\n';
-    for (const Played& one : played)
-        if (some(&Summary::moved))
+    if (some(&SimulationSummary::moved)) text += '\n';
+    for (const PolicyRun& one : played)
+        if (some(&SimulationSummary::moved))
             text += fmt::format("{:<14} moves {} to resize and restart jobs, in {:.4g} hours\n", one.policy,
                                 format_bytes(one.summary.moved), one.summary.paused / 3600);
-    if (some(&Summary::deadlines)) text += '\n';
-    for (const Played& one : played)
-        if (some(&Summary::deadlines))
+    if (some(&SimulationSummary::deadlines)) text += '\n';
+    for (const PolicyRun& one : played)
+        if (some(&SimulationSummary::deadlines))
             text += fmt::format("{:<14} meets {} of {}\n", one.policy, one.summary.kept,
                                 counted(one.summary.deadlines, "deadline"));
     text += classes_table(played);
-    if (some(&Summary::unfinished)) text += '\n';
-    for (const Played& one : played)
+    if (some(&SimulationSummary::unfinished)) text += '\n';
+    for (const PolicyRun& one : played)
         if (one.summary.unfinished > 0)
             text += fmt::format("{:<14} {} of {} did not finish: {}; times are those of finished jobs\n", one.policy,
                                 one.summary.unfinished, counted(one.summary.jobs, "job"), unfinished_names(one, jobs));
     return text;
 }
 
-std::string jobs_csv(const std::vector<Played>& played, const std::vector<TraceJob>& jobs) {
+std::string jobs_csv(const std::vector<PolicyRun>& played, const std::vector<TraceJob>& jobs) {
     std::string text =
         "policy,job,gpus,arrival,start,finish,jct,queueing,held_gpu_seconds,training_gpu_seconds,lost_gpu_seconds,"
         "changes,stops\n";
-    for (const Played& one : played) {
+    for (const PolicyRun& one : played) {
         for (std::size_t id = 0; id < jobs.size(); ++id) {
             const JobResult& is = one.results.jobs[id];
             const auto since = [&](Time time) { return time == never ? never : time - is.arrival; };

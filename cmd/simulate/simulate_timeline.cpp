@@ -6,7 +6,7 @@
 namespace tpx::cli {
 
 // Trace Event Format: a process for each policy, a thread for each host, a slice for what a job has on a host.
-std::string timeline_json(const std::vector<Played>& played, const std::vector<TraceJob>& jobs,
+std::string timeline_json(const std::vector<PolicyRun>& played, const std::vector<TraceJob>& jobs,
                           const Cluster& cluster) {
     std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
     bool first = true;
@@ -24,7 +24,7 @@ std::string timeline_json(const std::vector<Played>& played, const std::vector<T
                  {"name", "thread_name"},
                  {"args", {{"name", cluster.hosts[host].name}}}});
         std::uint64_t id = 0;
-        for (const Segment& segment : played[p].results.segments) {
+        for (const JobSegment& segment : played[p].results.segments) {
             for (const GpuShare& share : segment.grant.parts) {
                 // Jobs on one host overlap, which slices of a thread may not: each gets an asynchronous track.
                 const nlohmann::ordered_json begin{{"ph", "b"},

@@ -2,7 +2,7 @@
 #include "cmd/stores/data_copies.hpp"
 
 #include "cmd/hosts/migrate_run.hpp"
-#include "cmd/jobs/room_check.hpp"
+#include "cmd/jobs/disk_space.hpp"
 #include "cmd/output/output_file.hpp"
 #include "cmd/stores/data_stores.hpp"
 #include "lib/core/error.hpp"
@@ -59,7 +59,7 @@ std::vector<std::vector<std::size_t>> batches_of(const DataStores& stores, const
 }
 
 /// Plans the copies of `files`.
-Migration plan_batch(const Managed& run, const DataStores& stores, const std::vector<bool>& members,
+Migration plan_batch(const ManagedRun& run, const DataStores& stores, const std::vector<bool>& members,
                      const std::vector<std::size_t>& files) {
     Migration job;
     job.origin = {.named = run.options.data_store, .folder = stores.folder(), .own = stores.folder(), .files = {}};
@@ -90,7 +90,7 @@ Migration plan_batch(const Managed& run, const DataStores& stores, const std::ve
 }
 
 /// For each file of the batch, the checksums that hosts computed while they wrote it, by host. Collective.
-std::vector<std::map<std::size_t, std::uint64_t>> written_crcs(const Managed& run, const Migration& job,
+std::vector<std::map<std::size_t, std::uint64_t>> written_crcs(const ManagedRun& run, const Migration& job,
                                                                const FileCrcs& crcs) {
     const std::size_t files = job.conversion.draft.files.size();
     std::vector<std::uint64_t> all(files * run.team.hosts.size());
@@ -110,13 +110,13 @@ std::vector<std::map<std::size_t, std::uint64_t>> written_crcs(const Managed& ru
 }
 
 /// Removes the folder `incoming`, including files that a killed run left in it.
-void remove_incoming(const Managed& run, const fs::path& incoming) {
+void remove_incoming(const ManagedRun& run, const fs::path& incoming) {
     if (run.host.rank() != 0 || !entry_exists(incoming)) return;
     if (const std::string fault = remove_tree(incoming); !fault.empty()) throw failure("{}", fault);
 }
 
 /// Moves the files that this host has received into its data store, and records their checksums from `written`.
-void publish_batch(const Managed& run, const DataStores& stores, const Migration& job,
+void publish_batch(const ManagedRun& run, const DataStores& stores, const Migration& job,
                    const std::vector<std::size_t>& files,
                    const std::vector<std::map<std::size_t, std::uint64_t>>& written) {
     std::vector<std::size_t> own;
@@ -130,7 +130,7 @@ void publish_batch(const Managed& run, const DataStores& stores, const Migration
 }
 
 /// Copies the files of a batch to `incoming`, and then into the data stores. `part` has the files of this host.
-void copy_through(const Managed& run, const DataStores& stores, const Migration& job,
+void copy_through(const ManagedRun& run, const DataStores& stores, const Migration& job,
                   const std::vector<std::size_t>& files, HostPart& part, const fs::path& incoming) {
     ExecOptions exec = limits_of(run.comm, run.options, job);
     FileCrcs crcs{part.draft};
@@ -140,8 +140,8 @@ void copy_through(const Managed& run, const DataStores& stores, const Migration&
     ReadRecord record;  // empty: data files are checked by size and time
     record.seal();
     make_files(host_run, incoming, record, exec);
-    together(run.comm, [&] { DraftFiles{run.host, part.draft, incoming}.give_names(); });
-    together(run.comm, [&] { crcs.combine(run.host); });
+    run_together(run.comm, [&] { DraftFiles{run.host, part.draft, incoming}.rename_to_final(); });
+    run_together(run.comm, [&] { crcs.combine(run.host); });
     const auto written = written_crcs(run, job, crcs);
     mpi::all_or_none(run.comm, [&] { stores.check_sources(files); });
     for (std::size_t k = 0; k < files.size(); ++k) stores.require_same(files[k], written[k]);
@@ -151,7 +151,8 @@ void copy_through(const Managed& run, const DataStores& stores, const Migration&
 }
 
 /// Copies the files of a batch into the data stores. Collective.
-void copy_batch(const Managed& run, DataStores& stores, const Migration& job, const std::vector<std::size_t>& files) {
+void copy_batch(const ManagedRun& run, DataStores& stores, const Migration& job,
+                const std::vector<std::size_t>& files) {
     std::optional<HostPart> part;
     fs::path incoming;
     mpi::all_or_none(run.comm, [&] {
@@ -165,8 +166,8 @@ void copy_batch(const Managed& run, DataStores& stores, const Migration& job, co
         if (run.host.rank() != 0) return;
         make_directories(incoming);
         if (::chmod(incoming.c_str(), 0700) != 0) throw system_failure(incoming, errno);
-        check_room(incoming, bytes_on_disk(incoming, part->draft.files, part->inbox.size()), incoming.parent_path(),
-                   incoming_name, "");
+        check_disk_space(incoming, bytes_on_disk(incoming, part->draft.files, part->inbox.size()),
+                         incoming.parent_path(), incoming_name, "");
     });
     try {
         copy_through(run, stores, job, files, *part, incoming);
@@ -179,7 +180,7 @@ void copy_batch(const Managed& run, DataStores& stores, const Migration& job, co
 }
 
 /// Checks the paths of the files that this host gets, before any file moves.
-void check_own_places(const Managed& run, const DataStores& stores, const std::vector<bool>& members) {
+void check_own_places(const ManagedRun& run, const DataStores& stores, const std::vector<bool>& members) {
     std::vector<std::size_t> own;
     for (std::size_t f = 0; f < stores.count(); ++f)
         if (members[run.team.host] && !stores.is_in_store(run.team.host, f)) own.push_back(f);
@@ -187,7 +188,7 @@ void check_own_places(const Managed& run, const DataStores& stores, const std::v
 }
 
 /// Copies the data files of `position` that hosts in `members` lack. Collective.
-DataCopies copy_data_files(const Managed& run, const formats::DataPosition& position,
+DataCopies copy_data_files(const ManagedRun& run, const formats::DataPosition& position,
                            const std::vector<bool>& members) {
     constexpr std::uint64_t batch_bytes = std::uint64_t{1} << 30;
     std::optional<DataStores> stores;
@@ -226,7 +227,7 @@ void check_data_store(const MigrateRequest& request) {
         throw usage_error("--data-store: '{}' must contain {{host}}", request.data_store);
 }
 
-std::optional<DataCopies> copy_data_of_current(const Managed& run, const nlohmann::ordered_json& position,
+std::optional<DataCopies> copy_data_of_current(const ManagedRun& run, const nlohmann::ordered_json& position,
                                                const RankPlaces* places) {
     if (run.options.data_store.empty()) return std::nullopt;
     if (position.is_null()) throw mpi::AgreedError{usage_error("--data-store: the current state has no data position")};
@@ -238,7 +239,7 @@ std::optional<DataCopies> copy_data_of_current(const Managed& run, const nlohman
     return copy_data_files(run, formats::data_position_of(position), members);
 }
 
-void copy_data(const Managed& run, ManagedJob& job) {
+void copy_data(const ManagedRun& run, ManagedJob& job) {
     if (run.options.data_store.empty()) return;
     // A dry run may have planned on rank 0 only.
     std::string text;

@@ -19,11 +19,11 @@ void check_data_store(const MigrateRequest& request);
 /// it is complete. Checksums ensure that all hosts have the same content. With --dry-run, only plans. Sets the data
 /// copies of `job`. Does nothing without --data-store. Throws an mpi::AgreedError, with exit status 3 if no host has a
 /// file. Collective.
-void copy_data(const Managed& run, ManagedJob& job);
+void copy_data(const ManagedRun& run, ManagedJob& job);
 
 /// The same for the current state. `position` is its data position, or null; `places` is where its ranks run, or null
 /// if that is unknown.
-std::optional<DataCopies> copy_data_of_current(const Managed& run, const nlohmann::ordered_json& position,
+std::optional<DataCopies> copy_data_of_current(const ManagedRun& run, const nlohmann::ordered_json& position,
                                                const RankPlaces* places);
 
 }  // namespace tpx::cli

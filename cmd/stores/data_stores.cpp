@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/stores/data_stores.hpp"
 
+#include "formats/files/merged_stores.hpp"
 #include "formats/files/store/manifest.hpp"
-#include "formats/files/stores.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/partial.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 }  // namespace
 
-DataStores::DataStores(const Managed& run, const formats::DataPosition& position)
+DataStores::DataStores(const ManagedRun& run, const formats::DataPosition& position)
     : run_{run}, files_{formats::stored_data_files(position)} {
     folder_ = fs::absolute(formats::store_of(run.options.data_store, run.team.hosts[run.team.host]));
     if (!run.options.data.empty()) originals_ = fs::absolute(fs::path{run.options.data}).parent_path();

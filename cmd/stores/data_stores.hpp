@@ -20,7 +20,7 @@ inline constexpr const char* incoming_name = "tpx.incoming";
 /// The data files of a job, and which hosts have them in their data stores.
 class DataStores {
 public:
-    DataStores(const Managed& run, const formats::DataPosition& position);
+    DataStores(const ManagedRun& run, const formats::DataPosition& position);
 
     /// Finds the files on all hosts, and locks the data store of this host until the object is destroyed. Throws an
     /// mpi::AgreedError if no host has a file (exit status 3) or if its sizes differ. Collective.
@@ -77,7 +77,7 @@ private:
     void drop_absent_options();
     std::uint64_t agreed_size(std::size_t f) const;
 
-    const Managed& run_;
+    const ManagedRun& run_;
     std::vector<formats::DataStoreFile> files_;
     std::filesystem::path folder_;                       // of this host
     std::filesystem::path originals_;                    // of --data; empty: not given

@@ -22,21 +22,21 @@ struct DamagedState : std::exception {
 };
 
 /// Compares the files of the current state with their checksums or, in a dry run, only with their sizes. Collective.
-StoreCheck check_current(const Managed& run);
+StoreCheck check_current(const ManagedRun& run);
 
 /// Compares the sizes of the files of the current state with the manifest. Collective.
-StoreCheck check_sizes(const Managed& run);
+StoreCheck check_sizes(const ManagedRun& run);
 
 /// How many threads of each rank compare files. Collective.
-int threads_of_check(const Managed& run);
+int threads_of_check(const ManagedRun& run);
 
 /// Waits for the check during the move, if there is one, and throws DamagedState if it has found damaged files.
 /// Collective.
-void finish_check(const Managed& run);
+void finish_check(const ManagedRun& run);
 
 /// finish_check() after the ranks `owners` have written files in `partial` together: if files are damaged, also removes
 /// `partial`, even if an earlier run has written to it. Collective.
-void finish_check_or_discard(const Managed& run, const mpi::Comm& owners, PartialDirectory& partial);
+void finish_check_or_discard(const ManagedRun& run, const mpi::Comm& owners, PartialDirectory& partial);
 
 /// Whether damaged files can have caused `error`, which planning or reading has thrown. False for usage errors, which
 /// are reported at once, and for stop requests.
@@ -48,7 +48,7 @@ inline bool can_be_damage(const Error& error) {
 /// Runs `plan`, which reads the current state. If it fails and the check finds damaged files, throws DamagedState
 /// instead. Collective.
 template <class Plan>
-decltype(auto) replanned_on_damage(const Managed& run, Plan&& plan) {
+decltype(auto) replan_on_damage(const ManagedRun& run, Plan&& plan) {
     try {
         return plan();
     } catch (const mpi::AgreedError& error) {

@@ -13,7 +13,7 @@ namespace tpx::cli {
 namespace {
 
 /// By host: the bytes of its files of the current state.
-std::vector<std::uint64_t> bytes_of_current(const Managed& run) {
+std::vector<std::uint64_t> bytes_of_current(const ManagedRun& run) {
     std::vector<std::uint64_t> bytes(run.team.hosts.size());
     if (!run.survey.manifest) return bytes;
     const formats::Manifest& current = *run.survey.manifest;
@@ -29,13 +29,13 @@ std::vector<std::uint64_t> bytes_of_current(const Managed& run) {
 
 }  // namespace
 
-void report_dry_run(const Managed& run, ManagedJob& job, const MigratePlaces& places, const formats::Manifest* manifest,
-                    Output& out) {
+void report_dry_run(const ManagedRun& run, ManagedJob& job, const MigratePaths& places,
+                    const formats::Manifest* manifest, Output& out) {
     mpi::all_or_none(run.comm, [&] {
         if (run.comm.rank() != 0) return;
         const auto checked = job.is_import ? std::vector<std::uint64_t>{} : bytes_of_current(run);
         std::optional<double> disk_limit;
-        if (run.pace != nullptr) disk_limit = run.pace->rate() * run.host.size();
+        if (run.rate_limiter != nullptr) disk_limit = run.rate_limiter->rate() * run.host.size();
         job.migration.forecast = forecast_of(job.migration, run.options, checked, manifest, disk_limit);
         report(job.migration, places, nullptr, out, manifest);
     });

@@ -10,7 +10,7 @@ namespace tpx::cli {
 
 /// Reports on rank 0, which has planned, what a run without --dry-run would do, and the time and memory that it would
 /// take. `manifest` is that of the new state, or null. Collective.
-void report_dry_run(const Managed& run, ManagedJob& job, const MigratePlaces& places, const formats::Manifest* manifest,
-                    Output& out);
+void report_dry_run(const ManagedRun& run, ManagedJob& job, const MigratePaths& places,
+                    const formats::Manifest* manifest, Output& out);
 
 }  // namespace tpx::cli

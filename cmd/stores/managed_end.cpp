@@ -6,7 +6,7 @@
 #include "cmd/stores/data_copies.hpp"
 #include "cmd/stores/prune_stores.hpp"
 #include "cmd/stores/staged_state.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace tpx::cli {
 namespace {
 
-CurrentRanks current_ranks(const Managed& run) {
+CurrentRanks current_ranks(const ManagedRun& run) {
     CurrentRanks ranks{.batch = static_cast<int>(run.options.plan.batch.value_or(0)),
                        .position = current_position(run)};
     if (run.options.assigned) ranks.batch = run.options.assigned->batch;
@@ -24,7 +24,7 @@ CurrentRanks current_ranks(const Managed& run) {
 }
 
 /// With --rejoin, removes damaged records of this host, which a change would have replaced.
-void remove_damaged_records(const Managed& run) {
+void remove_damaged_records(const ManagedRun& run) {
     mpi::all_or_none(run.comm, [&] {
         if (run.host.rank() == 0 && !run.options.rejoin.empty() && !run.options.dry_run)
             run.store.remove_damaged_records();
@@ -33,7 +33,7 @@ void remove_damaged_records(const Managed& run) {
 
 }  // namespace
 
-nlohmann::ordered_json current_position(const Managed& run) {
+nlohmann::ordered_json current_position(const ManagedRun& run) {
     const auto host = std::ranges::find(run.survey.has_current, true) - run.survey.has_current.begin();
     if (host == std::ssize(run.survey.has_current)) return nullptr;
     const int reader = run.team.rank_of_host[static_cast<std::size_t>(host)];
@@ -47,13 +47,13 @@ nlohmann::ordered_json current_position(const Managed& run) {
     return nlohmann::ordered_json::parse(text);
 }
 
-void hold_managed(const Managed& run, const formats::Manifest& manifest, const RankPlaces& places, HeldState state,
+void hold_managed(const ManagedRun& run, const formats::Manifest& manifest, const RankPlaces& places, HeldState state,
                   Output& out) {
     if (run.stop != nullptr) run.stop->reset();  // hold_state() notices signals on its own
     hold_state(run.comm, run.options, run.team, run.store.state(state_name(manifest)), places, state, out);
 }
 
-Exit end_without_change(const Managed& run, Output& out) {
+Exit end_without_change(const ManagedRun& run, Output& out) {
     remove_damaged_records(run);
     if (run.options.prune && !run.options.dry_run) prune(run, run.survey.has_current, out);
     CurrentRanks ranks = current_ranks(run);

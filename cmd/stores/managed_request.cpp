@@ -27,18 +27,18 @@ struct RequestedState {
     int replicas = 1;
 };
 
-RequestedState requested_state(const Managed& run) {
+RequestedState requested_state(const ManagedRun& run) {
     const TargetOptions& plan = run.options.plan;
     const formats::Manifest& current = *run.survey.manifest;
     return {
-        plan.to.empty() ? current.layout : to_string(given_layout(plan.to)),
+        plan.to.empty() ? current.layout : to_string(layout_from_text_or_file(plan.to)),
         plan.format.empty() ? current.format : std::string{formats::name(formats::format_by_name(plan.format).value())},
         static_cast<int>(run.options.replicas.value_or(1))};
 }
 
 /// Whether a change would write the current state again, even if another request created it: its layout, format,
 /// replicas and hosts are the requested ones, and no device of its ranks is lost.
-bool matches_request(const Managed& run) {
+bool matches_request(const ManagedRun& run) {
     const MigrateRequest& options = run.options;
     const formats::Manifest& current = *run.survey.manifest;
     if (!options.import_from.empty() || options.assigned || options.position || !options.plan.dialect.empty() ||
@@ -50,7 +50,7 @@ bool matches_request(const Managed& run) {
         return false;
     std::vector<std::string> hosts, others;
     for (const Host& host : run.team.hosts)
-        if (remains(host)) hosts.push_back(host.name);
+        if (has_live_devices(host)) hosts.push_back(host.name);
     for (const formats::ManifestHost& host : current.hosts) others.push_back(host.name);
     std::ranges::sort(hosts);
     std::ranges::sort(others);
@@ -113,13 +113,14 @@ std::string request_text(const MigrateRequest& options, const Team& team, const 
         for (const Host& host : team.hosts) text += fmt::format("|{} of type '{}'", host.name, host.device_type);
     }
     for (const Host& host : team.hosts)
-        if (remains(host)) text += fmt::format("|{}:{}-{}", host.name, host.gpus, fmt::join(host.lost_devices, ","));
+        if (has_live_devices(host))
+            text += fmt::format("|{}:{}-{}", host.name, host.gpus, fmt::join(host.lost_devices, ","));
     return text;
 }
 
 std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
 
-std::string digest_of_request(const Managed& run) {
+std::string digest_of_request(const ManagedRun& run) {
     Fingerprint print;
     mpi::all_or_none(run.comm, [&] {
         const RequestedState requested = requested_state(run);
@@ -142,8 +143,8 @@ std::vector<std::string> rejoining_hosts(const MigrateRequest& options, const Te
     return names;
 }
 
-void keep_replicas(const Managed& run, MigrateRequest& options, Output& out) {
-    const auto hosts = static_cast<int>(std::ranges::count_if(run.team.hosts, remains));
+void keep_replicas(const ManagedRun& run, MigrateRequest& options, Output& out) {
+    const auto hosts = static_cast<int>(std::ranges::count_if(run.team.hosts, has_live_devices));
     if (hosts == 0) throw mpi::AgreedError{usage_error("no host remains: all hosts are lost or leaving")};
     if (options.replicas || !run.survey.manifest) {
         mpi::all_or_none(run.comm, [&] { require_hosts(static_cast<int>(options.replicas.value_or(1)), hosts); });
@@ -156,10 +157,10 @@ void keep_replicas(const Managed& run, MigrateRequest& options, Output& out) {
     options.replicas = std::max(1, std::min(before, hosts));
 }
 
-void keep_virtual_nodes(const Managed& run, MigrateRequest& options) {
+void keep_virtual_nodes(const ManagedRun& run, MigrateRequest& options) {
     if (options.plan.to.empty() || options.plan.to == "auto") return;
     mpi::all_or_none(run.comm, [&] {
-        Layout layout = given_layout(options.plan.to);
+        Layout layout = layout_from_text_or_file(options.plan.to);
         const int before = parse_layout(run.survey.manifest->layout).vn;
         if (layout.vn > 0 || before == 0) return;
         layout.vn = before;
@@ -167,7 +168,7 @@ void keep_virtual_nodes(const Managed& run, MigrateRequest& options) {
     });
 }
 
-void check_position_stays(const Managed& run, const nlohmann::ordered_json& stored) {
+void check_position_stays(const ManagedRun& run, const nlohmann::ordered_json& stored) {
     if (!run.options.position || stored.is_null()) return;
     const nlohmann::ordered_json given = to_json(*run.options.position);
     std::string there, here;
@@ -183,7 +184,7 @@ void check_position_stays(const Managed& run, const nlohmann::ordered_json& stor
                         run.options.data, here, there)};
 }
 
-bool is_done(const Managed& run, const StoreCheck& check, const std::string& request) {
+bool is_done(const ManagedRun& run, const StoreCheck& check, const std::string& request) {
     const formats::Manifest& current = *run.survey.manifest;
     if (!check.notes.empty() || !check.lost_tensors.empty()) return false;
     if (current.request != request && !matches_request(run)) return false;

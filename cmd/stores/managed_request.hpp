@@ -37,21 +37,21 @@ std::string hex(std::uint64_t number);
 
 /// A digest of request_text() for a change of the current state. Throws an mpi::AgreedError if the layout is invalid.
 /// Collective.
-std::string digest_of_request(const Managed& run);
+std::string digest_of_request(const ManagedRun& run);
 
 /// If --replicas is not given, sets it to the value in the stores or, if fewer hosts can store files, to their number,
 /// with a note. Throws an mpi::AgreedError (usage) if the given value exceeds the number of these hosts. Collective.
-void keep_replicas(const Managed& run, MigrateRequest& options, Output& out);
+void keep_replicas(const ManagedRun& run, MigrateRequest& options, Output& out);
 
 /// If --to has no number of virtual nodes, sets it to that of the current state. Collective.
-void keep_virtual_nodes(const Managed& run, MigrateRequest& options);
+void keep_virtual_nodes(const ManagedRun& run, MigrateRequest& options);
 
 /// Throws an mpi::AgreedError (usage) if the position in --data differs from `stored`, the position in the current
 /// state: the iteration would train on other samples. Collective.
-void check_position_stays(const Managed& run, const nlohmann::ordered_json& stored);
+void check_position_stays(const ManagedRun& run, const nlohmann::ordered_json& stored);
 
 /// Whether the current state is the requested one, and all its files are intact. `request` is the digest of the
 /// request.
-bool is_done(const Managed& run, const StoreCheck& check, const std::string& request);
+bool is_done(const ManagedRun& run, const StoreCheck& check, const std::string& request);
 
 }  // namespace tpx::cli

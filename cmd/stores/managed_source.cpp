@@ -6,8 +6,8 @@
 #include "cmd/jobs/keeper_client.hpp"
 #include "cmd/plan/plan_hosts.hpp"
 #include "formats/convert/canonical.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "formats/files/plan/host_names.hpp"
-#include "formats/files/stores.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
@@ -34,8 +34,8 @@ std::string model_of(const Migration& job) {
 }
 
 /// The iteration that the checkpoint records or, if it records none, that of --iteration.
-std::int64_t iteration_of(const Managed& run, const std::string& path, const Migration& job) {
-    const Whole given = run.options.iteration;
+std::int64_t iteration_of(const ManagedRun& run, const std::string& path, const Migration& job) {
+    const Integer given = run.options.iteration;
     const std::optional<std::int64_t>& recorded = job.opened.source.checkpoint.iteration;
     if (recorded && given && *recorded != *given)
         throw failure("{}: has iteration {}, not {} (--iteration)", path, *recorded, *given);
@@ -45,7 +45,7 @@ std::int64_t iteration_of(const Managed& run, const std::string& path, const Mig
 
 /// The name of the job whose checkpoint is at `path`: from --job, from the stores, or derived from the model, in this
 /// order.
-std::string job_of(const Managed& run, const std::string& path, const std::string& model) {
+std::string job_of(const ManagedRun& run, const std::string& path, const std::string& model) {
     const std::string& given = run.options.job;
     const auto& current = run.survey.manifest;
     if (current && !given.empty() && given != current->job)
@@ -63,7 +63,7 @@ std::string job_of(const Managed& run, const std::string& path, const std::strin
     return given.empty() ? "model-" + model.substr(0, 8) : given;
 }
 
-Migration plan_shared(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record) {
+Migration plan_shared(const ManagedRun& run, const std::string& path, MigrateTarget purpose, ReadRecord& record) {
     Migration job;
     mpi::all_or_none(run.comm, [&] {
         const fs::path real = path_without_links(path);
@@ -77,9 +77,9 @@ Migration plan_shared(const Managed& run, const std::string& path, Purpose purpo
     return job;
 }
 
-Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs::path>* only, Purpose purpose,
-                        ReadRecord& record, const std::vector<StoredFile>& to_be) {
-    Mirror mirror{run.comm, origin.own, static_cast<int>(run.team.host), only, formats::answer_about};
+Migration plan_mirrored(const ManagedRun& run, MigrationSource origin, const std::vector<fs::path>* only,
+                        MigrateTarget purpose, ReadRecord& record, const std::vector<StoredFile>& to_be) {
+    Mirror mirror{run.comm, origin.own, static_cast<int>(run.team.host), only, formats::answer_file_question};
     record.seal();
     origin.folder = mirror.folder();
     origin.files = mirror.files();
@@ -87,8 +87,8 @@ Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs:
         for (StoredFile& stored : origin.files)
             if (stored.path == file.path) stored.hosts = file.hosts;
     const bool rehearses = only != nullptr && plans_on_first(run.options);
-    Migration job = migration_of_mirror(run.options, run.team, mirror, origin, purpose,
-                                        rehearses ? Planners::first : Planners::all);
+    Migration job =
+        plan_from_mirror(run.options, run.team, mirror, origin, purpose, rehearses ? Planners::first : Planners::all);
     if (only != nullptr || job.origin.held) return job;  // the metadata of held state identify the save
     const ContentCheck check = check_stores(run.comm, job, mirror, run.team);
     mpi::all_or_none(run.comm, [&] { check(nullptr); });
@@ -96,7 +96,7 @@ Migration plan_mirrored(const Managed& run, Origin origin, const std::vector<fs:
 }
 
 /// "the state is also on n[3-4], which --hosts lacks", or nothing.
-std::string hosts_of_state_not_given(const Managed& run) {
+std::string hosts_of_state_not_given(const ManagedRun& run) {
     std::vector<std::string> names;
     for (const formats::ManifestHost& host : run.survey.manifest->hosts)
         if (std::ranges::find(run.team.hosts, host.name, &Host::name) == run.team.hosts.end())
@@ -115,7 +115,7 @@ std::string count_lost(const StoreCheck& check) {
     return fmt::format("{} and {}", counted(tensors, "tensor"), counted(files, "other file"));
 }
 
-Error nothing_intact(const Managed& run, const StoreCheck& check) {
+Error nothing_intact(const ManagedRun& run, const StoreCheck& check) {
     std::string names;
     constexpr std::size_t most = 5;
     auto lost = check.lost_tensors;
@@ -140,7 +140,7 @@ Error nothing_intact(const Managed& run, const StoreCheck& check) {
 
 bool plans_on_first(const MigrateRequest& options) { return options.dry_run && !options.within; }
 
-ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purpose, ReadRecord& record) {
+ManagedJob plan_import(const ManagedRun& run, const std::string& path, MigrateTarget purpose, ReadRecord& record) {
     ManagedJob job{.is_import = true};
     if (path.find("{host}") == path.npos && !path.starts_with(held_prefix)) {
         job.migration = plan_shared(run, path, purpose, record);
@@ -159,11 +159,11 @@ ManagedJob plan_import(const Managed& run, const std::string& path, Purpose purp
     return job;
 }
 
-void require_intact(const Managed& run, const StoreCheck& check) {
+void require_intact(const ManagedRun& run, const StoreCheck& check) {
     if (!check.lost_tensors.empty()) throw mpi::AgreedError{nothing_intact(run, check)};
 }
 
-void require_on_hosts(const Managed& run, const StoreCheck& check) {
+void require_on_hosts(const ManagedRun& run, const StoreCheck& check) {
     std::string faults = check.notes.empty() ? "" : check.notes[0];
     for (std::size_t h = 0; h < run.team.hosts.size() && faults.empty(); ++h) {
         const Host& host = run.team.hosts[h];
@@ -184,7 +184,7 @@ void require_on_hosts(const Managed& run, const StoreCheck& check) {
             run.options.store, run.survey.manifest->layout}};
 }
 
-ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose purpose, ReadRecord& record,
+ManagedJob plan_from_stores(const ManagedRun& run, const StoreCheck& check, MigrateTarget purpose, ReadRecord& record,
                             Output& out, const std::vector<StoredFile>& to_be) {
     const formats::Manifest& current = *run.survey.manifest;
     if (!check.lost_tensors.empty()) {
@@ -204,8 +204,8 @@ ManagedJob plan_from_stores(const Managed& run, const StoreCheck& check, Purpose
     std::vector<fs::path> own;
     for (const StoredFile& file : check.files)
         if (std::ranges::binary_search(file.hosts, static_cast<int>(run.team.host))) own.push_back(file.path);
-    const Origin origin{.named = fmt::format("{}/current", run.options.store),
-                        .own = run.store.state(state_name(current))};
+    const MigrationSource origin{.named = fmt::format("{}/current", run.options.store),
+                                 .own = run.store.state(state_name(current))};
     return {.migration = plan_mirrored(run, origin, &own, purpose, record, to_be),
             .job = current.job,
             .iteration = current.iteration,

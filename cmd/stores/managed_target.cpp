@@ -4,7 +4,7 @@
 #include "cmd/hosts/migrate_files.hpp"
 #include "cmd/hosts/migrate_ranks.hpp"
 #include "cmd/hosts/migrate_run.hpp"
-#include "cmd/jobs/room_check.hpp"
+#include "cmd/jobs/disk_space.hpp"
 #include "cmd/stores/managed_check.hpp"
 #include "cmd/stores/prune_stores.hpp"
 #include "cmd/stores/staged_state.hpp"
@@ -39,7 +39,7 @@ std::vector<std::vector<std::uint32_t>> tensors_of_files(const Draft& draft) {
     return tensors;
 }
 
-Naming naming_of(const Managed& run, const fs::path& output, std::uint64_t request, const Draft& draft) {
+Naming naming_of(const ManagedRun& run, const fs::path& output, std::uint64_t request, const Draft& draft) {
     return {
         .out = output,
         .check_replaceable = [](const fs::path& occupant) { throw failure("{}: already exists", occupant.string()); },
@@ -61,25 +61,26 @@ Naming naming_of(const Managed& run, const fs::path& output, std::uint64_t reque
 void check_room_in_store(const NodeStore& store, const HostPart& part, const formats::Manifest& manifest, bool prune) {
     std::vector<FileEntry> files = part.draft.files;
     files.push_back({formats::manifest_name, formats::to_text(manifest).size()});
-    check_room(store.folder(), bytes_on_disk(store.folder(), files, part.inbox.size()),
-               store.staging(manifest.change).parent_path(), manifest.change,
-               prune ? "" : "; remove earlier states with tpx migrate --prune, or free other space");
+    check_disk_space(store.folder(), bytes_on_disk(store.folder(), files, part.inbox.size()),
+                     store.staging(manifest.change).parent_path(), manifest.change,
+                     prune ? "" : "; remove earlier states with tpx migrate --prune, or free other space");
 }
 
 /// Throws an mpi::AgreedError if `output` has too little room for the files of all hosts and for what they receive.
-void check_room_for_export(const Managed& run, const HostPart& part, const fs::path& output) {
+void check_room_for_export(const ManagedRun& run, const HostPart& part, const fs::path& output) {
     const fs::path parent = parent_of(output);
     std::uint64_t needed =
         run.host.rank() == 0 ? bytes_on_disk(parent, part.draft.files, part.inbox.size()) : std::uint64_t{0};
     mpi::all_sum(run.comm, std::span{&needed, 1});
     mpi::all_or_none(run.comm, [&] {
-        if (run.comm.rank() == 0) check_room(parent, needed, parent, output.filename().string() + ".partial-", "");
+        if (run.comm.rank() == 0)
+            check_disk_space(parent, needed, parent, output.filename().string() + ".partial-", "");
     });
 }
 
 /// Where this host keeps its journals of an export. Each host has its own folder, because all journals in a folder must
 /// describe the same files, and each host writes different files. Collective.
-JournalPlace journal_of_host(const Managed& run, const PartialDirectory& partial, std::uint64_t request) {
+JournalPlace journal_of_host(const ManagedRun& run, const PartialDirectory& partial, std::uint64_t request) {
     JournalPlace place{partial.path() / journal_folder / fmt::format("host{}", run.team.host), request, 0};
     std::string attempt = "0";
     mpi::all_or_none(run.comm, [&] {
@@ -101,9 +102,9 @@ std::vector<bool> members_of(const Team& team, const formats::Manifest& manifest
 
 /// Runs make_files() in `partial`, which the ranks `owners` write together, and finishes the check of the files that it
 /// reads. Collective.
-Made make_and_check(const Managed& run, const HostRun& host_run, const mpi::Comm& owners, PartialDirectory& partial,
-                    const ReadRecord& record, const ExecOptions& exec) {
-    Made made;
+MadeFiles make_and_check(const ManagedRun& run, const HostRun& host_run, const mpi::Comm& owners,
+                         PartialDirectory& partial, const ReadRecord& record, const ExecOptions& exec) {
+    MadeFiles made;
     try {
         if (run.check != nullptr) mpi::all_or_none(run.comm, [&] { run.check->start(); });
         made = make_files(host_run, partial.path(), record, exec);
@@ -123,14 +124,14 @@ Made make_and_check(const Managed& run, const HostRun& host_run, const mpi::Comm
 /// Writes the manifest beside the files, and gives the folder its final name in staging. On return, all are on disk.
 void complete_staging(const HostRun& run, const std::vector<bool>& members, const formats::Manifest& manifest,
                       PartialDirectory& partial) {
-    together(run.all, [&] {
+    run_together(run.all, [&] {
         if (run.host.rank() == 0) write_manifest(partial.path(), manifest);
     });
     std::string fault;
-    together(run.all, [&] {
+    run_together(run.all, [&] {
         if (members[run.team.host]) fault = partial.commit().fault;
     });
-    together(run.all, [&] {
+    run_together(run.all, [&] {
         if (!fault.empty()) throw failure("{}", fault);
     });
 }
@@ -153,8 +154,8 @@ void add_ranks(formats::Manifest& manifest, const Migration& migration, const st
 }
 
 /// Writes and checks the files of the new state in staging; adds their checksums to `manifest`. Collective.
-MigrateDone stage(const Managed& run, const ManagedJob& job, const std::vector<bool>& members, const ReadRecord& record,
-                  std::uint64_t request, formats::Manifest& manifest, Patience& patience) {
+MigrateResult stage(const ManagedRun& run, const ManagedJob& job, const std::vector<bool>& members,
+                    const ReadRecord& record, std::uint64_t request, formats::Manifest& manifest, Patience& patience) {
     ExecOptions exec = limits_of(run.comm, run.options, job.migration);
     std::optional<HostPart> part;
     std::optional<PartialDirectory> partial;
@@ -167,26 +168,26 @@ MigrateDone stage(const Managed& run, const ManagedJob& job, const std::vector<b
         if (run.host.rank() == 0 && members[run.team.host])
             check_room_in_store(run.store, *part, manifest, run.options.prune);
     });
-    together(run.comm, [&] { partial.emplace(run.host, naming_of(run, output, request, part->draft)); });
+    run_together(run.comm, [&] { partial.emplace(run.host, naming_of(run, output, request, part->draft)); });
     patience.set_end("; the stores are as they were; run the same command to continue");
     exec.cancelled = run.signal();
     exec.journal = JournalPlace{partial->path(), request, partial->attempt()};
     const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
     FileCrcs crcs{part->draft};
     exec.file_crcs = &crcs;
-    return keeping(*partial, [&] {
-        const Made made = make_and_check(run, host_run, run.host, *partial, record, exec);
-        together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.give_names(); });
+    return keep_on_failure(*partial, [&] {
+        const MadeFiles made = make_and_check(run, host_run, run.host, *partial, record, exec);
+        run_together(run.comm, [&] { DraftFiles{run.host, part->draft, partial->path()}.rename_to_final(); });
         // `crcs` lacks the bytes that earlier runs wrote.
         add_checksums(host_run, partial->path(), made.report.bytes_kept == 0 ? &crcs : nullptr, exec.threads, manifest);
         complete_staging(host_run, members, manifest, *partial);
-        return sum_of(host_run, made);
+        return sum_results(host_run, made);
     });
 }
 
 }  // namespace
 
-formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, const std::string& request) {
+formats::Manifest planned_manifest(const ManagedRun& run, const ManagedJob& job, const std::string& request) {
     const Migration& migration = job.migration;
     const Draft& draft = migration.conversion.draft;
     formats::Manifest manifest{.job = job.job,
@@ -199,7 +200,7 @@ formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, cons
                                .replicas = static_cast<int>(run.options.replicas.value_or(1))};
     std::vector<std::uint32_t> numbers(run.team.hosts.size());
     for (std::size_t h = 0; h < run.team.hosts.size(); ++h) {
-        if (!remains(run.team.hosts[h])) continue;
+        if (!has_live_devices(run.team.hosts[h])) continue;
         numbers[h] = static_cast<std::uint32_t>(manifest.hosts.size());
         manifest.hosts.push_back({run.team.hosts[h].name, {}, {}});
     }
@@ -218,12 +219,12 @@ formats::Manifest manifest_to_be(const Managed& run, const ManagedJob& job, cons
     return manifest;
 }
 
-ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const formats::Manifest& planned,
-                            const ReadRecord& record, Patience& patience, Output& out) {
+ManagedResult write_to_stores(const ManagedRun& run, const ManagedJob& job, const formats::Manifest& planned,
+                              const ReadRecord& record, Patience& patience, Output& out) {
     const std::vector<bool> members = members_of(run.team, planned);
     const std::uint64_t request =
-        agreed_request(run.comm, job.migration, planned.request, record, run.host.rank() == 0);
-    ManagedDone result{.done = {}, .manifest = planned};
+        agreed_request_digest(run.comm, job.migration, planned.request, record, run.host.rank() == 0);
+    ManagedResult result{.done = {}, .manifest = planned};
     result.manifest.plan = fmt::format("{:016x}", request);
     mpi::all_or_none(run.comm,
                      [&] { limit_modes(record, job.migration.origin.own, run.store.staging(planned.change)); });
@@ -237,8 +238,8 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
     patience.set_end("; run the same command to complete the switch", exit_after_commit);
     try {
         switch_stores(run.comm, run.team, run.store,
-                      {{planned.change, planned.epoch, state_name(planned), formats::SwitchRecord::Says::prepared,
-                        run.options.decision_dir},
+                      {{planned.change, planned.epoch, state_name(planned),
+                        formats::SwitchRecord::SwitchPhase::prepared, run.options.decision_dir},
                        members});
     } catch (const mpi::AgreedError& error) {
         if (error.exit() == exit_after_commit) throw;
@@ -250,8 +251,8 @@ ManagedDone write_to_stores(const Managed& run, const ManagedJob& job, const for
     return result;
 }
 
-MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint64_t request, const ReadRecord& record,
-                            Patience& patience) {
+MigrateResult write_to_shared(const ManagedRun& run, const ManagedJob& job, std::uint64_t request,
+                              const ReadRecord& record, Patience& patience) {
     const fs::path output = run.options.export_to;
     ExecOptions exec = limits_of(run.comm, run.options, job.migration);
     std::optional<HostPart> part;
@@ -260,21 +261,21 @@ MigrateDone write_to_shared(const Managed& run, const ManagedJob& job, std::uint
         part.emplace(part_of_host(job.migration, run.team.host, {}));
     });
     check_room_for_export(run, *part, output);
-    exec.pace = run.pace;
+    exec.rate_limiter = run.rate_limiter;
     PartialDirectory partial{run.comm, naming_of(run, output, request, job.migration.conversion.draft)};
     patience.set_end(fmt::format("; {} is unfinished", partial.path().string()));
     exec.cancelled = run.signal();
     exec.journal = journal_of_host(run, partial, request);
     const HostRun host_run{run.comm, run.host, run.team, job.migration, *part};
-    return keeping(partial, [&] {
-        const Made made = make_and_check(run, host_run, run.comm, partial, record, exec);
-        together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.give_names(); });
+    return keep_on_failure(partial, [&] {
+        const MadeFiles made = make_and_check(run, host_run, run.comm, partial, record, exec);
+        run_together(run.comm, [&] { DraftFiles{run.host, part->draft, partial.path()}.rename_to_final(); });
         patience.set_end(fmt::format("; if {} exists, it is complete", output.string()), exit_after_commit);
-        const Published published = job.migration.target.format->is_one_file
-                                        ? partial.commit_file(std::string{job.migration.target.format->file_name})
-                                        : partial.commit();
+        const PublishResult published = job.migration.target.format->is_one_file
+                                            ? partial.commit_file(std::string{job.migration.target.format->file_name})
+                                            : partial.commit();
         if (!published.fault.empty()) throw mpi::AgreedError{Error{exit_after_commit, "{}", published.fault}};
-        return sum_of(host_run, made);
+        return sum_results(host_run, made);
     });
 }
 

@@ -17,7 +17,7 @@
 namespace tpx::cli {
 namespace {
 
-std::vector<bool> leaving_hosts(const Managed& run) {
+std::vector<bool> leaving_hosts(const ManagedRun& run) {
     std::vector<bool> leaving(run.team.hosts.size());
     for (const std::string& name : formats::expand_host_names(run.options.leaving))
         for (std::size_t h = 0; h < leaving.size(); ++h) leaving[h] = leaving[h] || run.team.hosts[h].name == name;
@@ -41,7 +41,7 @@ MigrateRequest options_to_save(const MigrateRequest& options, const formats::Man
 }
 
 /// The files of the current state, which has just been written, with the hosts that the manifest names.
-StoreCheck check_by_manifest(const Managed& run) {
+StoreCheck check_by_manifest(const ManagedRun& run) {
     const formats::Manifest& manifest = *run.survey.manifest;
     StoreCheck check;
     for (const formats::ManifestFile& file : manifest.files) {
@@ -77,7 +77,7 @@ void give_up(StoreCheck& check, const formats::Manifest& manifest, const std::ve
     }
 }
 
-[[noreturn]] void refuse_late(const Managed& run, const LeavingPlan& plan, Output& out) {
+[[noreturn]] void refuse_late(const ManagedRun& run, const LeavingPlan& plan, Output& out) {
     if (out.json()) {
         out.object("tpx.migrate/1",
                    {{"stores", run.options.store}, {"written", false}, {"leaving", leaving_json(plan)}});
@@ -87,19 +87,19 @@ void give_up(StoreCheck& check, const formats::Manifest& manifest, const std::ve
         Exit::no,
         "{}: {}; pass --fallback CKPT with a checkpoint of iteration {} on shared storage, or omit --within to change "
         "the state regardless of the time left",
-        run.options.store, in_words(plan), run.survey.manifest->iteration}};
+        run.options.store, describe_leaving(plan), run.survey.manifest->iteration}};
 }
 
-MigrateDone save(Managed& run, const MigrateRequest& options, const ManagedJob& job, const ReadRecord& record,
-                 Patience& patience, Output& out) {
+MigrateResult save(ManagedRun& run, const MigrateRequest& options, const ManagedJob& job, const ReadRecord& record,
+                   Patience& patience, Output& out) {
     Fingerprint request;
     request.add("save what only leaving hosts have");
     request.add(options.leaving);
     request.add(run.survey.manifest->request);
-    const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey, nullptr, run.stop};
-    formats::Manifest manifest = manifest_to_be(saving, job, fmt::format("{:016x}", request.value()));
+    const ManagedRun saving{run.comm, run.host, options, run.team, run.store, run.survey, nullptr, run.stop};
+    formats::Manifest manifest = planned_manifest(saving, job, fmt::format("{:016x}", request.value()));
     manifest.requested_replicas = static_cast<int>(run.options.replicas.value_or(1));  // in case this run ends here
-    const ManagedDone done = write_to_stores(saving, job, manifest, record, patience, out);
+    const ManagedResult done = write_to_stores(saving, job, manifest, record, patience, out);
     run.survey = survey_stores(run.comm, run.team, run.store, rejoining_hosts(run.options, run.team));
     out.note("saved: {} has all files on hosts that remain", state_name(done.manifest));
     return done.done;
@@ -126,7 +126,7 @@ double agreed_seconds(const mpi::Comm& comm, std::chrono::steady_clock::time_poi
 
 }  // namespace
 
-std::optional<SavedFromLeaving> save_from_leaving_hosts(Managed& run, StoreCheck& check, Patience& patience,
+std::optional<SavedFromLeaving> save_from_leaving_hosts(ManagedRun& run, StoreCheck& check, Patience& patience,
                                                         Output& out, std::chrono::steady_clock::time_point start) {
     const Duration within = run.options.within;
     if (!within || !check.lost_tensors.empty()) return std::nullopt;
@@ -143,19 +143,19 @@ std::optional<SavedFromLeaving> save_from_leaving_hosts(Managed& run, StoreCheck
     std::optional<ManagedJob> job;
     const MigrateRequest options = options_to_save(run.options, *run.survey.manifest);
     if (plan.files > 0) {
-        const Managed saving{run.comm, run.host, options, run.team, run.store, run.survey};
-        job = plan_from_stores(saving, check, Purpose::saving, record, out);
+        const ManagedRun saving{run.comm, run.host, options, run.team, run.store, run.survey};
+        job = plan_from_stores(saving, check, MigrateTarget::saving, record, out);
         add_times(plan, job->migration.change, leaving);
     }
     plan.passed = agreed_seconds(run.comm, start);
     log_event("leaving", {{"plan", leaving_json(plan)}});
     if (!plan.is_in_time() && !run.options.fallback.empty()) {
-        out.note("{}", in_words(plan));
+        out.note("{}", describe_leaving(plan));
         give_up(check, *run.survey.manifest, leaving);
         return saved;
     }
     if (!plan.is_in_time() && plan.assumed.empty()) refuse_late(run, plan, out);
-    out.note("{}", in_words(plan));
+    out.note("{}", describe_leaving(plan));
     if (!job) return saved;
     add_transfers(plan, job->migration.change);
     if (run.options.dry_run) {

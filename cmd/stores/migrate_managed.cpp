@@ -6,7 +6,7 @@
 #include "cmd/hosts/migrate_launch.hpp"
 #include "cmd/hosts/migrate_report.hpp"
 #include "cmd/hosts/migrate_run.hpp"
-#include "cmd/jobs/ranks.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/stores/data_copies.hpp"
 #include "cmd/stores/managed_check.hpp"
 #include "cmd/stores/managed_dry_run.hpp"
@@ -19,8 +19,8 @@
 #include "cmd/stores/store_locks.hpp"
 #include "cmd/stores/store_switch.hpp"
 #include "formats/driver.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "formats/files/plan/host_names.hpp"
-#include "formats/files/stores.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/path.hpp"
@@ -53,7 +53,7 @@ void check_format(const Migration& job) {
 }
 
 /// Requires that the number of virtual nodes does not change: it determines the samples of each virtual node.
-void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
+void check_virtual_nodes_stay(const ManagedRun& run, const ManagedJob& job) {
     if (job.is_import) return;
     const int before = parse_layout(run.survey.manifest->layout).vn, after = job.migration.target.layout.vn;
     if (before > 0 && before != after)
@@ -61,10 +61,10 @@ void check_virtual_nodes_stay(const Managed& run, const ManagedJob& job) {
                           after > 0 ? fmt::format("vn={}", after) : "no virtual nodes", before);
 }
 
-Exit export_state(const Managed& run, ManagedJob& job, const ReadRecord& record, Patience& patience, Output& out,
+Exit export_state(const ManagedRun& run, ManagedJob& job, const ReadRecord& record, Patience& patience, Output& out,
                   std::chrono::steady_clock::time_point start) {
-    const double rate = run.pace == nullptr ? 0 : run.pace->rate() * run.host.size();
-    const MigratePlaces places{run.options.store, run.options.export_to, {}, rate};
+    const double rate = run.rate_limiter == nullptr ? 0 : run.rate_limiter->rate() * run.host.size();
+    const MigratePaths places{run.options.store, run.options.export_to, {}, rate};
     mpi::all_or_none(run.comm, [&] {
         if (entry_exists(run.options.export_to)) throw failure("{}: already exists", run.options.export_to);
     });
@@ -73,25 +73,25 @@ Exit export_state(const Managed& run, ManagedJob& job, const ReadRecord& record,
         return Exit::success;
     }
     const std::uint64_t request =
-        agreed_request(run.comm, job.migration, run.options.export_to, record, run.host.rank() == 0);
-    MigrateDone done = write_to_shared(run, job, request, record, patience);
+        agreed_request_digest(run.comm, job.migration, run.options.export_to, record, run.host.rank() == 0);
+    MigrateResult done = write_to_shared(run, job, request, record, patience);
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     require_reported(report_done(run.comm, job.migration, places, done, out), places.to);
     return Exit::success;
 }
 
-Exit change_state(const Managed& run, ManagedJob& job, const std::string& request, const ReadRecord& record,
+Exit change_state(const ManagedRun& run, ManagedJob& job, const std::string& request, const ReadRecord& record,
                   Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
     mpi::all_or_none(run.comm, [&] {
         if (run.options.dry_run && run.comm.rank() != 0) return;  // may not have planned
         check_format(job.migration);
         check_hold_of_parts(run.options, job.migration);
-        check_hold_room(run.comm, run.options, run.team, job.migration);
+        check_hold_memory(run.comm, run.options, run.team, job.migration);
         check_virtual_nodes_stay(run, job);
     });
     const std::string from = run.options.import_from.empty() ? run.options.store : run.options.import_from;
-    const MigratePlaces places{from, run.options.store, run.options.store + "/current", 0, run.options.data_store};
-    formats::Manifest manifest = manifest_to_be(run, job, request);
+    const MigratePaths places{from, run.options.store, run.options.store + "/current", 0, run.options.data_store};
+    formats::Manifest manifest = planned_manifest(run, job, request);
     copy_data(run, job);
     if (run.options.dry_run) {
         const auto& leaving = job.migration.leaving;
@@ -99,7 +99,7 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
         report_dry_run(run, job, places, &manifest, out);
         return Exit::success;
     }
-    ManagedDone made = write_to_stores(run, job, manifest, record, patience, out);
+    ManagedResult made = write_to_stores(run, job, manifest, record, patience, out);
     if (run.stop != nullptr && *run.stop) (*run.stop)->shield();  // the state is in place
     if (job.saved) add(made.done, *job.saved);
     std::string fault = run.options.prune ? prune_after(run, out) : "";
@@ -113,22 +113,22 @@ Exit change_state(const Managed& run, ManagedJob& job, const std::string& reques
 }
 
 /// Whether the state in the stores is the requested one. A dry run has compared its files by size only.
-bool is_current(const Managed& run, const StoreCheck& check, const std::string& request, Output& out) {
+bool is_current(const ManagedRun& run, const StoreCheck& check, const std::string& request, Output& out) {
     if (run.options.dry_run)
         out.note("--dry-run compares files by size; without it, a run also compares their content with checksums");
     return is_done(run, check, request);
 }
 
-Exit import_state(const Managed& run, MigrateRequest& options, Patience& patience, Output& out,
+Exit import_state(const ManagedRun& run, MigrateRequest& options, Patience& patience, Output& out,
                   std::chrono::steady_clock::time_point start) {
     keep_replicas(run, options, out);
     ReadRecord record;
-    ManagedJob job = plan_import(run, run.options.import_from, Purpose::stores, record);
+    ManagedJob job = plan_import(run, run.options.import_from, MigrateTarget::stores, record);
     const std::string request =
-        hex(agreed_request(run.comm, job.migration,
-                           request_text(run.options, run.team, to_string(job.migration.target.layout),
-                                        std::string{formats::name(job.migration.target.format)}),
-                           record, run.host.rank() == 0));
+        hex(agreed_request_digest(run.comm, job.migration,
+                                  request_text(run.options, run.team, to_string(job.migration.target.layout),
+                                               std::string{formats::name(job.migration.target.format)}),
+                                  record, run.host.rank() == 0));
     if (run.survey.manifest && run.survey.manifest->request == request &&
         is_current(run, check_current(run), request, out))
         return end_without_change(run, out);
@@ -136,7 +136,7 @@ Exit import_state(const Managed& run, MigrateRequest& options, Patience& patienc
 }
 
 /// The reason why no host has a state that can be changed.
-Error no_state(const Managed& run) {
+Error no_state(const ManagedRun& run) {
     const std::string& store = run.options.store;
     if (std::ranges::all_of(run.survey.hosts, [](const StoreSummary& host) { return host.current.empty(); })) {
         if (std::ranges::none_of(run.team.hosts, &Host::lost))
@@ -148,14 +148,14 @@ Error no_state(const Managed& run) {
 }
 
 /// Changes or exports the current state, whose intact files are in `check`; `record` gets the files that are read.
-Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, std::optional<ReadRecord>& record,
+Exit move_checked(ManagedRun& run, MigrateRequest& options, StoreCheck check, std::optional<ReadRecord>& record,
                   Patience& patience, Output& out, std::chrono::steady_clock::time_point start) {
     const bool exports = !options.export_to.empty();
-    const Purpose purpose = exports ? Purpose::shared : Purpose::stores;
+    const MigrateTarget purpose = exports ? MigrateTarget::shared : MigrateTarget::stores;
     std::optional<ManagedJob> planned;
     if (options.plan.to == "auto") {
         options.plan.from = run.survey.manifest->layout;
-        planned = replanned_on_damage(run, [&] { return plan_from_stores(run, check, purpose, *record, out); });
+        planned = replan_on_damage(run, [&] { return plan_from_stores(run, check, purpose, *record, out); });
         std::string layout = to_string(planned->migration.target.layout);
         mpi::broadcast(run.comm, layout);  // other ranks may not have planned
         options.plan.to = layout;          // so that the request names the layout
@@ -171,7 +171,7 @@ Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, std::
         record.emplace();
     }
     const bool is_planned = planned && !saved;
-    ManagedJob job = is_planned ? std::move(*planned) : replanned_on_damage(run, [&] {
+    ManagedJob job = is_planned ? std::move(*planned) : replan_on_damage(run, [&] {
         return plan_from_stores(run, check, purpose, *record, out, saved ? saved->files : std::vector<StoredFile>{});
     });
     if (planned && saved) job.migration.choice = planned->migration.choice;
@@ -185,7 +185,7 @@ Exit move_checked(Managed& run, MigrateRequest& options, StoreCheck check, std::
 
 /// Executes a run with --store and without --import. `damaged` is the damage that an earlier attempt has found; null:
 /// the current state has not been compared yet.
-Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Output& out,
+Exit move_state(ManagedRun& run, MigrateRequest& options, Patience& patience, Output& out,
                 std::chrono::steady_clock::time_point start, const StoreCheck* damaged) {
     const bool exports = !options.export_to.empty();
     if (!run.survey.manifest) throw mpi::AgreedError{no_state(run)};
@@ -208,7 +208,7 @@ Exit move_state(Managed& run, MigrateRequest& options, Patience& patience, Outpu
         running.emplace(run.host, run.team, run.store, run.survey, check, threads_of_check(run));
         run.check = &*running;
     }
-    if (options.position) check_position_stays(run, replanned_on_damage(run, [&] { return current_position(run); }));
+    if (options.position) check_position_stays(run, replan_on_damage(run, [&] { return current_position(run); }));
     return move_checked(run, options, std::move(check), record, patience, out, start);
 }
 
@@ -225,11 +225,11 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
     const mpi::Comm host = mpi::Comm::split(comm, static_cast<int>(team.host));
     std::optional<NodeStore> store;
     std::vector<std::string> outdated;
-    std::optional<Pace> pace;
+    std::optional<RateLimiter> rate_limiter;
     std::optional<StopSignals> stop;
     if (!options.dry_run) stop.emplace();
     mpi::all_or_none(comm, [&] {
-        if (const auto rate = rate_of_process(options, host)) pace.emplace(*rate);
+        if (const auto rate = rate_of_process(options, host)) rate_limiter.emplace(*rate);
         outdated = rejoining_hosts(options, team);
         if (!options.decision_dir.empty()) options.decision_dir = fs::absolute(options.decision_dir);
         if (!options.decision_dir.empty() && !path_is_directory(options.decision_dir))
@@ -241,7 +241,8 @@ Exit migrate_managed(const mpi::Comm& comm, const MigrateRequest& given, Patienc
             out.note("--fallback {}: does not exist", options.fallback);
     });
     OpenStores stores = open_stores(comm, host, team, *store, options, outdated, out);
-    Managed run{comm, host, options, team, *store, std::move(stores.survey), pace ? &*pace : nullptr, &stop};
+    ManagedRun run{comm, host, options, team, *store, std::move(stores.survey), rate_limiter ? &*rate_limiter : nullptr,
+                   &stop};
     for (std::size_t h = 0; h < team.hosts.size(); ++h)
         if (!run.survey.hosts[h].fault.empty())
             out.note("host '{}': its current state is not used: {}", team.hosts[h].name, run.survey.hosts[h].fault);

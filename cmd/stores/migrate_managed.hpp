@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/hosts/migrate_request.hpp"
-#include "cmd/jobs/ranks.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
 
 namespace tpx::cli {

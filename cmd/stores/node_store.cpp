@@ -121,7 +121,7 @@ void NodeStore::make_current(const std::string& state) const {
     std::error_code error;
     if (fs::read_symlink(link, error).empty() && path_is_directory(link)) {  // may contain data, so it is not removed
         std::size_t number = 1;
-        const auto aside = [&] { return staging(fmt::format("{}{}", set_aside, number)); };
+        const auto aside = [&] { return staging(fmt::format("{}{}", replaced_current_prefix, number)); };
         while (entry_exists(aside())) ++number;
         rename_entry(link, aside());
         sync_folder(folder_ / "staging");
@@ -139,7 +139,7 @@ formats::Manifest NodeStore::manifest(const std::string& state) const {
 }
 
 void NodeStore::write(const formats::SwitchRecord& record) const {
-    const bool is_prepared = record.says == formats::SwitchRecord::Says::prepared;
+    const bool is_prepared = record.phase == formats::SwitchRecord::SwitchPhase::prepared;
     write_file(folder_ / (is_prepared ? "prepared" : "decision"), formats::to_text(record));
 }
 
@@ -159,14 +159,14 @@ std::vector<std::string> NodeStore::states() const { return list_directory(folde
 
 std::vector<std::string> NodeStore::stagings() const { return list_directory(folder_ / "staging"); }
 
-void NodeStore::take_in(const std::string& change, const std::string& state) const {
+void NodeStore::promote_staged_state(const std::string& change, const std::string& state) const {
     remove_state(state);
     rename_entry(staging(change), this->state(state));
     sync_folder(folder_ / "states");
     sync_folder(folder_ / "staging");
 }
 
-void NodeStore::put_back(const std::string& change, const std::string& state) const {
+void NodeStore::return_to_staging(const std::string& change, const std::string& state) const {
     if (!entry_exists(this->state(state))) return;
     if (state == linked_state()) throw failure("{}: is the current state", this->state(state).string());
     bool is_of_change = false;

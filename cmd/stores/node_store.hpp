@@ -16,7 +16,7 @@ namespace tpx::cli {
 
 /// The prefix of the names in staging of folders that were in place of the link `current`. They may contain data, so
 /// tpx never removes them.
-inline constexpr std::string_view set_aside = "replaced-current-";
+inline constexpr std::string_view replaced_current_prefix = "replaced-current-";
 
 /// The folders of a store that a run creates. The destructor removes them, unless the store contains something.
 class CreatedStore {
@@ -91,9 +91,10 @@ public:
     std::vector<std::string> stagings() const;
 
     /// Moves the complete state of `change` from staging to states/`state`, replacing any state of this name.
-    void take_in(const std::string& change, const std::string& state) const;
-    /// Undoes take_in(): the state is in staging again. A state of this name that another change made is removed.
-    void put_back(const std::string& change, const std::string& state) const;
+    void promote_staged_state(const std::string& change, const std::string& state) const;
+    /// Undoes promote_staged_state(): the state is in staging again. A state of this name that another change made is
+    /// removed.
+    void return_to_staging(const std::string& change, const std::string& state) const;
     /// Removes a state that is not current, if it exists.
     void remove_state(const std::string& state) const;
     /// Like remove_state(), but returns false if another run uses the state.

@@ -7,7 +7,7 @@
 
 namespace tpx::cli {
 
-void prune(const Managed& run, const std::vector<bool>& hosts, Output& out) {
+void prune(const ManagedRun& run, const std::vector<bool>& hosts, Output& out) {
     std::string kept;  // the states of this host that are in use
     mpi::all_or_none(run.comm, [&] {
         if (run.host.rank() != 0 || !hosts[run.team.host]) return;
@@ -17,7 +17,7 @@ void prune(const Managed& run, const std::vector<bool>& hosts, Output& out) {
                 !run.store.remove_unused_state(state))
                 kept += (kept.empty() ? "" : ", ") + state;
         for (const std::string& name : run.store.stagings())
-            if (!name.starts_with(set_aside)) run.store.remove_staging(name);
+            if (!name.starts_with(replaced_current_prefix)) run.store.remove_staging(name);
     });
     const std::vector<std::string> hosts_of_ranks = mpi::all_gather(run.comm, std::to_string(run.team.host));
     const std::vector<std::string> all = mpi::all_gather(run.comm, kept);
@@ -27,9 +27,9 @@ void prune(const Managed& run, const std::vector<bool>& hosts, Output& out) {
                      run.team.hosts[std::stoul(hosts_of_ranks[rank])].name, all[rank]);
 }
 
-std::string prune_after(const Managed& run, Output& out) {
+std::string prune_after(const ManagedRun& run, Output& out) {
     std::vector<bool> hosts;
-    for (const Host& host : run.team.hosts) hosts.push_back(remains(host));
+    for (const Host& host : run.team.hosts) hosts.push_back(has_live_devices(host));
     try {
         prune(run, hosts, out);
     } catch (const mpi::AgreedError& error) {
@@ -38,7 +38,7 @@ std::string prune_after(const Managed& run, Output& out) {
     return {};
 }
 
-void prune_before(const Managed& run, const ManagedJob& job) {
+void prune_before(const ManagedRun& run, const ManagedJob& job) {
     if (!run.options.prune || job.is_import || run.options.within || run.host.rank() != 0 ||
         !run.survey.has_current[run.team.host])
         return;

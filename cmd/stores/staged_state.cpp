@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_of_change(const std::string& staging) { return !staging.starts_with(set_aside); }
+bool is_of_change(const std::string& staging) { return !staging.starts_with(replaced_current_prefix); }
 
 /// A complete state in the staging folder of this host.
 struct StagedState {
@@ -74,7 +74,7 @@ bool have_same_files(const formats::Manifest& a, const formats::Manifest& b) {
 
 /// What the host of this rank has in staging: the text of the manifest, followed by "damaged" if its files are damaged;
 /// "" if there is none; "-" if none is needed, or if this rank does not act for the host. Sets `mine`.
-std::string find_staged(const Managed& run, bool is_member, const formats::Manifest& manifest,
+std::string find_staged(const ManagedRun& run, bool is_member, const formats::Manifest& manifest,
                         std::optional<StagedState>& mine) {
     if (!is_member || !run.team.is_first(run.comm.rank())) return "-";
     mine = staged_state(run.store, manifest.plan);
@@ -92,8 +92,8 @@ void write_manifest(const fs::path& folder, const formats::Manifest& manifest) {
     write_file(folder / formats::manifest_name, formats::to_text(manifest));
 }
 
-bool take_over_staging(const Managed& run, const std::vector<bool>& members, formats::Manifest& manifest,
-                       MigrateDone& done) {
+bool take_over_staging(const ManagedRun& run, const std::vector<bool>& members, formats::Manifest& manifest,
+                       MigrateResult& done) {
     std::optional<StagedState> mine;
     std::string text;
     mpi::all_or_none(run.comm, [&] { text = find_staged(run, members[run.team.host], manifest, mine); });
@@ -120,7 +120,7 @@ bool take_over_staging(const Managed& run, const std::vector<bool>& members, for
     return true;
 }
 
-void remove_old_staging(const Managed& run, const formats::Manifest& manifest, Output& out) {
+void remove_old_staging(const ManagedRun& run, const formats::Manifest& manifest, Output& out) {
     std::array<std::uint64_t, 2> removed{};  // of this change, and of others
     mpi::all_or_none(run.comm, [&] {
         if (run.host.rank() != 0) return;
@@ -140,7 +140,7 @@ void remove_old_staging(const Managed& run, const formats::Manifest& manifest, O
     if (removed[1] > 0) out.note("removed files that an unfinished change to another state had left in staging");
 }
 
-std::string hosts_with_staging(const Managed& run) {
+std::string hosts_with_staging(const ManagedRun& run) {
     std::vector<std::string> names;
     for (std::size_t h = 0; h < run.team.hosts.size(); ++h)
         if (std::ranges::any_of(run.survey.hosts[h].stagings, is_of_change)) names.push_back(run.team.hosts[h].name);

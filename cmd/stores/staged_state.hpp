@@ -18,14 +18,14 @@ void write_manifest(const std::filesystem::path& folder, const formats::Manifest
 /// completed them and before the decision to switch, compares them with their checksums, makes them the staged state of
 /// `manifest`, sets the checksums in `manifest`, and describes the files in `done`. Returns whether it took them over.
 /// Throws an mpi::AgreedError. Collective.
-bool take_over_staging(const Managed& run, const std::vector<bool>& members, formats::Manifest& manifest,
-                       MigrateDone& done);
+bool take_over_staging(const ManagedRun& run, const std::vector<bool>& members, formats::Manifest& manifest,
+                       MigrateResult& done);
 
 /// Removes files that unfinished changes left in staging, unless this run, whose change and plan are in `manifest`, can
 /// continue from them; a note gives the reason. Collective.
-void remove_old_staging(const Managed& run, const formats::Manifest& manifest, Output& out);
+void remove_old_staging(const ManagedRun& run, const formats::Manifest& manifest, Output& out);
 
 /// "host[0-1]": the hosts on which unfinished changes have left files in staging; empty: none.
-std::string hosts_with_staging(const Managed& run);
+std::string hosts_with_staging(const ManagedRun& run);
 
 }  // namespace tpx::cli

@@ -2,9 +2,9 @@
 #include "cmd/stores/store_check.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/core/in_threads.hpp"
-#include "lib/exec/pace.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/core/parallel_for.hpp"
+#include "lib/exec/rate_limiter.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <algorithm>
 #include <set>
@@ -49,7 +49,7 @@ void compare(const std::filesystem::path& path, const formats::ManifestFile& fil
 /// How this rank reads the files of its host.
 struct Reading {
     int threads = 1;
-    Pace* pace = nullptr;  ///< null: no limit
+    RateLimiter* rate_limiter = nullptr;  ///< null: no limit
     CheckFiles how = CheckFiles::completely;
     const std::atomic<int>* signal = nullptr;      ///< as for check_state()
     const std::atomic<bool>* cancelled = nullptr;  ///< as for ContentCheck
@@ -67,20 +67,20 @@ std::string find_faults(const mpi::Comm& host, const Team& team, const NodeStore
                         const Reading& reading) {
     // With a limit, one thread of each host reads all files at the whole rate, because there may be fewer files than
     // ranks.
-    std::optional<Pace> whole;
-    if (reading.pace != nullptr) whole.emplace(reading.pace->rate() * host.size());
-    const auto pay = [&](std::uint64_t bytes) {
-        if (whole) whole->pay(bytes, 0, reading.signal);
+    std::optional<RateLimiter> whole;
+    if (reading.rate_limiter != nullptr) whole.emplace(reading.rate_limiter->rate() * host.size());
+    const auto throttle = [&](std::uint64_t bytes) {
+        if (whole) whole->throttle(bytes, 0, reading.signal);
         reading.require_no_stop();
     };
     const formats::Manifest& manifest = *survey.manifest;
     const std::vector<std::size_t> files =
         files_of_reader(manifest, hosts_in_team(team, survey), team.host, host.rank(), whole ? 1 : host.size());
     std::vector<std::string> causes(files.size());
-    in_threads(files.size(), whole ? 1 : static_cast<std::size_t>(reading.threads), [&](std::size_t k) {
+    parallel_for(files.size(), whole ? 1 : static_cast<std::size_t>(reading.threads), [&](std::size_t k) {
         const formats::ManifestFile& file = manifest.files[files[k]];
         try {
-            compare(store.state(state_name(manifest)) / file.path, file, reading.how, pay);
+            compare(store.state(state_name(manifest)) / file.path, file, reading.how, throttle);
         } catch (const Error& error) {
             reading.require_no_stop();
             causes[k] = error.what();
@@ -139,11 +139,11 @@ StoreCheck combine(const mpi::Comm& comm, const Team& team, const StoreSurvey& s
 }  // namespace
 
 StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
-                       const StoreSurvey& survey, int threads, Pace* pace, CheckFiles how,
+                       const StoreSurvey& survey, int threads, RateLimiter* rate_limiter, CheckFiles how,
                        const std::atomic<int>* signal) {
     std::string mine;
     mpi::all_or_none(comm, [&] {
-        mine = find_faults(host, team, store, survey, {threads, pace, how, signal, nullptr});
+        mine = find_faults(host, team, store, survey, {threads, rate_limiter, how, signal, nullptr});
     });
     return combine(comm, team, survey, mine);
 }

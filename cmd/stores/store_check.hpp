@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cmd/hosts/running_check.hpp"
+#include "cmd/hosts/background_check.hpp"
 #include "cmd/stores/store_survey.hpp"
 
 #include <atomic>
@@ -25,11 +25,11 @@ enum class CheckFiles {
     by_size      ///< for a dry run: reads none
 };
 
-/// Compares all files of the current state with the manifest. Each rank reads with `threads` threads; if `pace` is not
-/// null, it limits the rate, and one thread of each host reads. Throws an mpi::AgreedError if the number at `signal`,
-/// which may be null, is that of a signal. Collective.
+/// Compares all files of the current state with the manifest. Each rank reads with `threads` threads; if `rate_limiter`
+/// is not null, it limits the rate, and one thread of each host reads. Throws an mpi::AgreedError if the number at
+/// `signal`, which may be null, is that of a signal. Collective.
 StoreCheck check_state(const mpi::Comm& comm, const mpi::Comm& host, const Team& team, const NodeStore& store,
-                       const StoreSurvey& survey, int threads, Pace* pace = nullptr,
+                       const StoreSurvey& survey, int threads, RateLimiter* rate_limiter = nullptr,
                        CheckFiles how = CheckFiles::completely, const std::atomic<int>* signal = nullptr);
 
 /// Compares the files like check_state(), with checksums, but during the move, on other threads, and without a rate
@@ -62,7 +62,7 @@ private:
     std::string faults_;
     bool is_finished_ = false;
     StoreCheck found_;
-    std::optional<RunningCheck> running_;
+    std::optional<BackgroundCheck> running_;
 };
 
 }  // namespace tpx::cli

@@ -2,7 +2,7 @@
 #include "cmd/stores/store_checksums.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/core/in_threads.hpp"
+#include "lib/core/parallel_for.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -64,7 +64,7 @@ std::string checksums(const HostRun& run, const std::filesystem::path& folder, c
     const std::vector<std::vector<Interval>> pieces = bytes_of_pieces(run);
     const std::vector<OwnFile> files = files_of_rank(run);
     std::vector<std::uint64_t> crcs(files.size());
-    in_threads(files.size(), static_cast<std::size_t>(threads), [&](std::size_t k) {
+    parallel_for(files.size(), static_cast<std::size_t>(threads), [&](std::size_t k) {
         const formats::ManifestFile& entry = manifest.files[files[k].listed];
         const std::vector<Interval>& known = pieces[files[k].drafted];
         const std::filesystem::path path = folder / entry.path;
@@ -82,7 +82,7 @@ std::string checksums(const HostRun& run, const std::filesystem::path& folder, c
 void add_checksums(const HostRun& run, const std::filesystem::path& folder, FileCrcs* written, int threads,
                    formats::Manifest& manifest) {
     std::string mine;
-    together(run.all, [&] {
+    run_together(run.all, [&] {
         if (written != nullptr) written->combine(run.host);
     });
     mpi::all_or_none(run.all, [&] { mine = checksums(run, folder, written, threads, manifest); });

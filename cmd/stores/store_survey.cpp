@@ -60,7 +60,8 @@ void find_last_state(StoreSummary& summary, const NodeStore& store) {
     const std::string linked = store.linked_state();
     take(linked, epoch_of_name(linked));
     const auto& [prepared, decision] = std::tie(summary.prepared, summary.decision);
-    if (decision && decision->says == formats::SwitchRecord::Says::commit && !(prepared && prepared->is_of(*decision)))
+    if (decision && decision->phase == formats::SwitchRecord::SwitchPhase::commit &&
+        !(prepared && prepared->is_of(*decision)))
         take(decision->state, decision->epoch);
     const bool is_known = summary.last_epoch > 0;
     for (const std::string& state : summary.states) {
@@ -195,7 +196,7 @@ StoreSurvey survey_stores(const mpi::Comm& comm, const Team& team, const NodeSto
         // If the same command runs again, the first run may have given a rejoining host the state of the others.
         if (rejoins(h) && survey.hosts[h].digest != first.digest) continue;
         // If the same command runs again, a host that left in the first run is outdated; this is not an error.
-        const bool has_left = !remains(team.hosts[h]) && survey.hosts[h].job == first.job;
+        const bool has_left = !has_live_devices(team.hosts[h]) && survey.hosts[h].job == first.job;
         if (has_left && survey.hosts[h].epoch < first.epoch) continue;
         survey.has_current[h] = survey.hosts[h].digest == first.digest;
         if (!survey.has_current[h]) others.push_back(h);

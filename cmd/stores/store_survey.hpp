@@ -5,7 +5,7 @@
 #include "cmd/stores/node_store.hpp"
 #include "formats/files/store/manifest.hpp"
 #include "formats/files/store/switch_record.hpp"
-#include "lib/exec/pace.hpp"
+#include "lib/exec/rate_limiter.hpp"
 
 #include <cstdint>
 #include <optional>

@@ -17,14 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 using formats::SwitchRecord;
-using Says = SwitchRecord::Says;
+using SwitchPhase = SwitchRecord::SwitchPhase;
 
 fs::path shared_decision(const SwitchRecord& record) {
     return fs::path{record.decision_dir} / fmt::format("tpx-decision-{}-{}.json", record.change, record.epoch);
 }
 
-SwitchRecord saying(SwitchRecord record, Says says) {
-    record.says = says;
+SwitchRecord saying(SwitchRecord record, SwitchPhase phase) {
+    record.phase = phase;
     return record;
 }
 
@@ -68,11 +68,12 @@ std::size_t record_decision(const mpi::Comm& comm, const Team& team, const NodeS
 }
 
 void roll_back(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
-    const SwitchRecord abort = saying(change.record, Says::abort);
+    const SwitchRecord abort = saying(change.record, SwitchPhase::abort);
     write_shared(comm, abort);
     on_members(comm, team, change.members, [&] { store.write(abort); });
     on_members(comm, team, change.members, [&] {
-        store.put_back(change.record.change, change.record.state);  // so that the same command does not write it again
+        store.return_to_staging(change.record.change,
+                                change.record.state);  // so that the same command does not write it again
         store.remove_prepared();
     });
     remove_shared(comm, abort);
@@ -132,9 +133,9 @@ bool is_on_all_hosts(const mpi::Comm& comm, const Team& team, const NodeStore& s
 bool is_committed(const Switch& change, const std::vector<StoreSummary>& hosts,
                   const std::optional<SwitchRecord>& shared) {
     const auto any = [&](auto&& is) { return std::ranges::any_of(hosts, is); };
-    const auto decided = [&](Says says) {
-        return (shared && shared->is_of(change.record) && shared->says == says) || any([&](const StoreSummary& host) {
-                   return host.decision && host.decision->is_of(change.record) && host.decision->says == says;
+    const auto decided = [&](SwitchPhase phase) {
+        return (shared && shared->is_of(change.record) && shared->phase == phase) || any([&](const StoreSummary& host) {
+                   return host.decision && host.decision->is_of(change.record) && host.decision->phase == phase;
                });
     };
     // A host whose store has another history can have a state with the same name.
@@ -142,7 +143,7 @@ bool is_committed(const Switch& change, const std::vector<StoreSummary>& hosts,
             return host.fault.empty() && host.current == change.record.state && host.change == change.record.change;
         }))
         return true;
-    return !decided(Says::abort) && decided(Says::commit);
+    return !decided(SwitchPhase::abort) && decided(SwitchPhase::commit);
 }
 
 /// The last switch that was begun, unless a host has a later state.
@@ -186,7 +187,7 @@ std::string end_switch(const mpi::Comm& comm, const Team& team, const NodeStore&
         roll_back(comm, team, store, *change);
         return fmt::format("an earlier change to {} had not been decided: it was rolled back", change->record.state);
     }
-    const SwitchRecord commit = saying(change->record, Says::commit);
+    const SwitchRecord commit = saying(change->record, SwitchPhase::commit);
     write_shared(comm, commit);
     on_members(comm, team, change->members, [&] { store.write(commit); });
     fence_others(comm, team, store, *change, commit);
@@ -199,10 +200,10 @@ std::string end_switch(const mpi::Comm& comm, const Team& team, const NodeStore&
 
 void switch_stores(const mpi::Comm& comm, const Team& team, const NodeStore& store, const Switch& change) {
     on_members(comm, team, change.members, [&] {
-        store.write(saying(change.record, Says::prepared));
-        store.take_in(change.record.change, change.record.state);
+        store.write(saying(change.record, SwitchPhase::prepared));
+        store.promote_staged_state(change.record.change, change.record.state);
     });
-    const SwitchRecord commit = saying(change.record, Says::commit);
+    const SwitchRecord commit = saying(change.record, SwitchPhase::commit);
     write_shared(comm, commit);
     std::string fault;
     const std::size_t count = record_decision(comm, team, store, change, commit, fault);

@@ -20,7 +20,7 @@ AgreedSource::AgreedSource(const mpi::Comm& comm, const std::string& path, const
 void AgreedSource::check_unchanged(const mpi::Comm& comm) const { tpx::check_unchanged(comm, record_); }
 
 void require_same_options(const mpi::Comm& comm, const VerifyOptions& options) {
-    const auto number = [](Whole value) { return value ? std::to_string(*value) : "default"; };
+    const auto number = [](Integer value) { return value ? std::to_string(*value) : "default"; };
     const std::string text = fmt::format(
         "{}, rules '{}', config '{}', set '{}', ignore '{}', memory {}, threads {}, io ranks {}, patience {}, "
         "flags {}{}{}{}{}",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "cmd/verify/verify.hpp"
 #include "lib/core/read_record.hpp"
 #include "lib/exec/mpi.hpp"
@@ -31,7 +31,7 @@ public:
 private:
     ReadRecord record_;
     std::filesystem::path path_;
-    Opened opened_;
+    OpenedCheckpoint opened_;
 };
 
 /// Throws an mpi::AgreedError unless all ranks were given the same options. Paths of checkpoints may differ.

@@ -2,9 +2,9 @@
 #include "cmd/verify/compare.hpp"
 
 #include "cmd/verify/compare_blocks.hpp"
-#include "cmd/verify/compare_members.hpp"
 #include "cmd/verify/compare_names.hpp"
 #include "cmd/verify/compare_values.hpp"
+#include "cmd/verify/compared_checkpoint.hpp"
 #include "cmd/verify/ignored_roles.hpp"
 #include "formats/convert/missing_weights.hpp"
 #include "lib/core/error.hpp"
@@ -34,7 +34,7 @@ std::string dtype_cause(const Tensor& a, const Tensor& b) {
 
 class Comparer {
 public:
-    Comparer(const mpi::Comm& comm, Member a, Member b, const CompareOptions& options)
+    Comparer(const mpi::Comm& comm, ComparedCheckpoint a, ComparedCheckpoint b, const CompareOptions& options)
         : comm_{comm}, a_{std::move(a)}, b_{std::move(b)}, options_{options} {}
 
     Comparison run() {
@@ -69,8 +69,8 @@ public:
         add_damage();
         compare_blocks(comm_, a_, b_, options_.exec, result_);
         add_notes();
-        for (const Member* member : {&a_, &b_})
-            for (const auto& [role, count] : member->left_out) result_.ignored[role] += count;
+        for (const ComparedCheckpoint* member : {&a_, &b_})
+            for (const auto& [role, count] : member->skipped) result_.ignored[role] += count;
         if (!options_.weights_only)
             compare_values(
                 comm_, a_, b_, [this](const std::string& role) { return is_ignored(role, options_); }, result_);
@@ -79,7 +79,7 @@ public:
 
 private:
     /// Whether only weights are compared and `name` is a master whose weight `member` also has.
-    bool is_beside_weight(const Member& member, std::size_t number, const std::string& name) {
+    bool is_beside_weight(const ComparedCheckpoint& member, std::size_t number, const std::string& name) {
         if (!options_.weights_only || member.digested.canonical.roles[number] != Role::master) return false;
         const bool beside = std::ranges::any_of(
             weights_of_master(name), [&](const std::string& weight) { return member.numbers.contains(weight); });
@@ -88,7 +88,7 @@ private:
     }
 
     void add_damage() {
-        for (const Member* member : {&a_, &b_}) {
+        for (const ComparedCheckpoint* member : {&a_, &b_}) {
             const char side = member == &a_ ? 'A' : 'B';
             for (const std::string& line : member->damaged)
                 result_.differences.push_back({.role = "file",
@@ -117,8 +117,8 @@ private:
                 fmt::format("compared {} master weights of one side with fp32 weights of the other", redundant_));
     }
 
-    void differ(const Member& member, std::size_t tensor, const std::string& a, const std::string& b, std::string cause,
-                char lacking = 0) {
+    void differ(const ComparedCheckpoint& member, std::size_t tensor, const std::string& a, const std::string& b,
+                std::string cause, char lacking = 0) {
         const std::string& stored = member.digested.canonical.stored_name(tensor);
         const std::string& canonical = member.digested.canonical.tensors[tensor].name;
         result_.differences.push_back({.role = std::string{name(member.digested.canonical.roles[tensor])},
@@ -132,15 +132,16 @@ private:
     }
 
     /// Whether the stored tensor contains several canonical tensors, so that its name does not identify this one.
-    static bool is_part(const Member& member, std::size_t tensor) {
-        const formats::Canonical& canonical = member.digested.canonical;
+    static bool is_part(const ComparedCheckpoint& member, std::size_t tensor) {
+        const formats::CanonicalTensors& canonical = member.digested.canonical;
         const auto same = [&](std::size_t other) {
             return other < canonical.stored.size() && canonical.stored[other] == canonical.stored[tensor];
         };
         return same(tensor + 1) || (tensor > 0 && same(tensor - 1));
     }
 
-    void missing(const Member& has, const Member& lacks, std::size_t number, const std::string& name) {
+    void missing(const ComparedCheckpoint& has, const ComparedCheckpoint& lacks, std::size_t number,
+                 const std::string& name) {
         const Role role = has.digested.canonical.roles[number];
         const std::string& stored = has.digested.canonical.stored_name(number);
         if (role == Role::copy) return judge_copy(has, number, name);
@@ -161,7 +162,8 @@ private:
 
     /// Whether `lacks` stores master `name` of `has` as a weight with equal dtype and values: fp32 weights need no
     /// masters.
-    bool is_weight_of(const Member& has, const Member& lacks, std::size_t number, const std::string& name) {
+    bool is_weight_of(const ComparedCheckpoint& has, const ComparedCheckpoint& lacks, std::size_t number,
+                      const std::string& name) {
         for (const std::string& weight : weights_of_master(name)) {
             const auto found = lacks.numbers.find(weight);
             if (found == lacks.numbers.end()) continue;
@@ -176,7 +178,7 @@ private:
     }
 
     /// Checks that a second copy of a tensor, which only `has` stores, equals its original.
-    void judge_copy(const Member& has, std::size_t number, const std::string& name) {
+    void judge_copy(const ComparedCheckpoint& has, std::size_t number, const std::string& name) {
         const std::size_t original = has.numbers.at(std::string{formats::original_name(name)});
         ++result_.compared;
         if (has.digested.digests[number] == has.digested.digests[original]) return;
@@ -206,7 +208,7 @@ private:
     }
 
     /// Reports the weights that `member` should store but lacks, if the other side stores only masters.
-    void add_lost_weights(const Member& member, const Member& other) {
+    void add_lost_weights(const ComparedCheckpoint& member, const ComparedCheckpoint& other) {
         const char side = &member == &a_ ? 'A' : 'B';
         for (const std::string& master : masters_without_weight(member, other))
             differ(member, member.numbers.at(master), side == 'A' ? "" : master, side == 'B' ? "" : master,
@@ -216,8 +218,8 @@ private:
     /// Checks that weight `name` of one side equals the rounded master of the other, which has no such weight.
     void compare_rounded(const std::string& name) {
         const bool in_a = a_.numbers.contains(name);
-        const Member& has = in_a ? a_ : b_;
-        const Member& lacks = in_a ? b_ : a_;
+        const ComparedCheckpoint& has = in_a ? a_ : b_;
+        const ComparedCheckpoint& lacks = in_a ? b_ : a_;
         const std::size_t weight = has.numbers.at(name);
         const std::size_t master = lacks.numbers.at(only_masters_.at(name));
         const Tensor& rounded = has.digested.canonical.tensors[weight];
@@ -240,7 +242,7 @@ private:
     }
 
     /// The number of weight `name` in `member`, or of its master if the master is compared instead.
-    std::size_t as_kept(const Member& member, const std::string& name) const {
+    std::size_t as_kept(const ComparedCheckpoint& member, const std::string& name) const {
         const auto master = masters_.find(name);
         const auto kept = master == masters_.end() ? member.numbers.end() : member.numbers.find(master->second);
         return kept == member.numbers.end() ? member.numbers.at(name) : kept->second;
@@ -271,14 +273,14 @@ private:
     }
 
     /// The index of a difference in the stored tensor.
-    std::string at(const Member& member, std::size_t tensor, const Difference& difference) {
+    std::string at(const ComparedCheckpoint& member, std::size_t tensor, const ElementDifference& difference) {
         const Tuple<Index> index = finder_.stored_index(member.digested.canonical, tensor, difference.index);
         return fmt::format("[{}]", fmt::join(index.begin(), index.end(), ", "));
     }
 
     const mpi::Comm& comm_;
-    Member a_;
-    Member b_;
+    ComparedCheckpoint a_;
+    ComparedCheckpoint b_;
     const CompareOptions& options_;
     Comparison result_;
     formats::PartFinder finder_;
@@ -292,9 +294,9 @@ private:
 
 Comparison compare(const mpi::Comm& comm, formats::Source& a, formats::Source& b, const CompareOptions& options) {
     make_names_comparable(a, b);
-    const auto left_out = [&](const std::string& role) { return is_ignored(role, options); };
-    return Comparer{comm, read_member(comm, a, left_out, options.exec), read_member(comm, b, left_out, options.exec),
-                    options}
+    const auto skipped = [&](const std::string& role) { return is_ignored(role, options); };
+    return Comparer{comm, read_compared_checkpoint(comm, a, skipped, options.exec),
+                    read_compared_checkpoint(comm, b, skipped, options.exec), options}
         .run();
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "formats/source.hpp"
+#include "lib/exec/exec_options.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/options.hpp"
 
 #include <cstdint>
 #include <map>

@@ -13,13 +13,13 @@ namespace {
 using formats::OpaqueTensor;
 
 /// The quantized tensors of a checkpoint by name.
-std::map<std::string, std::size_t> numbers_of(const Member& member) {
+std::map<std::string, std::size_t> numbers_of(const ComparedCheckpoint& member) {
     std::map<std::string, std::size_t> numbers;
     for (std::size_t q = 0; q < member.digested.opaque.size(); ++q) numbers.emplace(member.digested.opaque[q].name, q);
     return numbers;
 }
 
-OneTensor bytes_of(const Member& member, std::size_t number) {
+OneTensor bytes_of(const ComparedCheckpoint& member, std::size_t number) {
     const Catalogue blocks = blocks_as_tensors(member.source->checkpoint);
     OneTensor one{{blocks.tensors[number]}, {blocks.pieces[number]}, formats::paths(blocks)};
     one.pieces[0].tensor = 0;
@@ -27,8 +27,8 @@ OneTensor bytes_of(const Member& member, std::size_t number) {
 }
 
 /// The dtype of a canonical tensor that is stored as `stored` without blocks; empty if there is none.
-std::string plain_dtype(const Member& member, const std::string& stored) {
-    const formats::Canonical& canonical = member.digested.canonical;
+std::string plain_dtype(const ComparedCheckpoint& member, const std::string& stored) {
+    const formats::CanonicalTensors& canonical = member.digested.canonical;
     for (std::size_t t = 0; t < canonical.tensors.size(); ++t)
         if (canonical.stored_name(t) == stored) return std::string{name(canonical.tensors[t].dtype)};
     return "";
@@ -46,7 +46,7 @@ void differ(const std::string& tensor, std::string cause, char lacking, Comparis
 }
 
 /// Reports a tensor that is quantized only on the side other than `lacking`.
-void one_sided(const OpaqueTensor& tensor, const Member& other, char lacking, Comparison& result) {
+void one_sided(const OpaqueTensor& tensor, const ComparedCheckpoint& other, char lacking, Comparison& result) {
     const std::string plain = plain_dtype(other, tensor.name);
     if (plain.empty()) return differ(tensor.name, fmt::format("{} lacks it", lacking), lacking, result);
     const bool first = lacking == 'B';
@@ -56,12 +56,12 @@ void one_sided(const OpaqueTensor& tensor, const Member& other, char lacking, Co
 
 }  // namespace
 
-bool has_blocks(const Member& member, const std::string& name) {
+bool has_blocks(const ComparedCheckpoint& member, const std::string& name) {
     return std::ranges::find(member.digested.opaque, name, &OpaqueTensor::name) != member.digested.opaque.end();
 }
 
-void compare_blocks(const mpi::Comm& comm, const Member& a, const Member& b, const ExecOptions& options,
-                    Comparison& result) {
+void compare_blocks(const mpi::Comm& comm, const ComparedCheckpoint& a, const ComparedCheckpoint& b,
+                    const ExecOptions& options, Comparison& result) {
     const auto of_b = numbers_of(b);
     for (const auto& [name, number] : numbers_of(a)) {
         const OpaqueTensor& first = a.digested.opaque[number];

@@ -235,7 +235,7 @@ private:
         std::set<std::string> keys;
         for (const Settings* side : {&a, &b})
             for (const auto& [key, texts] : *side) {
-                const bool of_parameters = formats::is_of_parameters(key);
+                const bool of_parameters = formats::is_parameter_setting(key);
                 if (key == "step" || !entries_.settings) continue;
                 if (!of_parameters && formats::is_bookkeeping("param_groups.0." + key)) continue;
                 if (same || !entries_.by_parameter || !of_parameters) keys.insert(key);
@@ -245,7 +245,7 @@ private:
 
     void compare_texts(const std::string& name, const std::string& key, const Texts& a, const Texts& b,
                        bool lacks_everywhere = false) {
-        const bool parameter = entries_.by_parameter && formats::is_of_parameters(key);
+        const bool parameter = entries_.by_parameter && formats::is_parameter_setting(key);
         if (a.empty() != b.empty() && says_nothing(key, a.empty() ? b : a)) return;
         // The learning rate replaces a missing initial_lr. A key that one side lacks in all groups is compared
         // elsewhere.

@@ -16,7 +16,7 @@ namespace {
 
 /// The names of tensors of `member` that are not names of tensors of `other`, by stored name. Omits stored tensors that
 /// contain several canonical ones.
-std::map<std::string, std::string> unmatched(const Member& member, const Member& other) {
+std::map<std::string, std::string> unmatched(const ComparedCheckpoint& member, const ComparedCheckpoint& other) {
     std::map<std::string, std::string> found;
     for (const auto& [name, number] : member.numbers) {
         const auto [at, is_new] = found.emplace(member.digested.canonical.stored_name(number), name);
@@ -27,7 +27,7 @@ std::map<std::string, std::string> unmatched(const Member& member, const Member&
     return found;
 }
 
-Role role_of(const Member& member, const std::string& name) {
+Role role_of(const ComparedCheckpoint& member, const std::string& name) {
     return member.digested.canonical.roles[member.numbers.at(name)];
 }
 
@@ -76,7 +76,7 @@ std::vector<std::string> weights_of_master(const std::string& name) {
     return {};
 }
 
-std::string master_of(const std::string& name, const Member& member) {
+std::string master_of(const std::string& name, const ComparedCheckpoint& member) {
     constexpr std::string_view prefix = "weight ";  // how names of tensors that are not split begin
     std::string master = "master." + name;
     if (name.starts_with(prefix)) {
@@ -88,7 +88,7 @@ std::string master_of(const std::string& name, const Member& member) {
     return member.numbers.contains(master) ? master : "";
 }
 
-std::vector<std::string> masters_without_weight(const Member& member, const Member& other) {
+std::vector<std::string> masters_without_weight(const ComparedCheckpoint& member, const ComparedCheckpoint& other) {
     if (formats::stores_masters_only(member.source->checkpoint) || !member.roles.contains(Role::weight)) return {};
     std::vector<std::string> masters;
     for (const auto& [name, number] : member.numbers) {
@@ -101,13 +101,13 @@ std::vector<std::string> masters_without_weight(const Member& member, const Memb
     return masters;
 }
 
-bool is_rounded(const std::string& name, const Member& half, const Member& full) {
+bool is_rounded(const std::string& name, const ComparedCheckpoint& half, const ComparedCheckpoint& full) {
     const DType dtype = half.digested.canonical.tensors[half.numbers.at(name)].dtype;
     const DType other = full.digested.canonical.tensors[full.numbers.at(name)].dtype;
     return (dtype == DType::f16 || dtype == DType::bf16) && other == DType::f32 && !full.roles.contains(Role::master);
 }
 
-std::map<std::string, std::string> pairs_by_stored_name(const Member& a, const Member& b) {
+std::map<std::string, std::string> pairs_by_stored_name(const ComparedCheckpoint& a, const ComparedCheckpoint& b) {
     const std::map<std::string, std::string> of_a = unmatched(a, b), of_b = unmatched(b, a);
     std::map<std::string, std::string> pairs;
     for (const auto& [stored, name] : of_a) {

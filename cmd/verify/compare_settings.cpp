@@ -5,7 +5,7 @@
 #include "formats/state/value_text.hpp"
 #include "formats/values/value_paths.hpp"
 #include "lib/core/error.hpp"
-#include "lib/exec/kernel.hpp"
+#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/state_check.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ constexpr std::array<Setting, 6> all_settings{{{"lr", "lr", &AdamSettings::lr},
                                                {"weight_decay", "weight_decay", &AdamSettings::weight_decay}}};
 
 /// Whether a checkpoint stores setting `key` of a group: as a value, or as a tensor.
-bool stores(const Member& member, std::span<const SettingGroup> groups, std::string_view key) {
+bool stores(const ComparedCheckpoint& member, std::span<const SettingGroup> groups, std::string_view key) {
     if (std::ranges::any_of(groups, [&](const SettingGroup& group) { return group.settings.contains(key); }))
         return true;
     constexpr std::string_view word = "param_groups.";
@@ -46,8 +46,8 @@ bool stores(const Member& member, std::span<const SettingGroup> groups, std::str
 
 /// The settings that both checkpoints store: an optimizer without betas has no default for them. For initial_lr, one
 /// checkpoint is enough: in the other, the learning rate replaces it.
-std::vector<Setting> stored_settings(const Member& a, std::span<const SettingGroup> of_a, const Member& b,
-                                     std::span<const SettingGroup> of_b) {
+std::vector<Setting> stored_settings(const ComparedCheckpoint& a, std::span<const SettingGroup> of_a,
+                                     const ComparedCheckpoint& b, std::span<const SettingGroup> of_b) {
     std::vector<Setting> stored{all_settings.begin(), all_settings.end()};
     std::erase_if(stored, [&](const Setting& setting) {
         if (setting.key == "initial_lr") return !stores(a, of_a, setting.key) && !stores(b, of_b, setting.key);
@@ -57,7 +57,8 @@ std::vector<Setting> stored_settings(const Member& a, std::span<const SettingGro
 }
 
 /// Reports the settings that only one side stores, except initial_lr, which the learning rate replaces.
-void add_lacking(const Member& a, const Member& b, const SettingGroups& groups, Comparison& result) {
+void add_lacking(const ComparedCheckpoint& a, const ComparedCheckpoint& b, const SettingGroups& groups,
+                 Comparison& result) {
     if (groups.a.empty() || groups.b.empty()) return;
     for (const std::string_view key : {"lr", "betas", "eps", "weight_decay"}) {
         const bool in_a = stores(a, groups.a, key);
@@ -82,7 +83,7 @@ void add_lacking(const Member& a, const Member& b, const SettingGroups& groups, 
 /// The settings of one checkpoint for each parameter, by the name under which its exp_avg is compared.
 class Settings {
 public:
-    explicit Settings(const Member& member) : adam_{member.adam} {
+    explicit Settings(const ComparedCheckpoint& member) : adam_{member.adam} {
         if (!adam_) return;
         const auto& tensors = member.source->checkpoint.catalogue.tensors;
         for (const auto& [name, number] : member.numbers) {
@@ -123,11 +124,11 @@ void compare_all(std::span<const Setting> stored, const AdamSettings& a, const A
     }
 }
 
-bool has_tensors(const Member& member) { return member.roles.contains(Role::step); }
+bool has_tensors(const ComparedCheckpoint& member) { return member.roles.contains(Role::step); }
 
 /// The distinct steps that tensors of `member` contain, ascending; std::nullopt if one of them is not a number.
-std::optional<std::set<double>> steps_of(const mpi::Comm& comm, const Member& member) {
-    const formats::Canonical& canonical = member.digested.canonical;
+std::optional<std::set<double>> steps_of(const mpi::Comm& comm, const ComparedCheckpoint& member) {
+    const formats::CanonicalTensors& canonical = member.digested.canonical;
     std::vector<StateCheck> checks;
     for (std::uint32_t t = 0; t < canonical.tensors.size(); ++t) {
         if (canonical.roles[t] != Role::step) continue;
@@ -150,7 +151,7 @@ std::string text_of(std::span<const SettingGroup> groups) {
     std::set<std::string> texts;
     for (const SettingGroup& group : groups)
         for (const auto& [key, values] : group.settings)
-            if (formats::is_of_parameters(key)) texts.insert(fmt::format("{} {}", key, fmt::join(values, "; ")));
+            if (formats::is_parameter_setting(key)) texts.insert(fmt::format("{} {}", key, fmt::join(values, "; ")));
     return fmt::format("{}", fmt::join(texts, ", "));
 }
 
@@ -184,7 +185,8 @@ std::string text_of(const std::set<double>& steps) {
 
 }  // namespace
 
-bool compare_settings(const Member& a, const Member& b, const SettingGroups& groups, Comparison& result) {
+bool compare_settings(const ComparedCheckpoint& a, const ComparedCheckpoint& b, const SettingGroups& groups,
+                      Comparison& result) {
     const Settings of_a{a};
     const Settings of_b{b};
     if (!of_a.adam() || !of_b.adam()) {
@@ -221,12 +223,12 @@ bool compare_settings(const Member& a, const Member& b, const SettingGroups& gro
     return true;
 }
 
-void compare_steps(const mpi::Comm& comm, const Member& a, const Member& b,
+void compare_steps(const mpi::Comm& comm, const ComparedCheckpoint& a, const ComparedCheckpoint& b,
                    const std::pair<std::string, std::string>& of_groups, Comparison& result) {
     if (has_tensors(a) && has_tensors(b)) return;
     std::array<std::string, 2> texts{of_groups.first, of_groups.second};
     for (std::size_t k = 0; k < 2; ++k) {
-        const Member& member = k == 0 ? a : b;
+        const ComparedCheckpoint& member = k == 0 ? a : b;
         if (!has_tensors(member)) continue;
         const auto steps = steps_of(comm, member);
         texts[k] = steps ? text_of(*steps) : "";

@@ -218,21 +218,21 @@ void decode(const std::string& text, Comparison& result) {
 }
 
 /// Whether both layouts are known and differ in tp, pp, ep or dp.
-bool have_other_layouts(const Member& a, const Member& b) {
+bool have_other_layouts(const ComparedCheckpoint& a, const ComparedCheckpoint& b) {
     const std::optional<Layout>& one = a.source->layout;
     const std::optional<Layout>& other = b.source->layout;
     return one && other &&
            std::tie(one->tp, one->pp, one->ep, one->dp) != std::tie(other->tp, other->pp, other->ep, other->dp);
 }
 
-formats::TrainingValues values_of(const Member& member) {
+formats::TrainingValues values_of(const ComparedCheckpoint& member) {
     const formats::Checkpoint& checkpoint = member.source->checkpoint;
     return in_path(checkpoint.catalogue.directory.string(), [&] { return formats::training_values(checkpoint); });
 }
 
 }  // namespace
 
-void compare_values(const mpi::Comm& comm, const Member& a, const Member& b,
+void compare_values(const mpi::Comm& comm, const ComparedCheckpoint& a, const ComparedCheckpoint& b,
                     const std::function<bool(const std::string&)>& ignored, Comparison& result) {
     std::string found;
     std::string steps;

@@ -10,7 +10,7 @@ namespace tpx::cli {
 namespace {
 
 /// Whether a role is optimizer state. Roles that are not listed are states of optimizers other than Adam.
-bool is_of_optimizer(const std::string& role) {
+bool is_optimizer_state(const std::string& role) {
     return role != "weight" && role != "extra" && role != "copy" &&
            (std::ranges::find(formats::value_roles, role) == formats::value_roles.end() || role == "settings" ||
             role == "step");
@@ -24,7 +24,7 @@ bool is_ignored(const std::string& role, const CompareOptions& options) {
     if (options.weights_only) return role != "copy" && role != "master";
     const bool listed = std::ranges::find(ignorable_roles, role) != ignorable_roles.end();
     const std::string word = listed ? role : "state";
-    return options.ignored.contains(word) || (options.ignored.contains("optimizer") && is_of_optimizer(role));
+    return options.ignored.contains(word) || (options.ignored.contains("optimizer") && is_optimizer_state(role));
 }
 
 }  // namespace tpx::cli

@@ -2,11 +2,11 @@
 #include "cmd/verify/verify.hpp"
 
 #include "cmd/jobs/keeper_client.hpp"
-#include "cmd/jobs/ranks.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/verify/agreed_source.hpp"
+#include "cmd/verify/check_masters.hpp"
 #include "cmd/verify/compare.hpp"
-#include "cmd/verify/masters.hpp"
 #include "cmd/verify/verify_one.hpp"
 #include "formats/convert/addends.hpp"
 #include "formats/quantized/quantized.hpp"
@@ -189,7 +189,7 @@ void print_comparison(const VerifyOptions& options, const Comparison& comparison
 /// Dequantizes both checkpoints, so that values are compared, unless both store weights alike: then codes and scales
 /// are compared.
 void dequantize_unless_alike(const mpi::Comm& comm, formats::Source& a, formats::Source& b) {
-    if (formats::stores_alike(a.checkpoint, b.checkpoint)) return;
+    if (formats::has_same_tensors(a.checkpoint, b.checkpoint)) return;
     mpi::all_or_none(comm, [&] {
         for (formats::Source* source : {&a, &b}) formats::dequantize(*source, {});
     });
@@ -229,7 +229,7 @@ Exit verify_two(const mpi::Comm& comm, const VerifyOptions& options, Output& out
 void run_verify(const VerifyOptions& options, Output& out) {
     if (options.write && is_held(options.first))
         throw usage_error("--write: digests cannot be stored beside held state");
-    in_ranks([&](const mpi::Comm& comm) {
+    run_on_ranks([&](const mpi::Comm& comm) {
         return with_patience(comm, options.patience, [&](Patience&) {
             require_same_options(comm, options);
             Exit exit = Exit::success;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/verify/verify_one.hpp"
 
-#include "cmd/jobs/digesting.hpp"
-#include "cmd/jobs/memory_bound.hpp"
-#include "cmd/jobs/ranks.hpp"
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/checkpoint_digests.hpp"
+#include "cmd/jobs/metadata_size.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
+#include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/verify/agreed_source.hpp"
 #include "formats/convert/missing_parts.hpp"
 #include "lib/core/counted.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json tensor_list(const Digested& digested) {
+Json tensor_list(const CheckpointDigests& digested) {
     Json list = Json::array();
     for (const DigestedTensor& tensor : all_tensors(digested))
         list.push_back({{"name", tensor.name},
@@ -37,21 +37,22 @@ Json tensor_list(const Digested& digested) {
     return list;
 }
 
-std::uint64_t total_bytes(const Digested& digested) {
+std::uint64_t total_bytes(const CheckpointDigests& digested) {
     std::uint64_t bytes = 0;
     for (const auto* digests : {&digested.digests, &digested.blocks})
         for (const Digest& digest : *digests) bytes += digest.bytes;
     return bytes;
 }
 
-formats::RecordedDigests record_of(const Digested& digested, std::vector<formats::RecordedDigests::FileDigest> files) {
+formats::RecordedDigests record_of(const CheckpointDigests& digested,
+                                   std::vector<formats::RecordedDigests::FileDigest> files) {
     formats::RecordedDigests record{.tensors = {}, .files = std::move(files)};
     for (const DigestedTensor& tensor : all_tensors(digested))
         record.tensors.push_back({tensor.name, tensor.stored, tensor.dtype, to_string(tensor.digest)});
     return record;
 }
 
-void print_tensors(const Digested& digested, Output& out) {
+void print_tensors(const CheckpointDigests& digested, Output& out) {
     for (const DigestedTensor& tensor : all_tensors(digested))
         out.result("{}  {} {} {}\n", to_string(tensor.digest), tensor.dtype, to_string(tensor.shape),
                    printable(tensor.name));
@@ -59,7 +60,7 @@ void print_tensors(const Digested& digested, Output& out) {
 
 /// The results for one checkpoint.
 struct FileFindings {
-    Digested digested;
+    CheckpointDigests digested;
     std::vector<std::string> differences;  ///< damage, and differences from the record
     std::vector<std::string> missing;      ///< parts of the model that are not stored
     bool recorded = false;                 ///< whether digests are stored beside it
@@ -160,7 +161,7 @@ ExecOptions read_limits(const mpi::Comm& comm, const VerifyOptions& options,
 /// Tensors are recorded, and compared with records, without what --config and --set add.
 Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out) {
     StoredPlace place;
-    std::optional<Opened> plain;
+    std::optional<OpenedCheckpoint> plain;
     AgreedSource agreed{comm, options.first, options, [&](AgreedSource& opened) {
                             place = place_of(opened, options);
                             if (!options.config.empty() || !options.settings.empty())
@@ -178,9 +179,9 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     found.digested = digest_all(comm, agreed.source(), exec);
     exec.read_digests = nullptr;
     found.missing = formats::missing_parts(agreed.source());
-    std::optional<Digested> without_config;
+    std::optional<CheckpointDigests> without_config;
     if (plain) without_config = digest_all(comm, plain->source, exec);
-    const Digested& recorded = without_config ? *without_config : found.digested;
+    const CheckpointDigests& recorded = without_config ? *without_config : found.digested;
     std::vector<formats::RecordedDigests::FileDigest> files;
     if (with_files) files = digest_files(place.files, read, exec);
     if (place.record) {
@@ -194,7 +195,7 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
         if (writes && comm.rank() == 0) formats::write_digests(place.path, fresh);
     });
     for (const std::string& warning : agreed.source().checkpoint.warnings) out.note("{}", warning);
-    for (const std::string& note : notes_of_copies(found.digested)) out.note("{}", note);
+    for (const std::string& note : copy_notes(found.digested)) out.note("{}", note);
     report(options, found, out);
     return found.good() ? Exit::success : Exit::no;
 }

@@ -4,8 +4,8 @@
 #include "cmd/output/output.hpp"
 #include "cmd/verify/verify.hpp"
 #include "formats/source.hpp"
+#include "lib/exec/exec_options.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/options.hpp"
 
 #include <cstdint>
 #include <span>

@@ -5,7 +5,7 @@
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
-#include "lib/layout/rule_book.hpp"
+#include "lib/layout/rule_index.hpp"
 
 #include <fmt/ranges.h>
 
@@ -194,7 +194,7 @@ std::vector<std::string> families_of(const Adapter& adapter, const Families& fam
     for (const Family& family : families) {
         const Dialect* dialect = family.dialect("hf");
         if (dialect == nullptr) continue;
-        const RuleBook book{*dialect};
+        const RuleIndex book{*dialect};
         bool all = true;
         for (std::size_t t = 0; t < tensors.size() && all; ++t)
             all = book.meaning_of(tensors[t].name, names.distinct[names.of[t]]).kind == Meaning::Kind::parameter;

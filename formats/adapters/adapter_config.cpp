@@ -149,8 +149,8 @@ bool changes_names(const Source& source, const Target& target) {
 
 }  // namespace
 
-void settle_adapter(Source& source, const Target& target) {
-    if (source.reading.family == nullptr || !is_of_adapters(*source.reading.family)) return;
+void prepare_adapter(Source& source, const Target& target) {
+    if (source.reading.family == nullptr || !is_adapter_family(*source.reading.family)) return;
     const fs::path own = source.checkpoint.catalogue.directory / adapter_config_name;
     if (target.format->has_args && changes_names(source, target) && path_is_file(own))
         check_for_bridge(read_adapter_settings(own));

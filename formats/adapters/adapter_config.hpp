@@ -11,7 +11,7 @@ namespace tpx::formats {
 
 /// Prepares a LoRA adapter for conversion: drops config.json of the base and run_config.yaml from the files to copy.
 /// Throws Error if Megatron Bridge does not support the adapter's settings.
-void settle_adapter(Source& source, const Target& target);
+void prepare_adapter(Source& source, const Target& target);
 
 /// The adapter_config.json of a LoRA adapter that is converted to `format` under other names, with these `tensors`;
 /// empty if the source has one. For PEFT, alpha is lora_alpha of `config`, or that of run_config.yaml, which Megatron

@@ -210,7 +210,7 @@ double AdapterSettings::scale(std::string_view module, std::int64_t own_rank) co
 }
 
 AdapterSettings read_adapter_settings(const std::filesystem::path& path) {
-    const Json json = Json::parse(read_file(path, largest_config), nullptr, false);
+    const Json json = Json::parse(read_file(path, max_config_bytes), nullptr, false);
     return in_context([&] { return path.string(); }, [&] { return settings_of(json); });
 }
 

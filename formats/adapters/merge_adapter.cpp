@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/adapters/merge_adapter.hpp"
 
-#include "formats/adapters/adapted_experts.hpp"
 #include "formats/adapters/adapter.hpp"
-#include "formats/adapters/mergeable.hpp"
+#include "formats/adapters/check_mergeable.hpp"
 #include "formats/adapters/saved_names.hpp"
-#include "formats/adapters/untie.hpp"
+#include "formats/adapters/split_stacked_weights.hpp"
+#include "formats/adapters/untie_output_layer.hpp"
 #include "formats/quantized/quantized.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/merged_weight.hpp"
@@ -47,10 +47,10 @@ public:
     }
 
     void run() {
-        const std::vector<AdaptedWeight> weights = with_experts_as_stored(adapter_, source_);
+        const std::vector<AdaptedWeight> weights = split_stacked_weights(adapter_, source_);
         const SavedNames names{source_};
         for (ReplacedTensor& replaced : replaced_) replaced.name = names.of(replaced.name);
-        check_names(weights);
+        check_target_names(weights);
         for (const ReplacedTensor& replaced : replaced_) in_tensor(replaced.tensor, [&] { replace(replaced); });
         for (const AdaptedWeight& weight : as_stored(weights)) in_tensor(*weight.a, [&] { merge(weight); });
         if (experts_.empty()) return;
@@ -65,7 +65,7 @@ private:
     }
 
     /// Requires that the base has every tensor that the adapter changes.
-    void check_names(const std::vector<AdaptedWeight>& weights) const {
+    void check_target_names(const std::vector<AdaptedWeight>& weights) const {
         std::vector<std::string_view> missing;
         for (const AdaptedWeight& weight : weights)
             if (!numbers_.contains(weight.name)) missing.push_back(weight.name);
@@ -252,13 +252,13 @@ private:
 }  // namespace
 
 std::string merge_adapter(Source& source, const fs::path& directory) {
-    check_is_of_peft(directory);
+    reject_bridge_adapter(directory);
     Adapter adapter = read_adapter(directory);
     in_context([&] { return directory.string(); },
                [&] {
                    check_mergeable(source, adapter);
                    dequantize(source, {});
-                   untie_replaced(source, adapter);
+                   untie_output_layer(source, adapter);
                    Merge{source, adapter}.run();
                });
     // If the adapter were copied to the output, frameworks would apply it to the merged weights.

@@ -142,7 +142,7 @@ std::string change_addends(Source& source, const Dialect& dialect, std::optional
     catalogue.pieces = std::move(pieces);
     // These are parallel to the former pieces, which locate_all() has found.
     source.checkpoint.archives.clear();
-    source.checkpoint.insides.clear();
+    source.checkpoint.archive_slices.clear();
     source.checkpoint.crcs.clear();
     for (std::size_t t = 0; t < dtypes.size(); ++t) catalogue.tensors[t].dtype = dtypes[t];
     source.has_computed_values = true;

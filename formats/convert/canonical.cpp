@@ -74,11 +74,11 @@ std::vector<std::size_t> copies_last(const Reading& reading) {
     return order;
 }
 
-const std::string& Canonical::stored_name(std::size_t t) const {
+const std::string& CanonicalTensors::stored_name(std::size_t t) const {
     return source->checkpoint.catalogue.tensors[stored[t]].name;
 }
 
-Tuple<Index> PartFinder::stored_index(const Canonical& canonical, std::size_t t, const Tuple<Index>& x) {
+Tuple<Index> PartFinder::stored_index(const CanonicalTensors& canonical, std::size_t t, const Tuple<Index>& x) {
     const std::pair key{canonical.source, canonical.stored[t]};
     if (key != last_) parts_ = parts_of_stored(*key.first, key.second);
     last_ = key;
@@ -106,10 +106,10 @@ void for_each_canonical(const Source& source, const std::function<void(const Par
 }
 
 /// Splits stored tensors one at a time, so that only the parts of one are in memory.
-Canonical canonical(Source& source) {
+CanonicalTensors canonical(Source& source) {
     locate_all(source.checkpoint);
     const Catalogue& from = source.checkpoint.catalogue;
-    Canonical out{.source = &source};
+    CanonicalTensors out{.source = &source};
     out.tensors.reserve(from.tensors.size());
     out.pieces.reserve(from.pieces.size());
     TensorNumbers numbers{out.tensors};
@@ -121,7 +121,7 @@ Canonical canonical(Source& source) {
         std::vector<NumberedPart> parts;
         for (Part& part : parts_of_stored(source, t)) {
             const bool copy = (part.repeat > 0 || is_copy(meaning)) && numbers.contains(part.name);
-            if (copy) part.name += copy_mark + stored.name;
+            if (copy) part.name += copy_separator + stored.name;
             if (copy && part.repeat > 0) part.name += fmt::format("[{}]", part.repeat);
             if (numbers.contains(part.name)) throw failure("tensor '{}': '{}' is stored twice", stored.name, part.name);
             const auto number = static_cast<std::uint32_t>(out.tensors.size());

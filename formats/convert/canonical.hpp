@@ -15,14 +15,14 @@
 namespace tpx::formats {
 
 /// Separator in the canonical name of a duplicate: ORIGINAL as STORED.
-inline constexpr const char* copy_mark = " as ";
+inline constexpr const char* copy_separator = " as ";
 
-/// The name of the canonical tensor that `name`, which contains copy_mark, is a copy of.
-inline std::string_view original_name(std::string_view name) { return name.substr(0, name.find(copy_mark)); }
+/// The name of the canonical tensor that `name`, which contains copy_separator, is a copy of.
+inline std::string_view original_name(std::string_view name) { return name.substr(0, name.find(copy_separator)); }
 
 /// The canonical tensors of a checkpoint and their pieces, which verify compares. Refers to its source. A million
 /// tensors should take little more memory than their names, shapes and pieces.
-struct Canonical {
+struct CanonicalTensors {
     const Source* source = nullptr;
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;          ///< by stored tensor
@@ -37,17 +37,17 @@ struct Canonical {
 
 /// Locates the payloads of `source` and returns its canonical tensors. Throws Error "tensor 'NAME': ..." if two stored
 /// tensors contain the same canonical one.
-Canonical canonical(Source& source);
+CanonicalTensors canonical(Source& source);
 
 /// Calls `visit` for every canonical tensor of `source` with the number of its pieces. Does not mark the names of
-/// duplicates with copy_mark. Takes little memory.
+/// duplicates with copy_separator. Takes little memory.
 void for_each_canonical(const Source& source, const std::function<void(const Part& part, std::size_t pieces)>& visit);
 
 /// Finds where canonical tensors are in stored ones, for messages. Caches the parts of the last stored tensor.
 class PartFinder {
 public:
     /// The coordinates in the stored tensor of element `x` of tensor `t`.
-    Tuple<Index> stored_index(const Canonical& canonical, std::size_t t, const Tuple<Index>& x);
+    Tuple<Index> stored_index(const CanonicalTensors& canonical, std::size_t t, const Tuple<Index>& x);
 
 private:
     std::pair<const Source*, std::uint32_t> last_;

@@ -2,19 +2,19 @@
 #include "formats/convert/conversion.hpp"
 #include "formats/adapters/adapter_config.hpp"
 #include "formats/convert/addends.hpp"
+#include "formats/convert/block_offsets.hpp"
 #include "formats/convert/canonical.hpp"
 #include "formats/convert/canonical_pieces.hpp"
 #include "formats/convert/conversion_draft.hpp"
+#include "formats/convert/conversion_notes.hpp"
 #include "formats/convert/dialect_choice.hpp"
 #include "formats/convert/held_boxes.hpp"
-#include "formats/convert/join.hpp"
-#include "formats/convert/kept_names.hpp"
+#include "formats/convert/match_tensors.hpp"
 #include "formats/convert/missing_parts.hpp"
 #include "formats/convert/missing_weights.hpp"
 #include "formats/convert/model_choice.hpp"
-#include "formats/convert/notes.hpp"
-#include "formats/convert/own_config.hpp"
-#include "formats/convert/source_places.hpp"
+#include "formats/convert/rename_optimizer_state.hpp"
+#include "formats/convert/source_config.hpp"
 #include "formats/convert/target_names.hpp"
 #include "formats/convert/target_states.hpp"
 #include "formats/convert/unknown_tensors.hpp"
@@ -26,7 +26,7 @@
 #include "formats/state/roles.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
-#include "lib/layout/limits.hpp"
+#include "lib/layout/framework_limits.hpp"
 #include "lib/layout/shard_map.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ ShardMap shard_map_of(const Target& target, int layer_count) {
 
 /// Assigns each box to its least loaded holder, deterministically. If the target is split by holders, `file` of a piece
 /// identifies its set of holders among those that its rank writes files for.
-std::vector<Piece> assign(const Expressed& expressed, const Target& target, const ShardMap& map) {
+std::vector<Piece> assign(const ExpressedState& expressed, const Target& target, const ShardMap& map) {
     const Sharing sharing = stored_sharing(target.layout);
     std::vector<std::uint64_t> load(target.layout.ranks(), 0);
     const bool split = target.split_by_holders && target.format->splits_by_holders;
@@ -75,12 +75,13 @@ bool reshards_param_groups(const Source& source, const Target& target) {
 }
 
 /// The tensors that the target stores: renamed, padded for another tp, or the same as in the source.
-Expressed target_tensors(const Source& source, const Target& target, const Dialect* dialect, const Config& config) {
+ExpressedState target_tensors(const Source& source, const Target& target, const Dialect* dialect,
+                              const Config& config) {
     const std::vector<Tensor>& tensors = source.checkpoint.catalogue.tensors;
-    if (respells_states(source, target, dialect)) return with_states_respelt(source, target);
+    if (renames_optimizer_state(source, target, dialect)) return rename_optimizer_state(source, target);
     if (reshards_param_groups(source, target)) return {.reading = source.reading, .tensors = tensors};
     if (dialect)
-        return express(source.reading, tensors, *dialect, config, target.layout.tp, spelling(source, target, config));
+        return express(source.reading, tensors, *dialect, config, target.layout.tp, name_tags(source, target, config));
     if (source.layout && source.layout->tp == target.layout.tp) return {.reading = source.reading, .tensors = tensors};
     return repad(source.reading, tensors, config, target.layout.tp);
 }
@@ -89,7 +90,7 @@ Expressed target_tensors(const Source& source, const Target& target, const Diale
 class Converter {
 public:
     Converter(Source& source, const Target& given) : source_{source}, target_{given} {
-        if (const auto settle = target_.format->settle_target) settle(target_);
+        if (const auto settle = target_.format->complete_target) settle(target_);
     }
 
     Conversion run() {
@@ -100,7 +101,7 @@ public:
         express_tensors();
         fill_content();
         carry_optimizer();
-        check_names(target_.format, out_.content.tensors);
+        check_target_names(target_.format, out_.content.tensors);
         join_and_draft();
         note_dropped();
         return std::move(out_);
@@ -122,8 +123,8 @@ private:
             throw failure("tensor '{0}': is quantized ({2}): its blocks cannot be moved (others: {1})", opaque[0].name,
                           opaque.size() - 1, opaque[0].type);
         if (const auto restore = target_.format->restore) restore(source_.checkpoint);
-        settle_folder_files(source_.checkpoint, target_.format);
-        settle_adapter(source_, target_);
+        carry_folder_files(source_.checkpoint, target_.format);
+        prepare_adapter(source_, target_);
     }
 
     /// Chooses the dialect of the new names; null if the tensors keep their names.
@@ -132,7 +133,7 @@ private:
         for (const auto& [key, value] : target_.config) config[key] = value;
         check_settings(config);
         const Dialect* dialect = choose_dialect(source_, target_, out_.notes);
-        const std::string own = own_config_json(source_, target_);
+        const std::string own = source_config_json(source_, target_);
         const bool to_transformers = dialect && dialect->name == "hf" && source_.reading.dialect->name == "mcore";
         if (to_transformers && !own.empty() && source_.reading.complete) zeros_ = drop_unknown_biases(source_, own);
         choice_ = choose_model(source_, target_, dialect, config, out_.notes);
@@ -157,8 +158,8 @@ private:
             if (!number) return;
             reading.family = &source_.families[*number];
         }
-        check_limits({.reading = std::move(reading), .tensors = source_.checkpoint.catalogue.tensors},
-                     std::string{wanted}, config);
+        check_framework_limits({.reading = std::move(reading), .tensors = source_.checkpoint.catalogue.tensors},
+                               std::string{wanted}, config);
     }
 
     void check() {
@@ -190,24 +191,24 @@ private:
     void settle_settings() {
         config_ = source_.reading.config;
         for (const auto& [key, value] : target_.config) config_[key] = value;
-        if (const auto settle = target_.format->settle_config)
+        if (const auto settle = target_.format->complete_config)
             settle(source_, target_, choice_.dialect != nullptr, config_);
     }
 
     void express_tensors() {
         out_.expressed = target_tensors(source_, target_, choice_.dialect, config_);
         const bool same_names = choice_.dialect == nullptr && source_format()->framework == target_.format->framework;
-        if (const auto fit = target_.format->fit_states; fit != nullptr && same_names)
+        if (const auto fit = target_.format->adapt_states; fit != nullptr && same_names)
             fit(out_.expressed, config_, target_.dtype, out_.notes);
         set_dtype(out_.expressed, target_.dtype);
         if (reshards_partitions()) keep_names(target_, out_.expressed);
         if (!target_.dtype) set_dtypes(out_.expressed, master_only_dtypes_);
-        drop_unplaceable(source_, target_, out_.expressed);
+        drop_unsupported(source_, target_, out_.expressed);
     }
 
     /// Sets the pieces of the new checkpoint: which rank writes which boxes.
     void fill_content() {
-        std::vector<View> views = take_views(source_, target_, choice_.dialect, out_.expressed);
+        std::vector<TensorView> views = take_views(source_, target_, choice_.dialect, out_.expressed);
         std::vector<Piece> pieces;
         if (!target_.format->has_param_groups) {
             const ShardMap map = shard_map_of(target_, layers(out_.expressed.reading, out_.expressed.tensors));
@@ -235,11 +236,11 @@ private:
 
     /// Carries over optimizer settings.
     void carry_optimizer() {
-        const bool respells = respells_states(source_, target_, choice_.dialect);
+        const bool respells = renames_optimizer_state(source_, target_, choice_.dialect);
         const StateNames names = target_.format->state_names;
         if (choice_.dialect != nullptr || (names != StateNames::by_parameter && respells && stores_both_moments()))
             carry_adam(source_, target_, out_);
-        else if (target_.format->values == ValuesIn::one_file &&
+        else if (target_.format->values == ValueStorage::one_file &&
                  (source_format()->has_param_groups || source_.checkpoint.common))
             out_.content.adam = adam_of(source_);
     }
@@ -247,7 +248,7 @@ private:
     /// Maps each part of the new tensors to a part of the source.
     void join() {
         locate_all(source_.checkpoint);
-        choice_.dialect != nullptr ? join_by_parts(source_, out_) : join_by_name(source_, out_);
+        choice_.dialect != nullptr ? match_by_parts(source_, out_) : match_by_name(source_, out_);
         const Catalogue& from = source_.checkpoint.catalogue;
         out_.source_pieces = canonical_pieces(from.tensors, from.pieces, out_.source_parts);
     }
@@ -257,7 +258,7 @@ private:
         if (aligned) {
             out_.draft.tensors = out_.content.tensors;  // as the draft will have them
             join();
-            set_places(source_.checkpoint.catalogue, out_);
+            set_block_offsets(source_.checkpoint.catalogue, out_);
         }
         out_.draft = make_draft(source_, target_, choice_, config_, out_);
         if (!aligned) join();
@@ -293,7 +294,7 @@ private:
     void note_zeros() {
         if (zeros_.empty()) return;
         const auto& tensors = source_.checkpoint.catalogue.tensors;
-        for (const DroppedCopy& zero : zeros_) std::erase(out_.expressed.left_out, tensors[zero.dropped].name);
+        for (const DroppedCopy& zero : zeros_) std::erase(out_.expressed.dropped_names, tensors[zero.dropped].name);
         out_.notes.push_back(fmt::format("dropped {} of zeros: biases that the model of config.json lacks ('{}'{})",
                                          counted(zeros_.size(), "tensor"), tensors[zeros_[0].dropped].name,
                                          zeros_.size() > 1 ? ", ..." : ""));

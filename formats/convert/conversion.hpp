@@ -22,7 +22,7 @@ struct NumberedPart {
 
 /// A new checkpoint, fully planned: what is written where, and which canonical tensor each byte belongs to.
 struct Conversion {
-    Expressed expressed;                                  ///< the tensors that will be stored
+    ExpressedState expressed;                             ///< the tensors that will be stored
     Content content;                                      ///< their pieces by rank
     Draft draft;                                          ///< the files
     std::vector<Tensor> source_tensors;                   ///< canonical tensors in the source's dtypes

@@ -24,12 +24,12 @@ namespace {
 /// The config.json of the new checkpoint. DCP also gets one, although PyTorch does not need it: without it the
 /// number of attention heads in the weights would be unknown.
 std::string target_config_json(const Source& source, const Target& target, ModelChoice::File file,
-                               const Expressed& expressed, const Config& config) {
+                               const ExpressedState& expressed, const Config& config) {
     if (file == ModelChoice::File::none) return "";
     if (file == ModelChoice::File::made) return make_config_json(expressed, config);
-    const std::string own = own_config_json(source, target);
-    const auto was = usual_dtype(source.reading, source.checkpoint.catalogue.tensors);
-    const auto is = usual_dtype(expressed.reading, expressed.tensors);
+    const std::string own = source_config_json(source, target);
+    const auto was = most_common_dtype(source.reading, source.checkpoint.catalogue.tensors);
+    const auto is = most_common_dtype(expressed.reading, expressed.tensors);
     return is && was != is ? with_dtype(own, *is) : own;
 }
 
@@ -79,7 +79,7 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
     const std::filesystem::path folder = folder_of(made);
     copy_companions(source.checkpoint, folder, made, out.content.held ? "config.json" : "");
     if (out.content.held) note_not_held(source.checkpoint, out.notes);
-    if (dialect && source.reading.family && is_of_adapters(*source.reading.family)) {
+    if (dialect && source.reading.family && is_adapter_family(*source.reading.family)) {
         std::string settings = adapter_config_for(source, target.format, out.content.tensors, config, out.notes);
         if (!settings.empty()) put_file(made, folder / adapter_config_name, std::move(settings));
         if (target.format->is_hugging_face) return made;  // a config.json beside it would be the base model's

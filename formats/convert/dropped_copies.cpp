@@ -85,7 +85,7 @@ std::vector<DroppedCopy> dropped_copies(const Checkpoint& checkpoint, const Read
 }
 
 std::vector<DroppedCopy> dropped_ties(const Checkpoint& checkpoint, const Reading& reading,
-                                      const Expressed& expressed) {
+                                      const ExpressedState& expressed) {
     std::vector<DroppedCopy> dropped;
     if (expressed.dropped_ties.empty()) return dropped;
     const auto stored_as = [&](const std::string& name) -> const std::string& {

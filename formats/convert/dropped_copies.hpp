@@ -29,8 +29,9 @@ struct DroppedCopy {
 /// The copies that a conversion to another dialect drops: weights and masters.
 std::vector<DroppedCopy> dropped_copies(const Checkpoint& checkpoint, const Reading& reading);
 
-/// The parts of stored tensors that `expressed` drops because they must equal other parts (Expressed::dropped_ties).
-/// Throws Error if the source lacks one of them.
-std::vector<DroppedCopy> dropped_ties(const Checkpoint& checkpoint, const Reading& reading, const Expressed& expressed);
+/// The parts of stored tensors that `expressed` drops because they must equal other parts
+/// (ExpressedState::dropped_ties). Throws Error if the source lacks one of them.
+std::vector<DroppedCopy> dropped_ties(const Checkpoint& checkpoint, const Reading& reading,
+                                      const ExpressedState& expressed);
 
 }  // namespace tpx::formats

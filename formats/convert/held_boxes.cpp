@@ -25,7 +25,7 @@ std::set<std::string_view> left_whole(const Source& source) {
 std::vector<Piece> held_boxes(const Source& source, const Conversion& out, const Target& target, const ShardMap& map) {
     const std::set<std::string_view> whole_ones = out.dialect ? std::set<std::string_view>{} : left_whole(source);
     const Sharing sharing = stored_sharing(target.layout);
-    const Expressed& expressed = out.expressed;
+    const ExpressedState& expressed = out.expressed;
     std::vector<Piece> pieces;
     for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
         const Tensor& tensor = expressed.tensors[t];

@@ -62,7 +62,7 @@ void add_missing_biases(Source& source, const Target& target) {
     if (!dialect || !reading.unknown.empty()) return;
     Config config = reading.config;
     for (const auto& [key, value] : target.config) config[key] = value;
-    const Expressed expressed =
+    const ExpressedState expressed =
         express(reading, source.checkpoint.catalogue.tensors, *dialect, config, target.layout.tp, {"te", "seq"});
     const std::vector<PlacedTensor> missing = model_difference(expressed, config).missing;
     for (const PlacedTensor& one : missing) {

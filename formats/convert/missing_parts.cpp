@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/missing_parts.hpp"
 
+#include "formats/convert/layer_kind_mismatch.hpp"
 #include "formats/convert/missing_weights.hpp"
 #include "formats/convert/numbered_layers.hpp"
-#include "formats/convert/other_kind.hpp"
 #include "formats/driver.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/counted.hpp"
@@ -11,7 +11,7 @@
 #include "lib/layout/adapter_family.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/layer_ties.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 #include "lib/layout/occurrences.hpp"
 #include "lib/layout/places.hpp"
 #include "lib/layout/stored_name.hpp"
@@ -178,7 +178,7 @@ private:
     void check_configured() {
         const Places model = configured_places();
         if (model.empty()) return;
-        contradiction_ = layers_of_other_kind(source_.reading, stored_, model);
+        contradiction_ = layer_kind_mismatch(source_.reading, stored_, model);
         std::set<Index> other_kind;
         for (const auto& [name, occurrence] : stored_) {
             const auto expected = model.find(name);
@@ -253,14 +253,14 @@ private:
 
 std::vector<std::string> missing_parts(const Source& source) {
     // An adapter may cover any subset of its base model's layers.
-    if (source.reading.family != nullptr && is_of_adapters(*source.reading.family)) return {};
+    if (source.reading.family != nullptr && is_adapter_family(*source.reading.family)) return {};
     std::vector<std::string> lines;
     if (source.reading.family != nullptr) {
         FamilyCheck check{source};
         lines = check.run();
         if (!check.contradiction().empty()) lines.push_back(check.contradiction());
     } else {
-        lines = missing_by_number(source);
+        lines = missing_numbered_layers(source);
     }
     for (const std::string& parameter : lost_weights(source.checkpoint))
         lines.push_back(fmt::format("tensor '{}': only its master weight is stored", parameter));
@@ -269,7 +269,7 @@ std::vector<std::string> missing_parts(const Source& source) {
 
 void check_whole_model(const Source& source, const Target& target) {
     if (!target.format->is_hugging_face || target.dialect == "keep" || source.reading.family == nullptr) return;
-    if (is_of_adapters(*source.reading.family)) return;
+    if (is_adapter_family(*source.reading.family)) return;
     // Ignores lost_weights(): weights that DeepSpeed's files lack are rounded from their masters.
     FamilyCheck check{source};
     const std::vector<std::string> missing = check.run();

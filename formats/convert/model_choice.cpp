@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/model_choice.hpp"
 
-#include "formats/convert/own_config.hpp"
+#include "formats/convert/source_config.hpp"
 #include "formats/driver.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/settings/model_config.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/adapter_family.hpp"
-#include "lib/layout/model_fit.hpp"
+#include "lib/layout/config_mismatch.hpp"
 
 #include <fmt/ranges.h>
 
@@ -40,14 +40,14 @@ Candidate try_reading(const Source& source, Reading reading, Config config) {
     const std::string type = text_of(config, hf_type_key);
     try {
         const Dialect dialect = names_of_transformers(candidate.reading);
-        const Expressed expressed =
+        const ExpressedState expressed =
             express(candidate.reading, source.checkpoint.catalogue.tensors, dialect, config, 1, {});
         candidate.config_json = make_config_json(expressed, config);
         if (candidate.config_json.empty()) throw failure("its rules have no [config.hf]");
         const Config written = parse_config_json(candidate.config_json);
         candidate.model_type = text_of(written, "model_type");
         candidate.missing = missing_settings(expressed, written);
-        candidate.why_not = misfit(expressed, config, written);
+        candidate.why_not = config_mismatch(expressed, config, written);
         if (!type.empty() && type != candidate.model_type)
             candidate.why_not = fmt::format("tpx writes such models as '{}'", candidate.model_type);
     } catch (const Error& error) {
@@ -119,7 +119,7 @@ void require_settings(const Candidate& candidate, bool must, std::vector<std::st
 
 }  // namespace
 
-std::string own_config_json(const Source& source, const Target& target) {
+std::string source_config_json(const Source& source, const Target& target) {
     const std::string& own = source.checkpoint.config_json;
     return own.empty() ? own : with_settings(own, target.config);
 }
@@ -127,7 +127,7 @@ std::string own_config_json(const Source& source, const Target& target) {
 ModelChoice choose_model(Source& source, const Target& target, const Dialect* dialect, const Config& config,
                          std::vector<std::string>& notes) {
     using File = ModelChoice::File;
-    const std::string own = own_config_json(source, target);
+    const std::string own = source_config_json(source, target);
     const bool known = source.reading.family && source.reading.complete;
     const bool strict = dialect && dialect->name == "hf";
     // A config.json that tpx wrote without knowing all settings names no architectures.
@@ -135,9 +135,9 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
     const bool whole = names_model(written);
     // A model that gets other names must match its config.json, which is copied.
     const bool renamed = dialect && dialect->name != source.reading.dialect->name && source.reading.source() == "hf";
-    const bool adapter = source.reading.family && is_of_adapters(*source.reading.family);
+    const bool adapter = source.reading.family && is_adapter_family(*source.reading.family);
     if (whole && known && !adapter && (strict || renamed))
-        check_own_config(source, own, config, notes);
+        check_source_config(source, own, config, notes);
     else if (whole && known && source.reading.family->config.contains("hf"))
         check_layer_count(source, written);
     // An adapter has no config.json; any known one is the base model's.

@@ -24,6 +24,6 @@ ModelChoice choose_model(Source& source, const Target& target, const Dialect* di
                          std::vector<std::string>& notes);
 
 /// The source's own config.json, changed by the target's settings; empty if it has none.
-std::string own_config_json(const Source& source, const Target& target);
+std::string source_config_json(const Source& source, const Target& target);
 
 }  // namespace tpx::formats

@@ -75,7 +75,7 @@ std::optional<std::string> absent_layers(const std::set<Index>& present, Index c
                        counted(static_cast<std::uint64_t>(count), "layer"));
 }
 
-std::vector<std::string> missing_by_number(const Source& source) {
+std::vector<std::string> missing_numbered_layers(const Source& source) {
     std::vector<std::string> lines;
     const std::string& why = source.reading.why_not;
     if (!source.reading.config.empty() && why.find(" lacks tensor '") != why.npos) lines.push_back(why);

@@ -22,6 +22,6 @@ std::optional<std::string> absent_layers(const std::set<Index>& present, Index c
 
 /// The missing layers of a model without rules, a line each: the stack of layers with the most tensors must have as
 /// many layers as the configuration says.
-std::vector<std::string> missing_by_number(const Source& source);
+std::vector<std::string> missing_numbered_layers(const Source& source);
 
 }  // namespace tpx::formats

@@ -18,7 +18,7 @@ namespace {
 /// state.
 class Keys {
 public:
-    Keys(const Source& source, const Canonical& canonical) : source_{source}, canonical_{canonical} {}
+    Keys(const Source& source, const CanonicalTensors& canonical) : source_{source}, canonical_{canonical} {}
 
     std::string operator()(std::size_t t) const {
         const Role role = canonical_.roles[t];
@@ -43,7 +43,7 @@ public:
 
 private:
     const Source& source_;
-    const Canonical& canonical_;
+    const CanonicalTensors& canonical_;
 };
 
 /// The steps of the parameter groups in Megatron's common state.
@@ -63,7 +63,7 @@ std::vector<std::string> common_steps(const Checkpoint& checkpoint) {
 
 class Pairer {
 public:
-    Pairer(const Source& source, const Canonical& canonical)
+    Pairer(const Source& source, const CanonicalTensors& canonical)
         : source_{source}, canonical_{canonical}, keys_{source, canonical} {}
 
     OptimizerPairs pair() {
@@ -92,7 +92,7 @@ private:
     std::string parameter_stored(std::size_t t) const {
         if (!source_.checkpoint.roles.empty()) return keys_.parameter(t);
         for (const RolePattern& pattern : torch_roles())
-            if (const auto star = star_of(pattern.pattern, stored(t))) return std::string{*star};
+            if (const auto star = wildcard_match(pattern.pattern, stored(t))) return std::string{*star};
         return stored(t);
     }
 
@@ -117,7 +117,7 @@ private:
                 throw failure("tensor '{}': optimizer state is in buckets that do not match args", stored(t));
             if (role == Role::extra || role == Role::copy) continue;
             const std::string name = keys_(t);
-            StateOfParameter& parameter = all_[name];
+            ParameterState& parameter = all_[name];
             parameter.name = name;
             if (role == Role::weight)
                 parameter.weight = static_cast<std::int64_t>(t);
@@ -129,7 +129,7 @@ private:
         spread_steps(parts, steps);
     }
 
-    void check(const StateOfParameter& parameter, bool weights) {
+    void check(const ParameterState& parameter, bool weights) {
         const std::uint32_t any = parameter.states.begin()->second;
         if (parameter.weight < 0) {
             if (weights && !source_.checkpoint.shared.contains(parameter.name))
@@ -157,16 +157,16 @@ private:
     }
 
     const Source& source_;
-    const Canonical& canonical_;
+    const CanonicalTensors& canonical_;
     Keys keys_;
-    std::map<std::string, StateOfParameter> all_;
+    std::map<std::string, ParameterState> all_;
     std::map<Role, std::size_t> roles_;
     OptimizerPairs result_;
 };
 
 }  // namespace
 
-OptimizerPairs pair_states(const Source& source, const Canonical& canonical) {
+OptimizerPairs pair_states(const Source& source, const CanonicalTensors& canonical) {
     return Pairer{source, canonical}.pair();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/stored_model.hpp"
 
-#include "formats/convert/holding.hpp"
-#include "formats/convert/kept_names.hpp"
+#include "formats/convert/rank_holdings.hpp"
+#include "formats/convert/rename_optimizer_state.hpp"
 #include "formats/driver.hpp"
 #include "formats/settings/model_config.hpp"
 #include "formats/state/roles.hpp"
@@ -47,7 +47,7 @@ Reading reading_of(const ModelDescription& description, const Dialect& dialect) 
 }
 
 /// Sorts the tensors in module order: those before the layers, each layer, those after them.
-void order_by_module(Expressed& stored) {
+void order_by_module(ExpressedState& stored) {
     const auto place = [&](std::size_t t) {
         const Meaning& meaning = stored.reading.meanings[t];
         const bool behind = stored.reading.family->tensor(meaning.rule->expression.parts[0]).last;
@@ -89,9 +89,9 @@ public:
     }
 
 private:
-    Expressed stored_in(const Layout& layout) const {
+    ExpressedState stored_in(const Layout& layout) const {
         if (!format_->has_args) {
-            Expressed stored = express_model(reading_, description_.model, 1, {});
+            ExpressedState stored = express_model(reading_, description_.model, 1, {});
             order_by_module(stored);
             return stored;
         }
@@ -113,7 +113,7 @@ private:
         parts_.push_back({{std::move(part), static_cast<std::uint32_t>(t)}});
     }
 
-    RankHoldings holdings(const Expressed& stored, const Layout& layout) const {
+    RankHoldings holdings(const ExpressedState& stored, const Layout& layout) const {
         Config args;
         if (format_->has_args) args = make_args(stored, layout, reading_.config, description_.source != "mcore");
         args.insert(reading_.config.begin(), reading_.config.end());
@@ -125,8 +125,8 @@ private:
     Format format_;
     Dialect dialect_;
     Reading reading_;
-    Expressed from_;
-    Expressed to_;
+    ExpressedState from_;
+    ExpressedState to_;
     std::vector<Role> roles_;
     // One for each stored tensor:
     std::vector<Tensor> tensors_;

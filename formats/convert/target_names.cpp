@@ -7,7 +7,7 @@
 #include <string_view>
 
 namespace tpx::formats {
-void check_names(Format format, std::span<const Tensor> tensors) {
+void check_target_names(Format format, std::span<const Tensor> tensors) {
     for (const Tensor& tensor : tensors) {
         const std::string_view cause = format->reject_name(tensor.name);
         if (!cause.empty())

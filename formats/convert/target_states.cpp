@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/target_states.hpp"
 
-#include "formats/convert/given_adam.hpp"
+#include "formats/convert/adam_from_settings.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/value.hpp"
 #include "formats/state/roles.hpp"
@@ -25,7 +25,7 @@ namespace {
 bool is_new_torchtitan(const Config& config) {
     const auto found = config.find("torchtitan_version");
     if (found == config.end()) return false;
-    const std::string version = spelled(found->second);
+    const std::string version = value_text(found->second);
     return !version.starts_with("0.0") && !version.starts_with("0.1") && !version.starts_with("0.2");
 }
 
@@ -42,7 +42,7 @@ bool is_adam_role(Role role) {
 /// values of a tensor's first parameter and of each further one.
 template <class T, class Join>
 std::map<std::string, T, std::less<>> rename_moments(const std::map<std::string, T, std::less<>>& of_moments,
-                                                     const Source& source, const Expressed& expressed, Join join) {
+                                                     const Source& source, const ExpressedState& expressed, Join join) {
     std::map<std::string, const T*, std::less<>> of_parts;
     const auto& stored = source.checkpoint.catalogue.tensors;
     for (std::size_t t = 0; t < stored.size(); ++t) {
@@ -75,7 +75,7 @@ std::map<std::string, T, std::less<>> rename_moments(const std::map<std::string,
 
 /// Renames the keys of adam.own and adam.groups to the names of exp_avg in `expressed`. Fused parameters must have the
 /// same settings.
-void rename_settings(const Source& source, const Expressed& expressed, const Target& target, Adam& adam) {
+void rename_settings(const Source& source, const ExpressedState& expressed, const Target& target, Adam& adam) {
     if (target.format->has_args) return;
     const auto check_equal = [](const std::string& name, const AdamSettings& first, const AdamSettings& other) {
         if (first == other) return;
@@ -119,7 +119,7 @@ bool is_of_transformers_5(const Config& config) {
 
 }  // namespace
 
-std::set<std::string> spelling(const Source& source, const Target& target, const Config& config) {
+std::set<std::string> name_tags(const Source& source, const Target& target, const Config& config) {
     const char* module = holds(config, "transformer_impl=local") ? "local" : "te";
     // Without Megatron's files, its names are those of torch_dist.
     if (target.dialect == "mcore" && !target.format->has_args) {
@@ -154,7 +154,7 @@ std::set<std::string> spelling(const Source& source, const Target& target, const
     return tags;
 }
 
-void set_dtype(Expressed& expressed, std::optional<DType> dtype) {
+void set_dtype(ExpressedState& expressed, std::optional<DType> dtype) {
     if (!dtype) return;
     for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
         const Meaning& meaning = expressed.reading.meanings[t];
@@ -168,7 +168,7 @@ void check_dtype(const Source& source, const Target& target) {
     if (!target.dtype) return;
     const auto& tensors = source.checkpoint.catalogue.tensors;
     const auto found =
-        std::ranges::find_if(tensors, [](const Tensor& tensor) { return is_of_quantized_weights(tensor.name); });
+        std::ranges::find_if(tensors, [](const Tensor& tensor) { return is_quantized_weight_part(tensor.name); });
     if (std::ranges::none_of(source.checkpoint.config, quantized) && found == tensors.end()) return;
     throw Error{
         Exit::usage,
@@ -178,21 +178,22 @@ void check_dtype(const Source& source, const Target& target) {
         name(*target.dtype)};
 }
 
-void set_dtypes(Expressed& expressed, const std::map<std::string, DType>& made) {
+void set_dtypes(ExpressedState& expressed, const std::map<std::string, DType>& made) {
     for (Tensor& tensor : expressed.tensors)
         if (const auto found = made.find(tensor.name); found != made.end()) tensor.dtype = found->second;
 }
 
-void keep_names(const Target& target, Expressed& expressed) {
+void keep_names(const Target& target, ExpressedState& expressed) {
     if (!target.format->has_param_groups) return;
     if (target.dtype) throw Error{Exit::usage, "--dtype: {} keeps the types of its source", name(target.format)};
     expressed.reading.unknown.clear();
 }
 
-std::vector<View> take_views(const Source& source, const Target& target, const Dialect* dialect, Expressed& expressed) {
+std::vector<TensorView> take_views(const Source& source, const Target& target, const Dialect* dialect,
+                                   ExpressedState& expressed) {
     const auto find_views = source.checkpoint.format->find_views;
     if (find_views == nullptr || !target.format->is_one_file || dialect || target.dtype) return {};
-    const std::map<std::uint32_t, View> found = find_views(source.checkpoint);
+    const std::map<std::uint32_t, TensorView> found = find_views(source.checkpoint);
     std::vector<std::uint32_t> numbers(expressed.tensors.size());  // new numbers of the tensors that stay
     std::uint32_t kept = 0;
     for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
@@ -203,7 +204,7 @@ std::vector<View> take_views(const Source& source, const Target& target, const D
     }
     expressed.tensors.resize(kept);
     expressed.reading.meanings.resize(kept);
-    std::vector<View> views;
+    std::vector<TensorView> views;
     for (const auto& [t, view] : found) {
         views.push_back(view);
         views.back().tensor = numbers[view.tensor];
@@ -211,15 +212,15 @@ std::vector<View> take_views(const Source& source, const Target& target, const D
     return views;
 }
 
-void drop_unplaceable(const Source& source, const Target& target, Expressed& expressed) {
+void drop_unsupported(const Source& source, const Target& target, ExpressedState& expressed) {
     const Format from = source.checkpoint.format;
-    const auto lacks = target.format->has_no_place_for;
+    const auto lacks = target.format->cannot_store;
     if (lacks == nullptr || from == target.format || from->framework != target.format->framework) return;
     std::uint32_t kept = 0;
     for (std::uint32_t t = 0; t < expressed.tensors.size(); ++t) {
         const std::string& name = expressed.tensors[t].name;
         if (lacks(name)) {
-            expressed.left_out.push_back(name);
+            expressed.dropped_names.push_back(name);
             continue;
         }
         if (kept != t) {
@@ -269,7 +270,7 @@ void carry_adam(Source& source, const Target& target, Conversion& out) {
     if (!moments) return;
     out.content.adam = adam_of(source);
     if (out.content.adam) rename_settings(source, out.expressed, target, *out.content.adam);
-    if (!out.content.adam) out.content.adam = given_adam(source, target.config, out.notes);
+    if (!out.content.adam) out.content.adam = adam_from_settings(source, target.config, out.notes);
     if (!out.content.adam)
         throw Error{
             Exit::usage,

@@ -5,7 +5,7 @@
 #include "formats/quantized/quantized.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/beyond_rules.hpp"
-#include "lib/layout/suggest.hpp"
+#include "lib/layout/suggest_rule.hpp"
 
 #include <fmt/format.h>
 
@@ -55,7 +55,7 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
     const Tensor& tensor = tensors[stuck == reading.unknown.end() ? reading.unknown[0] : *stuck];
     if (stuck != reading.unknown.end())
         throw failure("tensor '{}': its split is unknown, so tp and pp cannot change: {}", tensor.name,
-                      without_rule(*reading.family, *reading.dialect, reading.dims, tensor));
+                      missing_rule_message(*reading.family, *reading.dialect, reading.dims, tensor));
     std::vector<std::uint32_t> single;
     std::ranges::copy_if(reading.unknown, std::back_inserter(single), [&](std::uint32_t t) {
         return !splits_like_weight(t) && !reading.dialect->is_whole(tensors[t].name);
@@ -73,7 +73,7 @@ void note_unknown(Source& source) {
     const bool quantized = is_quantized(source.checkpoint);
     for (std::uint32_t t : reading.unknown) {
         const Tensor& tensor = source.checkpoint.catalogue.tensors[t];
-        if (reading.meanings[t].weight_part || (quantized && is_of_quantized_weights(tensor.name))) continue;
+        if (reading.meanings[t].weight_part || (quantized && is_quantized_weight_part(tensor.name))) continue;
         if (reading.family && reading.dialect->is_whole(tensor.name))
             whole.push_back(&tensor);
         else if (!tensor.name.starts_with("optimizer."))
@@ -87,7 +87,7 @@ void note_unknown(Source& source) {
     const std::string more = unknown.size() > 1 ? fmt::format(" (and {} more)", unknown.size() - 1) : "";
     source.checkpoint.notes.push_back(
         fmt::format("tensor '{}'{}: {}", unknown[0]->name, more,
-                    without_rule(*reading.family, *reading.dialect, reading.dims, *unknown[0])));
+                    missing_rule_message(*reading.family, *reading.dialect, reading.dims, *unknown[0])));
 }
 
 }  // namespace tpx::formats

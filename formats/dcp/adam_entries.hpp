@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/encodings/dcp/draft.hpp"
+#include "formats/encodings/dcp/draft_chunks.hpp"
 
 #include <vector>
 

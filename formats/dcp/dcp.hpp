@@ -13,7 +13,7 @@ namespace tpx::formats {
 /// is compressed or encrypted, or if paths leave the directory.
 ///
 /// Boxes that no file contains are not an error here: `inspect` lists them with find_holes(), and callers that need all
-/// values call check_whole() (both in lib/core/coverage.hpp).
+/// values call check_no_holes() (both in lib/core/coverage.hpp).
 Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing = MissingFiles::refused);
 
 /// The number of ranks that wrote files "__R_N.distcp" into `directory`: the highest rank plus one, including lower

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/encodings/dcp/draft.hpp"
 #include "formats/dcp/adam_entries.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/driver.hpp"
-#include "formats/dcp/flatten.hpp"
+#include "formats/dcp/flattened_state.hpp"
+#include "formats/encodings/dcp/draft_chunks.hpp"
 
 namespace tpx::formats {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/adam_entries.hpp"
 #include "formats/dcp/driver.hpp"
-#include "formats/dcp/flatten.hpp"
+#include "formats/dcp/flattened_state.hpp"
 #include "formats/dcp/held.hpp"
 #include "formats/encodings/held/document.hpp"
 #include "formats/encodings/torch/value.hpp"

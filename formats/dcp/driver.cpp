@@ -15,22 +15,23 @@
 namespace tpx::formats {
 namespace {
 
-std::optional<Recognized> recognize_held(const FileStart& file) {
+std::optional<RecognizedPath> recognize_held(const FileStart& file) {
     if (!file.bytes.starts_with(held::manifest_start)) return std::nullopt;
-    return Recognized{file.path, &dcp_driver, "training state that is held in memory"};
+    return RecognizedPath{file.path, &dcp_driver, "training state that is held in memory"};
 }
 
-std::optional<Recognized> recognize_dcp(const std::filesystem::path& folder) {
+std::optional<RecognizedPath> recognize_dcp(const std::filesystem::path& folder) {
     if (path_exists(folder / ".metadata")) {
         // Reading it as DCP would lose the contents of common.pt: args, counters and optimizer settings.
         if (!path_exists(folder / "metadata.json") && path_exists(folder / "common.pt"))
             throw failure("{} is missing, though common.pt shows that this is a torch_dist checkpoint; restore it",
                           (folder / "metadata.json").string());
-        return Recognized{folder, &dcp_driver, "a DCP checkpoint"};
+        return RecognizedPath{folder, &dcp_driver, "a DCP checkpoint"};
     }
     if (path_exists(folder / "__0.metadata"))
-        return Recognized{folder, nullptr, "a DCP checkpoint with a metadata file for each rank"};
-    if (is_held_by_hosts(folder)) return Recognized{folder, &dcp_driver, "training state that hosts hold in memory"};
+        return RecognizedPath{folder, nullptr, "a DCP checkpoint with a metadata file for each rank"};
+    if (is_held_by_hosts(folder))
+        return RecognizedPath{folder, &dcp_driver, "training state that hosts hold in memory"};
     return std::nullopt;
 }
 
@@ -50,13 +51,13 @@ constinit const Driver dcp_driver{
         "name or index",
     .framework = "PyTorch",
     .aliases = dcp_aliases,
-    .written = WrittenFrom::any,
+    .written = WritableFrom::any,
     .knows_optimizer = true,
     .keeps_values = true,
     .is_resharded = true,
     .aligns_payloads = true,
     .splits_by_holders = true,
-    .values = ValuesIn::objects,
+    .values = ValueStorage::objects,
     .dialect = "titan",
     .state_names = StateNames::by_torch,
     .has_module_names = true,

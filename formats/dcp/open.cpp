@@ -34,7 +34,7 @@ Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing
     read_config(directory, checkpoint);
     read_companions(checkpoint, {});
     megatron::read_args(checkpoint);
-    tell_training_roles(checkpoint);
+    assign_training_roles(checkpoint);
     return checkpoint;
 }
 

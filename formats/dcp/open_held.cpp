@@ -4,7 +4,7 @@
 #include "formats/dcp/held.hpp"
 #include "formats/dcp/training_roles.hpp"
 #include "formats/encodings/held/document.hpp"
-#include "formats/encodings/torch/kept.hpp"
+#include "formats/encodings/torch/keep_alive.hpp"
 #include "formats/encodings/torch/value.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/state/common_objects.hpp"
@@ -57,7 +57,7 @@ public:
         checkpoint_.iteration = first_->iteration;
         if (!first_->layout.empty()) checkpoint_.layout = parse_layout(first_->layout);
         paths_.set_root(paths_.dict(entries_));
-        checkpoint_.planner_data = kept(std::move(paths_));
+        checkpoint_.planner_data = keep_alive(std::move(paths_));
         note_missing_ranks();
         return std::move(checkpoint_);
     }
@@ -177,7 +177,7 @@ private:
 namespace {
 
 held::Manifest read_manifest(const std::filesystem::path& path) {
-    const std::string text = read_file(path, largest_config);
+    const std::string text = read_file(path, max_config_bytes);
     return in_context([&] { return path.string(); }, [&] { return held::parse_manifest(text); });
 }
 
@@ -186,11 +186,11 @@ Checkpoint open_parts(const std::filesystem::path& path, const held::Manifest& m
     for (const held::Manifest::Part& part : manifest.parts) joiner.add(part);
     Checkpoint checkpoint = joiner.join();
     if (!manifest.config.empty()) {
-        checkpoint.config_json = read_file(path.parent_path() / manifest.config, largest_config);
+        checkpoint.config_json = read_file(path.parent_path() / manifest.config, max_config_bytes);
         checkpoint.config = parse_config_json(checkpoint.config_json);
     }
     megatron::read_args(checkpoint);
-    tell_training_roles(checkpoint);
+    assign_training_roles(checkpoint);
     return checkpoint;
 }
 

@@ -63,7 +63,7 @@ private:
                 part.catalogue.pieces.push_back(whole_.catalogue.pieces[p]);
                 part.catalogue.pieces.back().tensor = static_cast<std::uint32_t>(part.catalogue.tensors.size());
                 if (!whole_.archives.empty()) part.archives.push_back(whole_.archives[p]);
-                if (!whole_.insides.empty()) part.insides.push_back(whole_.insides[p]);
+                if (!whole_.archive_slices.empty()) part.archive_slices.push_back(whole_.archive_slices[p]);
             }
             part.catalogue.tensors.push_back(whole_.catalogue.tensors[member.tensor]);
         }

@@ -88,7 +88,7 @@ public:
         if (!names)
             checkpoint_.notes.emplace_back(
                 several ? "the roles of optimizer state are unknown, because there are several optimizers"
-                        : numbers_leave_open);
+                        : unresolved_numbers_note);
         for (const Placed& one : placed_) {
             if (!keys_of_state(one.path)) continue;
             const std::string& param = one.path[one.path.size() - 2];
@@ -244,7 +244,7 @@ void set_roles_below_keys(Checkpoint& checkpoint) {
 
 }  // namespace
 
-void tell_training_roles(Checkpoint& checkpoint) {
+void assign_training_roles(Checkpoint& checkpoint) {
     if (!checkpoint.planner_data) return;
     const std::vector<OptimizerGroup> groups = optimizer_groups(checkpoint.catalogue);
     if (groups.empty()) return set_roles_below_keys(checkpoint);

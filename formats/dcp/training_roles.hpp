@@ -9,6 +9,6 @@ namespace tpx::formats {
 /// determine them: because the optimizer numbers its parameters, as optimizer.state_dict() does, or because everything
 /// is below another key. Matches numbers to parameters if the model's order and the shapes allow only one way; else
 /// adds a note that they are ambiguous. Does nothing to other checkpoints.
-void tell_training_roles(Checkpoint& checkpoint);
+void assign_training_roles(Checkpoint& checkpoint);
 
 }  // namespace tpx::formats

@@ -2,9 +2,9 @@
 #include "formats/deepspeed/adam.hpp"
 
 #include "formats/deepspeed/deepspeed.hpp"
-#include "formats/deepspeed/grid.hpp"
 #include "formats/deepspeed/optimizer.hpp"
-#include "formats/deepspeed/origin.hpp"
+#include "formats/deepspeed/stored_optimizer.hpp"
+#include "formats/deepspeed/writer_grid.hpp"
 #include "lib/core/error.hpp"
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 using torch::Kind;
 
 /// The number of steps of a group; unset if it is not recorded. FusedAdam records it among the settings.
-std::optional<std::int64_t> step_of(const OriginGroup& group) {
+std::optional<std::int64_t> step_of(const StoredGroup& group) {
     for (const Scalar& scalar : group.scalars) {
         if (scalar.name != "step") continue;
         if (const auto* number = std::get_if<std::int64_t>(&scalar.value)) return *number;
@@ -34,10 +34,10 @@ std::optional<std::int64_t> step_of(const OriginGroup& group) {
 
 class AdamReader {
 public:
-    explicit AdamReader(const Grid& grid) : grid_{grid} {}
+    explicit AdamReader(const WriterGrid& grid) : grid_{grid} {}
 
     /// Returns false if the group has no Adam settings.
-    bool add(const OriginGroup& group) {
+    bool add(const StoredGroup& group) {
         if (!group.settings.is(Kind::dict)) return false;
         for (const char* key : {"lr", "betas", "eps"})  // Lion has no eps
             if (!group.settings.find(key)) return false;
@@ -48,7 +48,7 @@ public:
             if (steps_ && *steps_ != *step) throw failure("parameter groups are at steps {} and {}", *steps_, *step);
             steps_ = step;
         }
-        Group names;
+        ParameterGroup names;
         for (const std::string& name : group.names) names.emplace_back(name, Shape{});
         for (const std::string& name : group.names)
             for (int rank = 0; rank < group.expert_ranks; ++rank)
@@ -62,7 +62,7 @@ public:
     }
 
 private:
-    const Grid& grid_;
+    const WriterGrid& grid_;
     Adam adam_;
     std::optional<std::int64_t> steps_;
 };
@@ -71,12 +71,12 @@ private:
 
 std::optional<Adam> adam_of_step(const std::filesystem::path& path) {
     const DeepSpeedStep found = find_deepspeed(path);
-    const Grid grid = read_grid(found.step);
+    const WriterGrid grid = read_writer_grid(found.step);
     if (!found.universal && grid.files.optimizers.empty()) return std::nullopt;
     AdamReader reader{grid};
     for (int stage = 0; stage < grid.pp; ++stage) {
-        const Origin origin = read_origin(grid, stage, found.universal);
-        for (const OriginGroup& group : origin.groups) {
+        const StoredOptimizer origin = read_stored_optimizer(grid, stage, found.universal);
+        for (const StoredGroup& group : origin.groups) {
             const bool added = in_context([&] { return origin.path.string(); }, [&] { return reader.add(group); });
             if (!added) return std::nullopt;
         }

@@ -7,14 +7,14 @@
 
 namespace tpx::formats::deepspeed {
 
-Slicing lay(std::span<const Shape> locals, int dim, const Widths& widths) {
+Slicing concatenate_slices(std::span<const Shape> locals, int dim, const Widths& widths) {
     Slicing result{.whole = locals[0]};
     result.blocks.resize(locals.size());
     std::vector<Index> taken(locals.size(), 0);
     Index end = 0;
     for (const std::vector<Index>& of_rank : widths) {
         for (std::size_t rank = 0; rank < locals.size(); ++rank) {
-            Block block{.local = whole(locals[rank]), .shift = Tuple<Index>(locals[rank].size())};
+            SliceBlock block{.local = whole(locals[rank]), .shift = Tuple<Index>(locals[rank].size())};
             block.local[dim] = {taken[rank], taken[rank] + of_rank[rank]};
             block.shift[dim] = end - taken[rank];
             if (!block.local[dim].empty()) result.blocks[rank].push_back(block);
@@ -37,11 +37,11 @@ void cut_rows(Slicing& slicing, Index rows) {
         throw failure("shape {} has fewer rows than the vocabulary of {}", to_string(slicing.whole), rows);
     slicing.whole[0] = rows;
     for (auto& blocks : slicing.blocks) {
-        for (Block& block : blocks) {
+        for (SliceBlock& block : blocks) {
             const Interval global = intersect(shift(block.local[0], block.shift[0]), {0, rows});
             block.local[0] = shift(global, -block.shift[0]);
         }
-        std::erase_if(blocks, [](const Block& block) { return empty(block.local); });
+        std::erase_if(blocks, [](const SliceBlock& block) { return empty(block.local); });
     }
 }
 

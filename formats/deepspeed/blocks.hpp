@@ -10,7 +10,7 @@
 namespace tpx::formats::deepspeed {
 
 /// A box of a rank's local tensor, and its shift in the whole tensor.
-struct Block {
+struct SliceBlock {
     Box local;
     Tuple<Index> shift;
 };
@@ -18,7 +18,7 @@ struct Block {
 /// How slices of tensor-parallel ranks form a whole parameter.
 struct Slicing {
     Shape whole;
-    std::vector<std::vector<Block>> blocks;  ///< by tensor rank; empty if a rank adds nothing
+    std::vector<std::vector<SliceBlock>> blocks;  ///< by tensor rank; empty if a rank adds nothing
 
     // What ds_to_universal records about such a parameter.
     std::optional<int> cat_dim;
@@ -33,7 +33,7 @@ using Widths = std::vector<std::vector<Index>>;
 
 /// Concatenates slices of shapes `locals` along axis `dim`: for each sub-parameter in turn, the slices of all ranks.
 /// Throws Error if the widths do not match the shapes.
-Slicing lay(std::span<const Shape> locals, int dim, const Widths& widths);
+Slicing concatenate_slices(std::span<const Shape> locals, int dim, const Widths& widths);
 
 /// Keeps only the first `rows` rows; the others are vocabulary padding. Throws Error if there are fewer.
 void cut_rows(Slicing& slicing, Index rows);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/deepspeed.hpp"
-#include "formats/deepspeed/grid.hpp"
 #include "formats/deepspeed/optimizer_tree.hpp"
-#include "formats/deepspeed/origin.hpp"
 #include "formats/deepspeed/step_draft.hpp"
+#include "formats/deepspeed/stored_optimizer.hpp"
+#include "formats/deepspeed/writer_grid.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/tensor_value.hpp"
 #include "formats/state/roles.hpp"
@@ -28,7 +28,7 @@ public:
         : content_{content},
           notes_{notes},
           universal_{source.universal},
-          grid_{read_grid(source.step)},
+          grid_{read_writer_grid(source.step)},
           folder_{source.step.filename().string() + (source.universal ? "" : "_universal")},
           draft_{content} {}
 
@@ -101,7 +101,7 @@ private:
     /// Adds the state of the first rank's optimizer without its partitions, and the settings of its groups. If these
     /// are unknown, adds groups without settings, so that DeepSpeed keeps those of its own optimizer.
     void add_optimizer_state() {
-        const Origin origin = read_origin(grid_, 0, universal_);
+        const StoredOptimizer origin = read_stored_optimizer(grid_, 0, universal_);
         Document document;
         constexpr std::array left{"base_optimizer_state", "param_slice_mappings", "single_partition_of_fp32_groups",
                                   "param_groups"};
@@ -117,14 +117,14 @@ private:
         draft_.add(folder_ / "zero/optimizer_state.pt", document.dict(entries), &origin.archive, origin.path);
     }
 
-    Value settings(const Origin& origin, Document& document) const {
+    Value settings(const StoredOptimizer& origin, Document& document) const {
         const Value base =
             origin.tree.find(grid_.zero3 ? "optimizer_state_dict" : "base_optimizer_state").value_or(Value{});
         const auto own = base.is(Kind::dict) ? base.find("param_groups") : origin.tree.find("param_groups");
         if (own) return *own;
-        std::vector<const OriginGroup*> groups;
+        std::vector<const StoredGroup*> groups;
         std::vector<int> experts;
-        for (const OriginGroup& group : origin.groups) {
+        for (const StoredGroup& group : origin.groups) {
             groups.push_back(&group);
             experts.push_back(group.expert_ranks);
         }
@@ -134,7 +134,7 @@ private:
     const Content& content_;
     std::vector<std::string>& notes_;
     bool universal_;
-    Grid grid_;
+    WriterGrid grid_;
     fs::path folder_;
     StepDraft draft_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/deepspeed/draft_model.hpp"
+#include "formats/deepspeed/model_draft.hpp"
 #include "formats/deepspeed/optimizer.hpp"
 #include "formats/deepspeed/step_job.hpp"
 #include "formats/driver.hpp"
@@ -28,15 +28,16 @@ public:
     explicit OptimizerDraft(StepJob& job) : job_{job} { find_cuts(); }
 
     void add(int stage, int t, int d) {
-        const Origin& origin = job_.origins[job_.old_stage(stage)];
-        const std::vector<RankGroup> groups = job_.rank_groups(stage, t, d);
+        const StoredOptimizer& origin = job_.origins[job_.old_stage(stage)];
+        const std::vector<RankGroupPart> groups = job_.rank_groups(stage, t, d);
         Document document;
         const ModelFile& model = job_.old_model(stage, t);
         const NewOptimizer made = in_context(
             [&] { return origin.path.string(); },
             [&] {
-                return job_.zero3() ? subgrouped(origin, model, groups, all_groups(stage), job_.layout.dp, document)
-                                    : partitioned(origin, model, groups, job_.layout.zero, document);
+                return job_.zero3()
+                           ? subgrouped_optimizer(origin, model, groups, all_groups(stage), job_.layout.dp, document)
+                           : partitioned_optimizer(origin, model, groups, job_.layout.zero, document);
             });
         const int mp = stage * job_.layout.tp + t;
         const StepDraft::Placed placed = job_.draft.add(job_.folder / optimizer_file(job_, mp, d), made.root,
@@ -56,10 +57,10 @@ private:
                 for (const std::string& name : group.names) ++stages[name];
         for (int stage = 0; stage < job_.layout.pp && job_.layout.pp > 1; ++stage)
             for (int t = 0; t < job_.layout.tp; ++t)
-                for (const RankGroup& group : job_.rank_groups(stage, t, 0)) add_cuts(group, stages);
+                for (const RankGroupPart& group : job_.rank_groups(stage, t, 0)) add_cuts(group, stages);
     }
 
-    void add_cuts(const RankGroup& group, const std::map<std::string, int>& stages) {
+    void add_cuts(const RankGroupPart& group, const std::map<std::string, int>& stages) {
         for (std::size_t p = 0; p < group.parameters.size(); ++p) {
             const auto& [name, shape] = group.parameters[p];
             if (stages.at(name) < 2) continue;
@@ -70,14 +71,14 @@ private:
         }
     }
 
-    std::vector<const OriginGroup*> all_groups(int stage) const {
-        std::vector<const OriginGroup*> all;
+    std::vector<const StoredGroup*> all_groups(int stage) const {
+        std::vector<const StoredGroup*> all;
         for (const TargetGroup& group : job_.target.groups(stage)) all.push_back(group.like);
         return all;
     }
 
-    void fill_partition(const RankGroup& group, const NewFlat& flat, const StepDraft::Placed& placed, int stage, int t,
-                        int d) {
+    void fill_partition(const RankGroupPart& group, const NewFlat& flat, const StepDraft::Placed& placed, int stage,
+                        int t, int d) {
         const Interval held = group.layout.partition(group.partition);
         for (std::size_t p = 0; p < group.parameters.size(); ++p) {
             const auto& [name, shape] = group.parameters[p];
@@ -90,8 +91,8 @@ private:
         }
     }
 
-    void fill_subgroup(const RankGroup& group, const NewFlat& flat, const StepDraft::Placed& placed, int stage, int t,
-                       int d) {
+    void fill_subgroup(const RankGroupPart& group, const NewFlat& flat, const StepDraft::Placed& placed, int stage,
+                       int t, int d) {
         Index at = 0;
         for (const auto& [name, shape] : group.parameters) {
             const Index part = part_of_parameter(volume(shape), job_.layout.dp);

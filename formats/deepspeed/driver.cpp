@@ -3,7 +3,7 @@
 
 #include "formats/deepspeed/adam.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
-#include "formats/deepspeed/excluded.hpp"
+#include "formats/deepspeed/frozen_parameters.hpp"
 #include "formats/deepspeed/masters.hpp"
 #include "formats/deepspeed/partition_shares.hpp"
 #include "formats/deepspeed/replicas.hpp"
@@ -18,11 +18,11 @@
 namespace tpx::formats {
 namespace {
 
-std::optional<Recognized> recognize_deepspeed(const std::filesystem::path& folder) {
+std::optional<RecognizedPath> recognize_deepspeed(const std::filesystem::path& folder) {
     const DeepSpeedStep step = find_deepspeed(folder);
     if (step.step.empty()) return std::nullopt;
-    if (step.universal) return Recognized{folder, &universal_driver, "a DeepSpeed universal checkpoint"};
-    return Recognized{folder, &deepspeed_driver, "a DeepSpeed checkpoint"};
+    if (step.universal) return RecognizedPath{folder, &universal_driver, "a DeepSpeed universal checkpoint"};
+    return RecognizedPath{folder, &deepspeed_driver, "a DeepSpeed checkpoint"};
 }
 
 Checkpoint open_step(const std::filesystem::path& path, MissingFiles) { return open_deepspeed(path); }
@@ -83,7 +83,7 @@ void note_dropped_configuration(const Source&, const Target& target, bool, std::
 }
 
 /// The user's settings for the new checkpoint.
-Config settings_of_target(const Source&, const Target& target, const Expressed&, bool, bool, const Config&) {
+Config settings_of_target(const Source&, const Target& target, const ExpressedState&, bool, bool, const Config&) {
     return target.config;
 }
 
@@ -96,11 +96,11 @@ constinit const Driver deepspeed_driver{
     .title = "DeepSpeed ZeRO 1 to 3, BF16 optimizer, pipelines, tensor parallel, experts",
     .framework = "DeepSpeed",
     .aliases = deepspeed_aliases,
-    .written = WrittenFrom::own_framework,
+    .written = WritableFrom::own_framework,
     .knows_optimizer = true,
     .keeps_values = true,
     .is_resharded = true,
-    .values = ValuesIn::engine_files,
+    .values = ValueStorage::engine_files,
     .model_dialect = "hf",
     .state_names = StateNames::by_folder,
     .has_module_names = true,
@@ -115,7 +115,7 @@ constinit const Driver deepspeed_driver{
     .reject_name = torch::reject_name,
     .draft = draft_deepspeed,
     .adam = [](const Source& source) { return deepspeed::adam_of_step(source.checkpoint.catalogue.directory); },
-    .check_complete = check_excluded,
+    .check_complete = check_frozen_parameters,
     .stores_masters_only = deepspeed::stores_masters_only,
     .set_weight_dtypes = deepspeed::set_weight_dtypes,
     .note_dropped = note_dropped_configuration,
@@ -129,10 +129,10 @@ constinit const Driver universal_driver{
     .name = "universal",
     .title = "DeepSpeed universal checkpoint (ZeRO 1 to 3)",
     .framework = "DeepSpeed",
-    .written = WrittenFrom::any,
+    .written = WritableFrom::any,
     .knows_optimizer = true,
     .keeps_values = true,
-    .values = ValuesIn::engine_files,
+    .values = ValueStorage::engine_files,
     .dialect = "hf",
     .state_names = StateNames::by_folder,
     .has_module_names = true,
@@ -144,7 +144,7 @@ constinit const Driver universal_driver{
     .reject_name = reject_universal_name,
     .draft = draft_any_universal,
     .adam = [](const Source& source) { return deepspeed::adam_of_step(source.checkpoint.catalogue.directory); },
-    .check_complete = check_excluded,
+    .check_complete = check_frozen_parameters,
     .stores_masters_only = deepspeed::universal_stores_masters_only,
     .set_weight_dtypes = deepspeed::set_weight_dtypes,
     .note_dropped = note_dropped_configuration,

@@ -32,7 +32,7 @@ std::string global_expert_name(const std::string& name, Index expert_rank, Index
     return fmt::format("{}{}{}", parsed->before, parsed->number + expert_rank * experts, parsed->after);
 }
 
-Index local_experts(const Group& group, const std::string& name) {
+Index local_experts(const ParameterGroup& group, const std::string& name) {
     const auto wanted = parse(name);
     if (!wanted) return 0;
     Index count = 0;

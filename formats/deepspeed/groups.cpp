@@ -5,7 +5,7 @@
 
 namespace tpx::formats::deepspeed {
 
-GroupLayout lay_group(std::span<const Index> numels, std::span<const Index> gaps, int partitions) {
+GroupLayout lay_out_group(std::span<const Index> numels, std::span<const Index> gaps, int partitions) {
     constexpr Index most = Index{1} << 60;
     GroupLayout layout{.partitions = partitions};
     for (std::size_t p = 0; p < numels.size(); ++p) {

@@ -22,7 +22,7 @@ struct GroupLayout {
 
 /// The layout of parameters of `numels` elements, each followed by a gap of `gaps` elements (empty: no gaps). Throws
 /// Error if there are too many elements.
-GroupLayout lay_group(std::span<const Index> numels, std::span<const Index> gaps, int partitions);
+GroupLayout lay_out_group(std::span<const Index> numels, std::span<const Index> gaps, int partitions);
 
 /// The number of elements that each of `partitions` ranks holds under ZeRO 3 of a parameter with `numel` elements; the
 /// last ranks' parts include padding.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/model_file.hpp"
-#include "formats/deepspeed/origin.hpp"
 #include "formats/deepspeed/step_draft.hpp"
+#include "formats/deepspeed/stored_optimizer.hpp"
 #include "formats/encodings/torch/tensor_value.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
@@ -29,7 +29,7 @@ constexpr std::string_view version = "0.19.8";
 struct MadeGroup {
     AdamSettings settings;
     int number = -1;  ///< in the source; -1: unknown
-    Group parameters;
+    ParameterGroup parameters;
 };
 
 /// Makes a universal checkpoint of tensors that DeepSpeed did not write.

@@ -2,7 +2,7 @@
 #include "formats/deepspeed/masters.hpp"
 
 #include "formats/deepspeed/deepspeed.hpp"
-#include "formats/deepspeed/origin.hpp"
+#include "formats/deepspeed/stored_optimizer.hpp"
 #include "formats/state/roles.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace tpx::formats::deepspeed {
 namespace {
 
 /// The dtypes of module entries by name, including placeholders.
-std::map<std::string, DType> module_dtypes(const Grid& grid) {
+std::map<std::string, DType> module_dtypes(const WriterGrid& grid) {
     std::map<std::string, DType> dtypes;
     for (const ModelFile& model : grid.models) {
         const auto module = model.root().find("module");
@@ -37,7 +37,7 @@ bool universal_stores_masters_only(const Checkpoint& checkpoint) {
 }
 
 void set_weight_dtypes(const Checkpoint& checkpoint, std::map<std::string, DType>& weights) {
-    const Grid grid = read_grid(find_deepspeed(checkpoint.catalogue.directory).step);
+    const WriterGrid grid = read_writer_grid(find_deepspeed(checkpoint.catalogue.directory).step);
     const std::map<std::string, DType> dtypes = module_dtypes(grid);
     for (auto& [name, dtype] : weights) {
         const auto found = dtypes.find(name);

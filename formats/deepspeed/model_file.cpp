@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/model_file.hpp"
 
-#include "formats/deepspeed/builder.hpp"
+#include "formats/deepspeed/catalogue_builder.hpp"
 #include "lib/core/error.hpp"
 
 #include <set>
@@ -12,8 +12,8 @@ namespace {
 using torch::Kind;
 using torch::Value;
 
-Group read_group(Value shapes, std::set<std::string>& names) {
-    Group group;
+ParameterGroup read_group(Value shapes, std::set<std::string>& names) {
+    ParameterGroup group;
     for (const auto& [key, value] : shapes.entries()) {
         const std::string name{key.as_string()};
         in_context([&] { return fmt::format("tensor '{}'", name); },
@@ -26,8 +26,8 @@ Group read_group(Value shapes, std::set<std::string>& names) {
 }
 
 /// Reads param_shapes, which is one dict for all groups in older versions.
-std::vector<Group> read_groups(Value shapes) {
-    std::vector<Group> groups;
+std::vector<ParameterGroup> read_groups(Value shapes) {
+    std::vector<ParameterGroup> groups;
     std::set<std::string> names;
     if (shapes.is_none()) return groups;
     if (!shapes.is(Kind::list)) return {read_group(shapes, names)};
@@ -77,7 +77,7 @@ ModelFile read_model_file(const std::filesystem::path& path) {
     return file;
 }
 
-std::vector<Index> numels(const Group& group) {
+std::vector<Index> numels(const ParameterGroup& group) {
     std::vector<Index> counts;
     for (const auto& [name, shape] : group) counts.push_back(volume(shape));
     return counts;

@@ -15,7 +15,7 @@ namespace tpx::formats::deepspeed {
 
 /// Parameters of one optimizer group (ZeRO 3: sub-group) with the shapes of one rank's slices, in the order in which
 /// they are flattened.
-using Group = std::vector<std::pair<std::string, Shape>>;
+using ParameterGroup = std::vector<std::pair<std::string, Shape>>;
 
 /// The entry of a model file in which tpx records the format from which it made a universal checkpoint.
 constexpr const char* made_from_key = "tpx_made_from";
@@ -24,8 +24,8 @@ constexpr const char* made_from_key = "tpx_made_from";
 struct ModelFile {
     std::filesystem::path path;
     torch::Archive archive;
-    std::vector<Group> groups;  ///< empty without ZeRO
-    Group frozen;
+    std::vector<ParameterGroup> groups;  ///< empty without ZeRO
+    ParameterGroup frozen;
     std::map<std::string, std::string> shared;  ///< from names to the names under which their tensors are stored
     std::vector<std::string> buffers;
 
@@ -40,6 +40,6 @@ struct ModelFile {
 ModelFile read_model_file(const std::filesystem::path& path);
 
 /// The number of elements of each parameter.
-std::vector<Index> numels(const Group& group);
+std::vector<Index> numels(const ParameterGroup& group);
 
 }  // namespace tpx::formats::deepspeed

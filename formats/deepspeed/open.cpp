@@ -2,9 +2,9 @@
 #include "formats/companions.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/driver.hpp"
-#include "formats/deepspeed/excluded.hpp"
-#include "formats/deepspeed/names.hpp"
+#include "formats/deepspeed/frozen_parameters.hpp"
 #include "formats/deepspeed/optimizer.hpp"
+#include "formats/deepspeed/step_files.hpp"
 #include "formats/deepspeed/universal.hpp"
 #include "formats/deepspeed/weights.hpp"
 #include "lib/core/coverage.hpp"
@@ -41,7 +41,7 @@ fs::path pointed_folder(const fs::path& root, const char* pointer) {
     return root / text;
 }
 
-Layout layout_of(const Grid& grid, bool universal) {
+Layout layout_of(const WriterGrid& grid, bool universal) {
     if (universal) return {};
     Layout layout{.tp = grid.tp, .pp = grid.pp, .dp = grid.dp, .ep = grid.ep};
     const auto stage = grid.models[0].zero_setting("stage");
@@ -59,7 +59,7 @@ bool has_optimizer(const ModelFile& model) {
 }
 
 /// Whether the whole checkpoint is one model file, which then reads like a training script's torch.save file.
-bool is_single_file(const Grid& grid) {
+bool is_single_file(const WriterGrid& grid) {
     return grid.models.size() == 1 && grid.files.optimizers.empty() && !grid.zero3 && grid.models[0].groups.empty() &&
            has_optimizer(grid.models[0]);
 }
@@ -73,7 +73,7 @@ Checkpoint open_single_file(const ModelFile& model) {
     return checkpoint;
 }
 
-void check_optimizer(const Grid& grid) {
+void check_optimizer(const WriterGrid& grid) {
     const ModelFile& model = grid.models[0];
     if (has_optimizer(model))
         throw failure(
@@ -85,10 +85,10 @@ void check_optimizer(const Grid& grid) {
         throw failure("{}: has parameters partitioned by ZeRO, but there is no *_optim_states.pt", model.path.string());
 }
 
-void note_copies(Grid& grid) {
+void note_copies(WriterGrid& grid) {
     std::size_t copies = 0;
     for (int mp = 0; mp < static_cast<int>(grid.models.size()); mp += grid.tp) {
-        for (const Group& group : grid.models[mp].groups)
+        for (const ParameterGroup& group : grid.models[mp].groups)
             copies += std::ranges::count_if(
                 group, [&](const auto& entry) { return grid.parameters.at(entry.first).stage != mp / grid.tp; });
     }
@@ -99,14 +99,14 @@ void note_copies(Grid& grid) {
 
 /// Whether the checkpoint was saved with exclude_frozen_parameters: then frozen_param_shapes is None, otherwise a dict
 /// (ZeRO 2 and 3).
-bool leaves_frozen_out(const Grid& grid) {
+bool leaves_frozen_out(const WriterGrid& grid) {
     const auto stage = grid.models[0].zero_setting("stage");
     const auto shapes = grid.models[0].root().find("frozen_param_shapes");
     return stage && stage->is(Kind::integer) && stage->as_int() >= 2 && shapes && shapes->is_none();
 }
 
 /// Adds files without tensors, which also belong to the checkpoint.
-void add_files(const Grid& grid, Builder& builder) {
+void add_files(const WriterGrid& grid, CatalogueBuilder& builder) {
     for (const auto& [key, path] : grid.files.models) builder.file(path);
     const fs::path state = grid.models[0].path.parent_path() / "zero/optimizer_state.pt";
     if (path_exists(state)) builder.file(state);
@@ -129,8 +129,8 @@ Checkpoint open_deepspeed(const fs::path& path) {
     const DeepSpeedStep found = find_deepspeed(path);
     if (found.step.empty()) throw failure("{}: contains no DeepSpeed step", path.string());
     Checkpoint checkpoint{.format = found.universal ? &universal_driver : &deepspeed_driver};
-    Builder builder{found.directory};
-    Grid grid = read_grid(found.step);
+    CatalogueBuilder builder{found.directory};
+    WriterGrid grid = read_writer_grid(found.step);
     if (!found.universal && is_single_file(grid)) return open_single_file(grid.models[0]);
     add_weights(grid, builder);
     if (found.universal)
@@ -150,7 +150,7 @@ Checkpoint open_deepspeed(const fs::path& path) {
     checkpoint.notes = grid.notes;
     if (!found.universal && leaves_frozen_out(grid))
         checkpoint.notes.push_back(
-            fmt::format("{}: frozen parameters, if there were any, are missing", excludes_frozen));
+            fmt::format("{}: frozen parameters, if there were any, are missing", frozen_excluded_note));
     if (!found.other.empty())
         checkpoint.notes.push_back(
             fmt::format("ignored the universal checkpoint {}; pass its folder to read it", found.other));

@@ -28,7 +28,7 @@ struct Source {
 
 class OptimizerReader {
 public:
-    OptimizerReader(Grid& grid, Builder& builder) : grid_{grid}, builder_{builder} {}
+    OptimizerReader(WriterGrid& grid, CatalogueBuilder& builder) : grid_{grid}, builder_{builder} {}
 
     void read() {
         require_files();
@@ -46,7 +46,8 @@ private:
                 if (!grid_.files.optimizers.contains({mp, d})) absent.add(rank_name(mp, d));
         }
         if (absent.count() > 0)
-            throw failure("{}: {}", grid_.models[0].path.parent_path().string(), lost_files("optimizer", absent));
+            throw failure("{}: {}", grid_.models[0].path.parent_path().string(),
+                          missing_files_text("optimizer", absent));
     }
 
     void read_file(int mp, int d) {
@@ -98,7 +99,7 @@ private:
         if (const auto step = states.find("step")) settings_.add(path, name + ".step", *step);
     }
 
-    const std::vector<Group>& groups(const Source& source) const { return grid_.models[source.mp].groups; }
+    const std::vector<ParameterGroup>& groups(const Source& source) const { return grid_.models[source.mp].groups; }
 
     // ZeRO 1 and 2
 
@@ -136,7 +137,7 @@ private:
     }
 
     void read_group(const Source& source, std::size_t g, const GroupState& state) {
-        const Group& group = groups(source)[g];
+        const ParameterGroup& group = groups(source)[g];
         const int partitions = partition_count(source, g);
         const int expert_ranks = grid_.dp / partitions;
         grid_.ep = std::max(grid_.ep, expert_ranks);
@@ -144,7 +145,7 @@ private:
             if (expert_ranks > 1 && local_experts(group, name) == 0)
                 throw failure("tensor '{}': is not an expert's, but has {} partitions over {} data ranks", name,
                               partitions, grid_.dp);
-        const GroupLayout layout = lay_group(numels(group), gaps(source, g), partitions);
+        const GroupLayout layout = lay_out_group(numels(group), gaps(source, g), partitions);
         const int k = source.d / expert_ranks;
         const Interval held = layout.partition(k);
         check_padding(source, g, layout, k);
@@ -195,7 +196,7 @@ private:
                               numel, start);
             map.emplace(key.as_string(), Interval{start, start + numel});
         }
-        const Group& group = groups(source)[g];
+        const ParameterGroup& group = groups(source)[g];
         std::size_t met = 0;
         for (std::size_t p = 0; p < group.size(); ++p) {
             const Interval own{layout.starts[p], layout.starts[p] + volume(group[p].second)};
@@ -245,7 +246,7 @@ private:
     }
 
     void read_subgroup(const Source& source, std::size_t g, const GroupState& state) {
-        const Group& group = groups(source)[g];
+        const ParameterGroup& group = groups(source)[g];
         Index length = 0;
         for (const Index numel : numels(group)) {
             if (__builtin_add_overflow(length, part_of_parameter(numel, grid_.dp), &length))
@@ -309,8 +310,8 @@ private:
                         version.empty() ? "" : version + " "));
     }
 
-    Grid& grid_;
-    Builder& builder_;
+    WriterGrid& grid_;
+    CatalogueBuilder& builder_;
     RankSettings settings_;
     std::map<std::tuple<int, std::size_t, std::string>, std::string> scalars_;
     bool round_robin_ = false;
@@ -318,6 +319,6 @@ private:
 
 }  // namespace
 
-void add_optimizer(Grid& grid, Builder& builder) { OptimizerReader{grid, builder}.read(); }
+void add_optimizer(WriterGrid& grid, CatalogueBuilder& builder) { OptimizerReader{grid, builder}.read(); }
 
 }  // namespace tpx::formats::deepspeed

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/deepspeed/builder.hpp"
-#include "formats/deepspeed/grid.hpp"
+#include "formats/deepspeed/catalogue_builder.hpp"
+#include "formats/deepspeed/writer_grid.hpp"
 
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@ namespace tpx::formats::deepspeed {
 /// Adds the master weights and the optimizer state of all parameters, from the partitions of all ranks, as tensors
 /// NAME/fp32, NAME/exp_avg, and so on. Throws Error "FILE: ..." if a file is missing, or if lengths, paddings or maps
 /// contradict the parameters' shapes.
-void add_optimizer(Grid& grid, Builder& builder);
+void add_optimizer(WriterGrid& grid, CatalogueBuilder& builder);
 
 /// Precedes the expert's number in names of expert parameters.
 constexpr std::string_view expert_marker = ".deepspeed_experts.";
@@ -23,6 +23,6 @@ std::string global_expert_name(const std::string& name, Index expert_rank, Index
 
 /// The number of experts that a rank has in the layer of expert parameter `name`, from the names in `group`; 0 for
 /// other parameters.
-Index local_experts(const Group& group, const std::string& name);
+Index local_experts(const ParameterGroup& group, const std::string& name);
 
 }  // namespace tpx::formats::deepspeed

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/optimizer_tree.hpp"
 
-#include "formats/deepspeed/builder.hpp"
+#include "formats/deepspeed/catalogue_builder.hpp"
 #include "formats/deepspeed/step_draft.hpp"
 #include "formats/encodings/torch/tensor_value.hpp"
 #include "lib/core/error.hpp"
@@ -21,8 +21,8 @@ using torch::Value;
 /// Creates the parts of an optimizer tree and records the storages of its tensors.
 class Maker {
 public:
-    Maker(const Origin& origin, Document& document)
-        : origin_{origin}, document_{document}, keys_{&origin.archive}, entries_{kept_entries(origin)} {}
+    Maker(const StoredOptimizer& origin, Document& document)
+        : origin_{origin}, document_{document}, keys_{&origin.archive}, entries_{unpartitioned_entries(origin)} {}
 
     void set(std::string_view key, Value value) { entries_.push_back({document_.string(key), value}); }
 
@@ -37,7 +37,7 @@ public:
     }
 
     /// The state of a torch optimizer for one group: scalars and flat vectors of `length`, without master weights.
-    Value states(std::size_t number, const RankGroup& group, Index length) {
+    Value states(std::size_t number, const RankGroupPart& group, Index length) {
         std::vector<Entry> entries;
         for (const Scalar& scalar : group.like->scalars)
             entries.push_back(
@@ -48,7 +48,7 @@ public:
     }
 
     template <class Length>
-    Value masters(const std::vector<RankGroup>& groups, Length length) {
+    Value masters(const std::vector<RankGroupPart>& groups, Length length) {
         std::vector<Value> items;
         for (std::size_t g = 0; g < groups.size(); ++g) {
             const auto master = std::ranges::find(groups[g].states, "fp32", &FlatStates::value_type::first);
@@ -59,7 +59,7 @@ public:
     }
 
     template <class Length>
-    Value numbered(const std::vector<RankGroup>& groups, Length length) {
+    Value numbered(const std::vector<RankGroupPart>& groups, Length length) {
         std::vector<Entry> entries;
         for (std::size_t g = 0; g < groups.size(); ++g)
             entries.push_back(
@@ -84,14 +84,14 @@ public:
     Document& document() { return document_; }
 
 private:
-    const Origin& origin_;
+    const StoredOptimizer& origin_;
     Document& document_;
     NewKeys keys_;
     std::vector<Entry> entries_;
     NewOptimizer made_;
 };
 
-Value slice_map(const RankGroup& group, Document& document) {
+Value slice_map(const RankGroupPart& group, Document& document) {
     const Value type = document.global("deepspeed.utils.tensor_fragment", "fragment_address");
     const Value map = torch::make_ordered_dict(document);
     const Interval held = group.layout.partition(group.partition);
@@ -113,13 +113,13 @@ Value slice_map(const RankGroup& group, Document& document) {
 
 /// A list with the result of `make` for each group.
 template <class Make>
-Value list_of(const std::vector<RankGroup>& groups, Document& document, Make make) {
+Value list_of(const std::vector<RankGroupPart>& groups, Document& document, Make make) {
     std::vector<Value> items;
-    for (const RankGroup& group : groups) items.push_back(make(group));
+    for (const RankGroupPart& group : groups) items.push_back(make(group));
     return document.list(items);
 }
 
-Value gap_list(const RankGroup& group, Document& document) {
+Value gap_list(const RankGroupPart& group, Document& document) {
     std::vector<Value> items;
     for (std::size_t p = 0; p < group.parameters.size(); ++p)
         items.push_back(document.integer(group.gaps.empty() ? 0 : group.gaps[p]));
@@ -128,13 +128,13 @@ Value gap_list(const RankGroup& group, Document& document) {
 
 /// The padding that a rank records. BF16_Optimizer records all padding of a group on its last rank; other optimizers
 /// record each rank's own.
-Index padding(const RankGroup& group, bool on_last_rank) {
+Index padding(const RankGroupPart& group, bool on_last_rank) {
     const GroupLayout& layout = group.layout;
     if (!on_last_rank) return layout.part - layout.partition(group.partition).size();
     return group.partition == layout.partitions - 1 ? layout.part * layout.partitions - layout.total : 0;
 }
 
-Value stage_value(const Origin& origin, int stage, Document& document) {
+Value stage_value(const StoredOptimizer& origin, int stage, Document& document) {
     const Value number = document.integer(stage);
     const auto old = origin.tree.find("zero_stage");
     if (old && old->is(Kind::integer)) return number;
@@ -150,21 +150,21 @@ Value clipping(const ModelFile& model, Document& document) {
                                                                      : document.real(0);
 }
 
-Index padded(const RankGroup& group) { return group.layout.part; }
-Index stripped(const RankGroup& group) { return group.layout.partition(group.partition).size(); }
+Index padded(const RankGroupPart& group) { return group.layout.part; }
+Index stripped(const RankGroupPart& group) { return group.layout.partition(group.partition).size(); }
 
 /// A list of the groups' states without padding and settings, as elastic_checkpoint stores them.
-Value elastic_states(Maker& maker, const std::vector<RankGroup>& groups, Document& document) {
+Value elastic_states(Maker& maker, const std::vector<RankGroupPart>& groups, Document& document) {
     std::vector<Value> items;
     for (std::size_t g = 0; g < groups.size(); ++g) items.push_back(maker.states(g, groups[g], stripped(groups[g])));
     return document.list(items);
 }
 
 /// The state dict of a torch optimizer, with groups by number.
-Value numbered_states(Maker& maker, const std::vector<RankGroup>& groups, Document& document) {
+Value numbered_states(Maker& maker, const std::vector<RankGroupPart>& groups, Document& document) {
     std::vector<int> experts;
-    std::vector<const OriginGroup*> like;
-    for (const RankGroup& group : groups) {
+    std::vector<const StoredGroup*> like;
+    for (const RankGroupPart& group : groups) {
         experts.push_back(group.expert_ranks);
         like.push_back(group.like);
     }
@@ -174,16 +174,17 @@ Value numbered_states(Maker& maker, const std::vector<RankGroup>& groups, Docume
     return document.dict(base);
 }
 
-Value partition_counts(const Origin& origin, const std::vector<RankGroup>& groups, Document& document) {
+Value partition_counts(const StoredOptimizer& origin, const std::vector<RankGroupPart>& groups, Document& document) {
     const auto old = origin.tree.find("partition_count");
     const bool was3 = origin.tree.find("fp32_flat_groups").has_value();
     if (!was3 && old && old->is(Kind::integer) && !groups.empty()) return document.integer(groups[0].layout.partitions);
-    return list_of(groups, document, [&](const RankGroup& group) { return document.integer(group.layout.partitions); });
+    return list_of(groups, document,
+                   [&](const RankGroupPart& group) { return document.integer(group.layout.partitions); });
 }
 
 }  // namespace
 
-std::vector<Entry> kept_entries(const Origin& origin) {
+std::vector<Entry> unpartitioned_entries(const StoredOptimizer& origin) {
     constexpr std::array partitioned{"base_optimizer_state",
                                      "single_partition_of_fp32_groups",
                                      "zero_stage",
@@ -213,7 +214,7 @@ Value scalar_value(const Scalar& scalar, const std::string& key, std::map<std::s
     return torch::make_tensor(document, element.dtype, {}, key);
 }
 
-Value group_settings(const std::vector<const OriginGroup*>& groups, const std::vector<int>& expert_ranks,
+Value group_settings(const std::vector<const StoredGroup*>& groups, const std::vector<int>& expert_ranks,
                      const std::vector<std::size_t>& numbers, Document& document) {
     std::vector<Value> items;
     std::int64_t next = 0;
@@ -229,8 +230,8 @@ Value group_settings(const std::vector<const OriginGroup*>& groups, const std::v
     return document.list(items);
 }
 
-NewOptimizer partitioned(const Origin& origin, const ModelFile& model, const std::vector<RankGroup>& groups, int stage,
-                         Document& document) {
+NewOptimizer partitioned_optimizer(const StoredOptimizer& origin, const ModelFile& model,
+                                   const std::vector<RankGroupPart>& groups, int stage, Document& document) {
     Maker maker{origin, document};
     const bool was3 = origin.tree.find("fp32_flat_groups").has_value();
     const bool was12 = !origin.root.is_none() && !was3;
@@ -240,31 +241,32 @@ NewOptimizer partitioned(const Origin& origin, const ModelFile& model, const std
     // BF16_Optimizer, which records no stage, stores master weights with padding.
     maker.set("single_partition_of_fp32_groups", maker.masters(groups, origin.staged ? stripped : padded));
     if (origin.staged) maker.set("zero_stage", stage_value(origin, stage, document));
-    maker.set("group_paddings", list_of(groups, document, [&](const RankGroup& group) {
+    maker.set("group_paddings", list_of(groups, document, [&](const RankGroupPart& group) {
                   return document.integer(padding(group, !origin.staged));
               }));
     if (had("param_alignment_paddings") || was3)
         maker.set("param_alignment_paddings",
-                  list_of(groups, document, [&](const RankGroup& group) { return gap_list(group, document); }));
+                  list_of(groups, document, [&](const RankGroupPart& group) { return gap_list(group, document); }));
     maker.set("partition_count", partition_counts(origin, groups, document));
     if (!was12 || had("param_slice_mappings"))
         maker.set("param_slice_mappings",
-                  list_of(groups, document, [&](const RankGroup& group) { return slice_map(group, document); }));
+                  list_of(groups, document, [&](const RankGroupPart& group) { return slice_map(group, document); }));
     if (was3) maker.set_if_missing("clip_grad", clipping(model, document));
     if (was3) maker.set_if_missing("ds_version", document.string(model.version()));
     return maker.finish(model);
 }
 
-NewOptimizer subgrouped(const Origin& origin, const ModelFile& model, const std::vector<RankGroup>& groups,
-                        const std::vector<const OriginGroup*>& all, int dp, Document& document) {
+NewOptimizer subgrouped_optimizer(const StoredOptimizer& origin, const ModelFile& model,
+                                  const std::vector<RankGroupPart>& groups, const std::vector<const StoredGroup*>& all,
+                                  int dp, Document& document) {
     if (const auto old = origin.tree.find("ds_zero_partition_groups"); old && !old->is_none())
         throw failure("has ds_zero_partition_groups, which tpx cannot reshard");
     if (origin.elastic) throw failure("has no param_groups (elastic_checkpoint), which ZeRO 3 requires");
     Maker maker{origin, document};
-    const auto length = [](const RankGroup& group) { return group.length; };
+    const auto length = [](const RankGroupPart& group) { return group.length; };
     std::vector<std::size_t> numbers;
-    for (const OriginGroup* group : all)
-        numbers.push_back(static_cast<std::size_t>(std::ranges::count(groups, group, &RankGroup::like)));
+    for (const StoredGroup* group : all)
+        numbers.push_back(static_cast<std::size_t>(std::ranges::count(groups, group, &RankGroupPart::like)));
     maker.set("zero_stage", stage_value(origin, 3, document));
     maker.set("partition_count", document.integer(dp));
     const Entry base[]{

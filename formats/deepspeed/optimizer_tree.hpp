@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/deepspeed/groups.hpp"
-#include "formats/deepspeed/origin.hpp"
+#include "formats/deepspeed/stored_optimizer.hpp"
 #include "formats/encodings/torch/archive.hpp"
 
 #include <map>
@@ -16,9 +16,9 @@ namespace tpx::formats::deepspeed {
 using FlatStates = std::vector<std::pair<std::string, DType>>;
 
 /// One rank's part of a parameter group in a new step; under ZeRO 3, of a sub-group.
-struct RankGroup {
-    Group parameters;
-    const OriginGroup* like = nullptr;
+struct RankGroupPart {
+    ParameterGroup parameters;
+    const StoredGroup* like = nullptr;
     FlatStates states;
     GroupLayout layout;       ///< of ZeRO 1 and 2
     std::vector<Index> gaps;  ///< of ZeRO 1 and 2, after each parameter; empty: none
@@ -43,22 +43,23 @@ struct NewOptimizer {
 };
 
 /// The optimizer file of a rank under ZeRO 1 or 2 (`stage`): new partitions, and all other entries of `origin`.
-NewOptimizer partitioned(const Origin& origin, const ModelFile& model, const std::vector<RankGroup>& groups, int stage,
-                         torch::Document& document);
+NewOptimizer partitioned_optimizer(const StoredOptimizer& origin, const ModelFile& model,
+                                   const std::vector<RankGroupPart>& groups, int stage, torch::Document& document);
 
 /// The same for ZeRO 3 on `dp` ranks: `groups` are the sub-groups of the groups in `all`, in order.
-NewOptimizer subgrouped(const Origin& origin, const ModelFile& model, const std::vector<RankGroup>& groups,
-                        const std::vector<const OriginGroup*>& all, int dp, torch::Document& document);
+NewOptimizer subgrouped_optimizer(const StoredOptimizer& origin, const ModelFile& model,
+                                  const std::vector<RankGroupPart>& groups, const std::vector<const StoredGroup*>& all,
+                                  int dp, torch::Document& document);
 
 /// A scalar as an optimizer stores it. If it is a tensor, its storage has `key` and its bytes go to `small`.
 torch::Value scalar_value(const Scalar& scalar, const std::string& key, std::map<std::string, std::string>& small,
                           torch::Document& document);
 
 /// The entries of `origin` that neither are nor describe partitions, such as loss scale and clipping.
-std::vector<torch::Entry> kept_entries(const Origin& origin);
+std::vector<torch::Entry> unpartitioned_entries(const StoredOptimizer& origin);
 
 /// The settings of the groups, in order. Group g has `numbers[g]` sub-groups, which are numbered consecutively.
-torch::Value group_settings(const std::vector<const OriginGroup*>& groups, const std::vector<int>& expert_ranks,
+torch::Value group_settings(const std::vector<const StoredGroup*>& groups, const std::vector<int>& expert_ranks,
                             const std::vector<std::size_t>& numbers, torch::Document& document);
 
 }  // namespace tpx::formats::deepspeed

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/partition_shares.hpp"
 
-#include "formats/deepspeed/builder.hpp"
+#include "formats/deepspeed/catalogue_builder.hpp"
 #include "formats/deepspeed/groups.hpp"
 
 #include <map>
@@ -29,7 +29,7 @@ public:
     void split_group(const Numbers& tensors) {
         std::vector<Index> elements;
         for (const std::uint32_t t : tensors) elements.push_back(volume(content_.tensors[t].shape));
-        const GroupLayout group = lay_group(elements, {}, ranks_);
+        const GroupLayout group = lay_out_group(elements, {}, ranks_);
         if (group.part == 0) return;
         for (std::size_t k = 0; k < tensors.size(); ++k) {
             const Interval own{group.starts[k], group.starts[k] + elements[k]};

@@ -96,8 +96,8 @@ std::map<int, int> StageRule::stages(const std::map<int, PipelineLayer>& layers,
     return stages;
 }
 
-std::optional<StageRule> rule_of(const std::map<int, PipelineLayer>& layers, const std::map<int, int>& known,
-                                 int count) {
+std::optional<StageRule> find_stage_rule(const std::map<int, PipelineLayer>& layers, const std::map<int, int>& known,
+                                         int count) {
     if (layers.empty()) return std::nullopt;
     constexpr int function_layers = 4;  // at most this many layers at the end have no parameters, and so no files
     const int least = layers.rbegin()->first + 1;

@@ -44,8 +44,8 @@ private:
 
 /// The first of DeepSpeed's rules that assigns `layers` to `count` stages as in `known`; unset if none does. With a
 /// single stage, every rule does.
-std::optional<StageRule> rule_of(const std::map<int, PipelineLayer>& layers, const std::map<int, int>& known,
-                                 int count);
+std::optional<StageRule> find_stage_rule(const std::map<int, PipelineLayer>& layers, const std::map<int, int>& known,
+                                         int count);
 
 /// Splits layers with these weights into `count` parts. Returns the first layer of each part, and the end. Minimizes
 /// the difference between the heaviest and the lightest part; among equal solutions, prefers longer parts before the

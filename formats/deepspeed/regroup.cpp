@@ -7,7 +7,7 @@
 namespace tpx::formats::deepspeed {
 namespace {
 
-Index elements_of_rank(const Group& group, int partitions) {
+Index elements_of_rank(const ParameterGroup& group, int partitions) {
     Index count = 0;
     for (const Index numel : numels(group)) count += part_of_parameter(numel, partitions);
     return count;
@@ -15,8 +15,8 @@ Index elements_of_rank(const Group& group, int partitions) {
 
 }  // namespace
 
-Group deal(const Group& group, int partitions) {
-    Group dealt;
+ParameterGroup round_robin_order(const ParameterGroup& group, int partitions) {
+    ParameterGroup dealt;
     for (int k = 0; k < partitions; ++k) {
         for (std::size_t i = static_cast<std::size_t>(k); i < group.size(); i += static_cast<std::size_t>(partitions))
             dealt.push_back(group[i]);
@@ -24,21 +24,22 @@ Group deal(const Group& group, int partitions) {
     return dealt;
 }
 
-Group deal_again(const Group& group, const std::vector<std::string>& module, int from, int to) {
+ParameterGroup reorder_round_robin(const ParameterGroup& group, const std::vector<std::string>& module, int from,
+                                   int to) {
     const std::map<std::string, Shape> shapes{group.begin(), group.end()};
-    Group ordered;
+    ParameterGroup ordered;
     for (const std::string& name : module) {
         const auto found = shapes.find(name);
         if (found != shapes.end()) ordered.push_back(*found);
     }
-    if (deal(ordered, from) != group)
+    if (round_robin_order(ordered, from) != group)
         throw failure("round-robin partitions are not in the order of the module's parameters");
-    return deal(ordered, to);
+    return round_robin_order(ordered, to);
 }
 
-std::vector<Group> cut_subgroups(const Group& group, Index largest, int partitions) {
+std::vector<ParameterGroup> cut_subgroups(const ParameterGroup& group, Index largest, int partitions) {
     if (elements_of_rank(group, partitions) <= largest) return {group};
-    std::vector<Group> parts;
+    std::vector<ParameterGroup> parts;
     Index length = 0;
     bool full = true;
     for (const auto& parameter : group) {

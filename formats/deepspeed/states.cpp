@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/states.hpp"
 
-#include "formats/deepspeed/builder.hpp"
+#include "formats/deepspeed/catalogue_builder.hpp"
 #include "lib/core/error.hpp"
 
 #include <bit>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/step_job.hpp"
 
-#include "formats/deepspeed/builder.hpp"
+#include "formats/deepspeed/catalogue_builder.hpp"
 #include "formats/deepspeed/optimizer.hpp"
 #include "formats/deepspeed/regroup.hpp"
 #include "lib/core/error.hpp"
@@ -14,29 +14,29 @@ namespace {
 
 using torch::Kind;
 
-std::vector<Origin> read_origins(const Grid& grid, bool universal) {
+std::vector<StoredOptimizer> read_origins(const WriterGrid& grid, bool universal) {
     if (!universal && grid.files.optimizers.empty()) throw failure("there is no ZeRO state to reshard");
-    std::vector<Origin> origins;
-    for (int stage = 0; stage < grid.pp; ++stage) origins.push_back(read_origin(grid, stage, universal));
+    std::vector<StoredOptimizer> origins;
+    for (int stage = 0; stage < grid.pp; ++stage) origins.push_back(read_stored_optimizer(grid, stage, universal));
     return origins;
 }
 
-int zero_of(const Grid& grid) {
+int zero_of(const WriterGrid& grid) {
     if (grid.zero3) return 3;
     const auto stage = grid.models[0].zero_setting("stage");
     return stage && stage->is(Kind::integer) && stage->as_int() == 2 ? 2 : 1;
 }
 
-Layout checked(Layout layout, const Grid& grid, const std::vector<Origin>& origins) {
+Layout checked(Layout layout, const WriterGrid& grid, const std::vector<StoredOptimizer>& origins) {
     if (layout.cp > 1 || layout.vpp > 1 || layout.fsdp > 1 || layout.etp > 0)
         throw Error{Exit::usage, "layout: DeepSpeed supports only the keys tp, pp, dp, ep and zero"};
     if (layout.zero == 0) layout.zero = zero_of(grid);
     if (layout.zero > 3) throw Error{Exit::usage, "layout: zero={}: DeepSpeed has stages 1 to 3", layout.zero};
     const bool changes = layout.zero != zero_of(grid);
-    for (const Origin& origin : origins) {
+    for (const StoredOptimizer& origin : origins) {
         if (changes && !origin.staged)
             throw Error{Exit::usage, "layout: BF16_Optimizer's state cannot become that of zero={}", layout.zero};
-        for (const OriginGroup& group : origin.groups)
+        for (const StoredGroup& group : origin.groups)
             if (changes && group.expert_ranks > 1 && layout.zero == 3)
                 throw Error{Exit::usage, "layout: zero=3 does not support DeepSpeed's MoE layers"};
     }
@@ -57,7 +57,7 @@ Index vocabulary_unit(const Content& content) {
 }
 
 /// The gap after each parameter, which aligns the next one to 16 bytes in the training dtype; 0 after the last.
-std::vector<Index> alignment_gaps(const Group& group, DType training) {
+std::vector<Index> alignment_gaps(const ParameterGroup& group, DType training) {
     const Index unit = 16 / itemsize(training);
     std::vector<Index> gaps;
     for (const Index numel : numels(group)) gaps.push_back((unit - numel % unit) % unit);
@@ -75,15 +75,15 @@ Index subgroup_size(const ModelFile& model) {
 
 /// Checks that the old sub-groups end where cut_subgroups() ends them: their ends depend on the number of ranks, and
 /// the new ones are cut in the same way.
-void check_subgroups(const Grid& grid, const std::vector<Origin>& origins) {
+void check_subgroups(const WriterGrid& grid, const std::vector<StoredOptimizer>& origins) {
     for (int stage = 0; grid.zero3 && stage < grid.pp; ++stage) {
         const ModelFile& model = grid.model(stage, 0);
         std::size_t next = 0;
-        for (const OriginGroup& group : origins[stage].groups) {
-            Group parameters;
+        for (const StoredGroup& group : origins[stage].groups) {
+            ParameterGroup parameters;
             for (std::size_t k = next; parameters.size() < group.names.size(); ++k)
                 parameters.insert(parameters.end(), model.groups[k].begin(), model.groups[k].end());
-            for (const Group& part : cut_subgroups(parameters, subgroup_size(model), grid.dp)) {
+            for (const ParameterGroup& part : cut_subgroups(parameters, subgroup_size(model), grid.dp)) {
                 if (part.empty()) continue;
                 if (next == model.groups.size() || model.groups[next] != part)
                     throw failure("{}: sub-group {} does not match sub_group_size {}", origins[stage].path.string(),
@@ -95,7 +95,7 @@ void check_subgroups(const Grid& grid, const std::vector<Origin>& origins) {
 }
 
 /// Throws Error if the engine's order of parameters, which flat partitions depend on, is unknown.
-void check_order(const Grid& grid) {
+void check_order(const WriterGrid& grid) {
     if (const auto from = grid.models[0].root().find(made_from_key))
         throw Error{
             Exit::usage,
@@ -108,7 +108,7 @@ void check_order(const Grid& grid) {
 
 StepJob::StepJob(const Content& content, const DeepSpeedStep& source)
     : universal{source.universal},
-      grid{read_grid(source.step)},
+      grid{read_writer_grid(source.step)},
       origins{read_origins(grid, universal)},
       layout{checked(content.layout, grid, origins)},
       old_zero{zero_of(grid)},
@@ -122,18 +122,18 @@ StepJob::StepJob(const Content& content, const DeepSpeedStep& source)
     folder = name;
 }
 
-std::vector<RankGroup> StepJob::rank_groups(int stage, int t, int d) const {
-    std::vector<RankGroup> result;
+std::vector<RankGroupPart> StepJob::rank_groups(int stage, int t, int d) const {
+    std::vector<RankGroupPart> result;
     const ModelFile& model = old_model(stage, t);
     for (const TargetGroup& group : target.groups(stage)) {
-        RankGroup made{.like = group.like, .expert_ranks = group.expert_ranks};
+        RankGroupPart made{.like = group.like, .expert_ranks = group.expert_ranks};
         made.parameters = target.local_group(group, t);
         if (!group.names.empty())
             made.states =
                 draft.states(global_expert_name(group.names[0], 0, local_experts(made.parameters, group.names[0])));
         if (zero3()) {
-            for (Group& part : cut_subgroups(made.parameters, subgroup_size(model), layout.dp)) {
-                RankGroup sub = made;
+            for (ParameterGroup& part : cut_subgroups(made.parameters, subgroup_size(model), layout.dp)) {
+                RankGroupPart sub = made;
                 sub.length = 0;
                 for (const Index numel : numels(part)) sub.length += part_of_parameter(numel, layout.dp);
                 sub.parameters = std::move(part);
@@ -142,9 +142,9 @@ std::vector<RankGroup> StepJob::rank_groups(int stage, int t, int d) const {
             continue;
         }
         const int partitions = layout.dp / group.expert_ranks;
-        if (origins[0].round_robin) made.parameters = deal(made.parameters, partitions);
+        if (origins[0].round_robin) made.parameters = round_robin_order(made.parameters, partitions);
         if (origins[0].aligned) made.gaps = alignment_gaps(made.parameters, training_dtype(model));
-        made.layout = lay_group(numels(made.parameters), made.gaps, partitions);
+        made.layout = lay_out_group(numels(made.parameters), made.gaps, partitions);
         made.partition = d / group.expert_ranks;
         result.push_back(std::move(made));
     }

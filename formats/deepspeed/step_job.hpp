@@ -3,7 +3,7 @@
 
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/step_draft.hpp"
-#include "formats/deepspeed/target.hpp"
+#include "formats/deepspeed/target_step.hpp"
 
 #include <filesystem>
 #include <string>
@@ -17,9 +17,9 @@ struct StepJob {
     StepJob(const Content& content, const DeepSpeedStep& source);
 
     bool universal = false;  ///< whether the old step is universal
-    Grid grid;
-    std::vector<Origin> origins;  ///< by old pipeline stage
-    Layout layout;                ///< the new layout, with its ZeRO stage
+    WriterGrid grid;
+    std::vector<StoredOptimizer> origins;  ///< by old pipeline stage
+    Layout layout;                         ///< the new layout, with its ZeRO stage
     int old_zero = 1;
     TargetStep target;
     std::filesystem::path folder;
@@ -34,7 +34,7 @@ struct StepJob {
     int rank(int stage, int t, int d) const { return (stage * layout.dp + d) * layout.tp + t; }
 
     /// The groups of a new rank, cut into sub-groups under ZeRO 3.
-    std::vector<RankGroup> rank_groups(int stage, int t, int d) const;
+    std::vector<RankGroupPart> rank_groups(int stage, int t, int d) const;
 
     /// Adds pieces for elements `range` of tensor rank `t`'s slice of `parameter`, to which tensor `name` belongs. They
     /// are stored at `offset` of a file.

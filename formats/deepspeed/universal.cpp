@@ -33,7 +33,8 @@ std::vector<StateFile> list_states(const fs::path& zero) {
 
 class UniversalReader {
 public:
-    UniversalReader(Grid& grid, const fs::path& zero, Builder& builder) : grid_{grid}, zero_{zero}, builder_{builder} {}
+    UniversalReader(WriterGrid& grid, const fs::path& zero, CatalogueBuilder& builder)
+        : grid_{grid}, zero_{zero}, builder_{builder} {}
 
     void read() {
         std::size_t copies = 0;
@@ -99,7 +100,7 @@ private:
     void add_steps(const fs::path& path, const torch::Archive& archive) {
         const auto base = archive.root().find("optimizer_state_dict");
         if (!base) return;
-        const std::vector<Group>& groups = grid_.models[0].groups;
+        const std::vector<ParameterGroup>& groups = grid_.models[0].groups;
         for (const auto& [key, states] : base->at("state").entries()) {
             const auto step = states.find("step");
             const std::int64_t number = key.as_int();
@@ -137,15 +138,15 @@ private:
                         version.empty() ? "of unknown version" : version));
     }
 
-    Grid& grid_;
+    WriterGrid& grid_;
     fs::path zero_;
-    Builder& builder_;
+    CatalogueBuilder& builder_;
     std::vector<std::string> states_;
 };
 
 }  // namespace
 
-void add_universal(Grid& grid, const fs::path& folder, Builder& builder) {
+void add_universal(WriterGrid& grid, const fs::path& folder, CatalogueBuilder& builder) {
     UniversalReader{grid, folder / "zero", builder}.read();
 }
 

@@ -3,7 +3,7 @@
 
 #include "formats/deepspeed/groups.hpp"
 #include "formats/deepspeed/optimizer.hpp"
-#include "formats/deepspeed/origin.hpp"
+#include "formats/deepspeed/stored_optimizer.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
 
@@ -45,7 +45,7 @@ Named read_tensors(const fs::path& path, const torch::Archive& archive, Value di
 
 class WeightReader {
 public:
-    WeightReader(const Grid& grid, Builder& builder) : grid_{grid}, builder_{builder} {}
+    WeightReader(const WriterGrid& grid, CatalogueBuilder& builder) : grid_{grid}, builder_{builder} {}
 
     void read() {
         for (int stage = 0; stage < grid_.pp; ++stage) {
@@ -185,7 +185,7 @@ private:
                     absent.add(fmt::format("layer {} and tensor rank {}", layer, t));
         }
         if (absent.count() > 0)
-            throw failure("{}: {}", grid_.models[0].path.parent_path().string(), lost_files("layer", absent));
+            throw failure("{}: {}", grid_.models[0].path.parent_path().string(), missing_files_text("layer", absent));
         for (const int layer : layers) {
             std::vector<Named> slices;
             for (int t = 0; t < grid_.tp; ++t) {
@@ -249,12 +249,12 @@ private:
                 builder_.tensor(name, Role::weight, training_dtype(grid_.models[0]), parameter.slicing.whole);
     }
 
-    const Grid& grid_;
-    Builder& builder_;
+    const WriterGrid& grid_;
+    CatalogueBuilder& builder_;
 };
 
 }  // namespace
 
-void add_weights(const Grid& grid, Builder& builder) { WeightReader{grid, builder}.read(); }
+void add_weights(const WriterGrid& grid, CatalogueBuilder& builder) { WeightReader{grid, builder}.read(); }
 
 }  // namespace tpx::formats::deepspeed

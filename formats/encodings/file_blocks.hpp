@@ -11,7 +11,7 @@ namespace tpx::formats {
 inline constexpr std::uint64_t block_size = 4096;
 
 /// The smallest payload that is aligned, in bytes: gaps before smaller ones would make files noticeably longer.
-inline constexpr std::uint64_t least_aligned = std::uint64_t{256} << 10;
+inline constexpr std::uint64_t min_aligned_bytes = std::uint64_t{256} << 10;
 
 /// The number of bytes from offset `at` to the next offset whose position within its block is `place`.
 constexpr std::uint64_t gap_to(std::uint64_t at, std::uint64_t place) {

@@ -3,7 +3,7 @@
 
 #include "lib/layout/config.hpp"
 #include "lib/layout/families.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 
 #include <span>
 #include <string>

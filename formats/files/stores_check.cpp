@@ -2,7 +2,7 @@
 #include "formats/files/stores_check.hpp"
 
 #include "formats/files/digests_file.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "lib/core/digest.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

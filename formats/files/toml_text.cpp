@@ -17,7 +17,7 @@ toml::table parse_toml_text(std::string_view text, std::string_view file) {
 
 std::string text_of(const toml::node& node, std::string_view file) {
     const auto value = node.value_exact<std::string>();
-    if (!value || value->empty()) throw mistake(node, file, "text was expected");
+    if (!value || value->empty()) throw toml_error(node, file, "text was expected");
     return *value;
 }
 
@@ -28,10 +28,10 @@ std::string toml_string(std::string_view text) {
     return out;
 }
 
-int whole_of(const toml::node& node, std::string_view file, std::int64_t least, std::int64_t most) {
+int integer_of(const toml::node& node, std::string_view file, std::int64_t least, std::int64_t most) {
     const auto value = node.value_exact<std::int64_t>();
     if (!value || *value < least || *value > most)
-        throw mistake(node, file, "a whole number from {} to {} was expected", least, most);
+        throw toml_error(node, file, "a whole number from {} to {} was expected", least, most);
     return static_cast<int>(*value);
 }
 

@@ -15,9 +15,9 @@
 namespace tpx::formats {
 namespace {
 
-std::optional<Recognized> recognize_gguf(const FileStart& file) {
+std::optional<RecognizedPath> recognize_gguf(const FileStart& file) {
     if (!file.bytes.starts_with("GGUF")) return std::nullopt;
-    return Recognized{file.path, &gguf_driver, "a GGUF file"};
+    return RecognizedPath{file.path, &gguf_driver, "a GGUF file"};
 }
 
 /// Adds a file's metadata; digests instead of lists.
@@ -43,7 +43,7 @@ constinit const Driver gguf_driver{
     .title = "GGUF, also quantized",
     .framework = "GGML",
     .weights_only = true,
-    .values = ValuesIn::metadata,
+    .values = ValueStorage::metadata,
     .precedence = 60,
     .recognize_file = recognize_gguf,
     .endings = gguf_endings,

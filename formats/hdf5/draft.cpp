@@ -3,7 +3,7 @@
 #include "formats/encodings/hdf5/tree.hpp"
 #include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/hdf5.hpp"
-#include "formats/hdf5/own.hpp"
+#include "formats/hdf5/own_datasets.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"

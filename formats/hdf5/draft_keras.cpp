@@ -2,7 +2,7 @@
 #include "formats/encodings/hdf5/skeleton.hpp"
 #include "formats/hdf5/driver.hpp"
 #include "formats/hdf5/hdf5.hpp"
-#include "formats/hdf5/keras_trees.hpp"
+#include "formats/hdf5/keras_tree.hpp"
 #include "lib/core/error.hpp"
 
 namespace tpx::formats {

@@ -12,14 +12,14 @@
 namespace tpx::formats {
 namespace {
 
-std::optional<Recognized> recognize_hdf5(const FileStart& file) {
-    return is_hdf5(file.path) ? std::optional{Recognized{file.path, &hdf5_driver, "an HDF5 file"}} : std::nullopt;
+std::optional<RecognizedPath> recognize_hdf5(const FileStart& file) {
+    return is_hdf5(file.path) ? std::optional{RecognizedPath{file.path, &hdf5_driver, "an HDF5 file"}} : std::nullopt;
 }
 
-std::optional<Recognized> recognize_keras(const FileStart& file) {
+std::optional<RecognizedPath> recognize_keras(const FileStart& file) {
     if (file.bytes.starts_with("PK\x03\x04") && file.name.ends_with(".keras"))
-        return Recognized{file.path, &keras_driver, "a Keras archive"};
-    if (file.name.ends_with(".weights.json")) return Recognized{file.path, &keras_driver, "sharded Keras weights"};
+        return RecognizedPath{file.path, &keras_driver, "a Keras archive"};
+    if (file.name.ends_with(".weights.json")) return RecognizedPath{file.path, &keras_driver, "sharded Keras weights"};
     return std::nullopt;
 }
 
@@ -45,11 +45,11 @@ constinit const Driver hdf5_driver{
     .title = "HDF5: modules are groups, one file per rank",
     .framework = "HDF5",
     .aliases = hdf5_aliases,
-    .written = WrittenFrom::any,
+    .written = WritableFrom::any,
     .knows_optimizer = true,
     .is_resharded = true,
     .allows_other_files = false,
-    .values = ValuesIn::attributes,
+    .values = ValueStorage::attributes,
     .state_names = StateNames::by_parameter,
     .may_wrap_names = true,
     .keeps_masters = true,
@@ -68,7 +68,7 @@ constinit const Driver keras_driver{
     .name = "keras",
     .title = "Keras 3: `.weights.h5`, sharded, `.keras`",
     .framework = "Keras",
-    .written = WrittenFrom::own_framework,
+    .written = WritableFrom::own_framework,
     .allows_other_files = false,
     .may_omit_config = true,
     .precedence = 80,
@@ -82,14 +82,14 @@ constinit const Driver keras_legacy_driver{
     .name = "keras-legacy",
     .title = "Keras whole-model `.h5`",
     .framework = "Keras",
-    .written = WrittenFrom::own_framework,
+    .written = WritableFrom::own_framework,
     .allows_other_files = false,
     .may_omit_config = true,
-    .values = ValuesIn::model_attributes,
+    .values = ValueStorage::model_attributes,
     .precedence = 80,
     .open = open_any_hdf5,
     .reject_name = reject_hdf5_name,
-    .has_no_place_for = is_of_keras_3_only,
+    .cannot_store = is_of_keras_3_only,
     .draft = [](const Content& content,
                 std::vector<std::string>&) { return draft_keras(&keras_legacy_driver, content); },
 };

@@ -197,14 +197,14 @@ std::optional<std::vector<std::string>> keras_list(const Attributes& attributes,
     }
 }
 
-Keras keras_kind(const Survey& survey, const std::filesystem::path& name) {
-    if (legacy_root(survey) != nullptr) return Keras::legacy;
+KerasFormat keras_format(const Survey& survey, const std::filesystem::path& name) {
+    if (legacy_root(survey) != nullptr) return KerasFormat::legacy;
     const GroupFacts* root = find_group(survey, vars);
-    if (root == nullptr) return Keras::no;
+    if (root == nullptr) return KerasFormat::no;
     const bool is_tree = find_group(survey, "layers") != nullptr ||
                          find_group(survey, "_layer_checkpoint_dependencies") != nullptr ||
                          text_of(root->attributes, "name") != nullptr || name.string().ends_with(".weights.h5");
-    return is_tree ? Keras::weights : Keras::no;
+    return is_tree ? KerasFormat::weights : KerasFormat::no;
 }
 
 std::vector<NamedDataset> keras_weights(std::span<const OpenedFile> files) {

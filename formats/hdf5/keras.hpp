@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/hdf5/file.hpp"
+#include "formats/hdf5/opened_file.hpp"
 
 /// Keras' file formats of a model. All record the name of each layer, but only the legacy format records the names of
 /// its variables, and only Keras 3 files record its position in the model. Both have the chain of layers' names and the
@@ -9,10 +9,10 @@
 /// has the same names in every format.
 namespace tpx::formats::hdf5 {
 
-enum class Keras { no, weights, legacy };
+enum class KerasFormat { no, weights, legacy };
 
 /// The Keras format of the file `name`, if any.
-Keras keras_kind(const Survey& survey, const std::filesystem::path& name);
+KerasFormat keras_format(const Survey& survey, const std::filesystem::path& name);
 
 /// The variables of Keras 3 weights, in one file or in several with parts of one tree.
 std::vector<NamedDataset> keras_weights(std::span<const OpenedFile> files);

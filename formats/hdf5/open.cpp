@@ -2,10 +2,10 @@
 #include "formats/companions.hpp"
 #include "formats/encodings/hdf5/tree.hpp"
 #include "formats/hdf5/driver.hpp"
-#include "formats/hdf5/file.hpp"
 #include "formats/hdf5/hdf5.hpp"
 #include "formats/hdf5/keras.hpp"
-#include "formats/hdf5/own.hpp"
+#include "formats/hdf5/opened_file.hpp"
+#include "formats/hdf5/own_datasets.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/settings/keras_config.hpp"
 #include "lib/core/error.hpp"
@@ -133,15 +133,15 @@ void note_unwritten(std::span<const NamedDataset> datasets, Checkpoint& checkpoi
 
 std::vector<NamedDataset> name_datasets(std::span<const OpenedFile> files, Checkpoint& checkpoint,
                                         const Selection& selection) {
-    std::set<Keras> kinds;
-    for (const OpenedFile& file : files) kinds.insert(keras_kind(file.survey, selection.files[0]));
-    const bool is_keras = selection.is_archive || selection.is_sharded || !kinds.contains(Keras::no);
+    std::set<KerasFormat> kinds;
+    for (const OpenedFile& file : files) kinds.insert(keras_format(file.survey, selection.files[0]));
+    const bool is_keras = selection.is_archive || selection.is_sharded || !kinds.contains(KerasFormat::no);
     if (is_keras && files.size() > 1 && !selection.is_sharded)
         throw failure("{}: contains several Keras files but no index; pass one of the files",
                       selection.directory.string());
     checkpoint.format = &hdf5_driver;
     if (!is_keras) return own_datasets(files, checkpoint);
-    const bool is_legacy = kinds.contains(Keras::legacy);
+    const bool is_legacy = kinds.contains(KerasFormat::legacy);
     checkpoint.format = is_legacy ? &keras_legacy_driver : &keras_driver;
     if (!is_legacy) return keras_weights(files);
     return in_context([&] { return checkpoint.catalogue.path(0).string(); }, [&] { return keras_legacy(files[0]); });

@@ -2,7 +2,7 @@
 #include "formats/hdf5/values.hpp"
 
 #include "formats/encodings/hdf5/tree.hpp"
-#include "formats/hdf5/own.hpp"
+#include "formats/hdf5/own_datasets.hpp"
 #include "formats/source.hpp"
 #include "formats/state/value_text.hpp"
 #include "lib/core/counted.hpp"
@@ -62,7 +62,7 @@ void add_attributes(const Checkpoint& checkpoint, const AddValue& add) {
 
 void note_dropped(const Source& source, const Target& target, bool, std::vector<std::string>& notes) {
     const Checkpoint& checkpoint = source.checkpoint;
-    if (target.format->values == ValuesIn::attributes) return;
+    if (target.format->values == ValueStorage::attributes) return;
     const std::string_view to = name(target.format);
     const std::vector<std::string> names =
         checkpoint.tree ? attributes_of(*checkpoint.tree) : std::vector<std::string>{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/megatron/rank_writer.hpp"
+#include "formats/megatron/archive_draft.hpp"
 
 #include <fmt/format.h>
 

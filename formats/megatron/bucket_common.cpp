@@ -3,7 +3,7 @@
 
 #include "formats/encodings/archive_at.hpp"
 #include "formats/encodings/torch/archive.hpp"
-#include "formats/encodings/torch/kept.hpp"
+#include "formats/encodings/torch/keep_alive.hpp"
 #include "formats/encodings/torch/without_keys.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "lib/core/error.hpp"
@@ -35,7 +35,7 @@ std::shared_ptr<const Value> value_of(const Catalogue& catalogue, const Object& 
                       [&] {
                           if (!archive.root().is(Kind::list) || archive.root().items().size() != 1)
                               throw failure("contains {}, not a list of one", archive.root().describe());
-                          return kept_copy(archive, archive.root().items()[0], storages);
+                          return keep_copy_alive(archive, archive.root().items()[0], storages);
                       });
 }
 
@@ -106,7 +106,7 @@ std::shared_ptr<const Value> common_with_groups(Checkpoint& checkpoint, const st
     }
     Value common = *checkpoint.common;
     if (!optimizers.empty()) common = document.with_key(common, "optimizer", joined(document, optimizers));
-    return kept_copy(with_sharding_type(document, common, true));
+    return keep_copy_alive(with_sharding_type(document, common, true));
 }
 
 Value with_sharding_type(Document& document, Value common, bool distributed) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/buffers.hpp"
 
-#include "formats/settings/stages.hpp"
+#include "formats/settings/pipeline_stages.hpp"
 #include "lib/layout/dims.hpp"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ public:
 
     Index place(const BufferParameter& parameter) {
         at_ = round_up(at_, parameter_alignment);
-        if (parameter.alone) close();
+        if (parameter.has_own_bucket) close();
         const Index begin = compact_ + at_ - start_;
         at_ += parameter.elements;
         filled_ = true;
-        if (parameter.alone || (limit_ && at_ - start_ >= *limit_)) close();
+        if (parameter.has_own_bucket || (limit_ && at_ - start_ >= *limit_)) close();
         return begin;
     }
 
@@ -55,7 +55,7 @@ private:
 
 Index padding_multiple(int ranks) { return std::lcm<Index>(ranks, bucket_alignment); }
 
-BufferLayout lay_out(std::span<const BufferParameter> parameters, std::optional<Index> bucket_size, int ranks) {
+BufferLayout lay_out_buffer(std::span<const BufferParameter> parameters, std::optional<Index> bucket_size, int ranks) {
     BufferLayout layout{.begin = std::vector<Index>(parameters.size())};
     Walk walk{bucket_size, ranks};
     for (std::size_t k = parameters.size(); k-- > 0;) layout.begin[k] = walk.place(parameters[k]);

@@ -16,7 +16,7 @@ namespace tpx::formats::megatron {
 /// A parameter of a buffer of Megatron's distributed optimizer.
 struct BufferParameter {
     Index elements = 0;
-    bool alone = false;  ///< gets a bucket of its own: the embedding that two stages share
+    bool has_own_bucket = false;  ///< gets a bucket of its own: the embedding that two stages share
 };
 
 /// Where the parameters of a buffer are in the vectors of distrib_optim.pt. These lack the padding at the ends of
@@ -30,7 +30,7 @@ struct BufferLayout {
 /// Lays out parameters given in module order, as Megatron-core does since February 2024: the last one first, each at a
 /// multiple of 64 elements of its bucket; a bucket ends when it has `bucket_size` elements or more (unset: never),
 /// and the next one begins at a multiple of 128 of the padded buffer.
-BufferLayout lay_out(std::span<const BufferParameter> parameters, std::optional<Index> bucket_size, int ranks);
+BufferLayout lay_out_buffer(std::span<const BufferParameter> parameters, std::optional<Index> bucket_size, int ranks);
 
 /// Bucket sizes are rounded up to a multiple of this many elements if `ranks` ranks share a buffer.
 Index padding_multiple(int ranks);

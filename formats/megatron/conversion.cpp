@@ -6,7 +6,7 @@
 #include "formats/megatron/hybrid_pattern.hpp"
 #include "formats/megatron/model_check.hpp"
 #include "formats/megatron/rank_files.hpp"
-#include "formats/megatron/unpack.hpp"
+#include "formats/megatron/unpack_optimizer.hpp"
 #include "formats/settings/model_config.hpp"
 #include "formats/state/common_state.hpp"
 #include "formats/state/rng_states.hpp"
@@ -22,7 +22,7 @@ constexpr const char* distributed_optimizer_key = "use_distributed_optimizer";
 
 /// Removes from `args` what would override settings of the model, such as dropout, that only the args stored in DCP
 /// contain.
-void keep_args(const Source& source, const Target& target, const Expressed& expressed, const Config& config,
+void keep_args(const Source& source, const Target& target, const ExpressedState& expressed, const Config& config,
                Config& args) {
     const Config of_layout = make_args(expressed, target.layout, config, false);
     for (const auto& [key, value] : args_of(*source.checkpoint.common))
@@ -31,7 +31,7 @@ void keep_args(const Source& source, const Target& target, const Expressed& expr
 
 }  // namespace
 
-void settle_target(Target& target) {
+void complete_target(Target& target) {
     if (target.layout.fsdp > 1)
         throw Error{Exit::usage,
                     "layout: fsdp={}: Megatron stores tensors whole over data-parallel ranks; give dp= instead",
@@ -45,7 +45,7 @@ void settle_target(Target& target) {
     target.config[distributed_optimizer_key] = true;
 }
 
-void settle_config(Source& source, const Target& target, bool renames, Config& config) {
+void complete_config(Source& source, const Target& target, bool renames, Config& config) {
     const bool from_megatron = source.checkpoint.format->has_args;
     if (!from_megatron && source.checkpoint.common) {
         const Config args = args_of(*source.checkpoint.common);
@@ -56,10 +56,10 @@ void settle_config(Source& source, const Target& target, bool renames, Config& c
     // optimizer.
     if (renames && !target.config.contains(distributed_optimizer_key)) config[distributed_optimizer_key] = true;
     if (from_megatron && !target.format->has_rank_names && target.config.contains(distributed_optimizer_key))
-        spell_masters(source.checkpoint, holds(target.config, distributed_optimizer_key));
+        rename_masters(source.checkpoint, holds(target.config, distributed_optimizer_key));
 }
 
-Config args_of_target(const Source& source, const Target& target, const Expressed& expressed, bool renames,
+Config args_of_target(const Source& source, const Target& target, const ExpressedState& expressed, bool renames,
                       bool has_adam, const Config& config) {
     const bool has_args = source.checkpoint.config.contains("num_layers") && source.reading.source() == "mcore";
     if (renames && !has_args) check_model(expressed, config);
@@ -72,7 +72,7 @@ Config args_of_target(const Source& source, const Target& target, const Expresse
     if (has_adam || target.config.contains(distributed_optimizer_key))
         args[distributed_optimizer_key] = config.at(distributed_optimizer_key);
     for (const auto& [key, value] : target.config)
-        if (is_of_writing(key) && key != "pipeline_model_parallel_layout") args[key] = value;
+        if (is_writing_setting(key) && key != "pipeline_model_parallel_layout") args[key] = value;
     const bool from_others = source.checkpoint.format != target.format && source.checkpoint.common;
     if (!target.format->has_rank_names && from_others) {
         args["ckpt_format"] = std::string{target.format->name};
@@ -90,7 +90,7 @@ void note_dropped(const Source& source, const Target& target, bool, std::vector<
         notes.push_back(fmt::format("dropped {}, so FP8 scaling starts over ('{}'{})",
                                     counted(extra.size(), "TransformerEngine extra state"), extra[0],
                                     extra.size() > 1 ? ", ..." : ""));
-    if (!target.format->has_args && target.format->values != ValuesIn::objects)
+    if (!target.format->has_args && target.format->values != ValueStorage::objects)
         notes.emplace_back("dropped RNG states, if any");
 }
 
@@ -102,12 +102,12 @@ void note_new_rng(const Source& source, const Layout& layout, std::vector<std::s
 
 void check_model_layout(const Layout& layout) {
     Target target{.layout = layout};
-    settle_target(target);
+    complete_target(target);
     if (layout.vn > 0) throw Error{Exit::usage, "layout: vn={}: Megatron has no virtual nodes", layout.vn};
 }
 
-void fit_states(Expressed& expressed, const Config& config, std::optional<DType> dtype,
-                std::vector<std::string>& notes) {
+void adapt_states(ExpressedState& expressed, const Config& config, std::optional<DType> dtype,
+                  std::vector<std::string>& notes) {
     fit_masters(expressed, holds(config, distributed_optimizer_key), dtype, notes);
 }
 

@@ -12,14 +12,14 @@ namespace tpx::formats::megatron {
 
 /// Throws Error for fsdp>1 and zero>1, which Megatron's checkpoints do not support. With zero=1, sets
 /// use_distributed_optimizer.
-void settle_target(Target& target);
+void complete_target(Target& target);
 
 /// Takes the settings for vocabulary padding and layer names from the args that a DCP checkpoint converted from
 /// Megatron contains.
-void settle_config(Source& source, const Target& target, bool renames, Config& config);
+void complete_config(Source& source, const Target& target, bool renames, Config& config);
 
 /// The args that a new checkpoint stores. Throws Error if Megatron cannot build the model.
-Config args_of_target(const Source& source, const Target& target, const Expressed& expressed, bool renames,
+Config args_of_target(const Source& source, const Target& target, const ExpressedState& expressed, bool renames,
                       bool has_adam, const Config& config);
 
 /// Adds notes about TransformerEngine extra states and RNG states of rank files that the target cannot store.
@@ -31,8 +31,8 @@ void note_new_rng(const Source& source, const Layout& layout, std::vector<std::s
 /// Throws Error if Megatron cannot store the state of a model in this layout.
 void check_model_layout(const Layout& layout);
 
-/// Driver::fit_states: converts the states to those of the plain or the distributed optimizer, as `config` requires.
-void fit_states(Expressed& expressed, const Config& config, std::optional<DType> dtype,
-                std::vector<std::string>& notes);
+/// Driver::adapt_states: converts the states to those of the plain or the distributed optimizer, as `config` requires.
+void adapt_states(ExpressedState& expressed, const Config& config, std::optional<DType> dtype,
+                  std::vector<std::string>& notes);
 
 }  // namespace tpx::formats::megatron

@@ -4,7 +4,7 @@
 #include "formats/companions.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/archive.hpp"
-#include "formats/encodings/torch/kept.hpp"
+#include "formats/encodings/torch/keep_alive.hpp"
 #include "formats/megatron/hybrid_pattern.hpp"
 #include "formats/megatron/tracker.hpp"
 #include "formats/state/common_state.hpp"
@@ -28,7 +28,7 @@ constexpr std::string_view common_object = "common_state/shard_0_1";
 
 std::shared_ptr<const Value> read_common_file(const fs::path& path, torch::Contents& storages) {
     const torch::Archive archive = torch::Archive::open(path);
-    return kept_copy(archive, archive.root(), storages);
+    return keep_copy_alive(archive, archive.root(), storages);
 }
 
 /// Newer versions of Megatron store the common state as a ShardedObject: a list of one dict.
@@ -42,7 +42,7 @@ std::shared_ptr<const Value> read_common_object(const Catalogue& catalogue, cons
                           const Value root = archive.root();
                           if (!root.is(Kind::list) || root.items().size() != 1)
                               throw failure("contains {}, not a list of one dict", root.describe());
-                          return kept_copy(archive, root.items()[0], storages);
+                          return keep_copy_alive(archive, root.items()[0], storages);
                       });
 }
 
@@ -86,7 +86,7 @@ std::string sharded_backend(const fs::path& folder) {
 fs::path distributed_folder(const fs::path& directory_or_root, std::string_view backend) {
     const bool is_root =
         !path_exists(directory_or_root / "metadata.json") && path_exists(directory_or_root / tracker_name);
-    const fs::path folder = is_root ? tracked(directory_or_root) : directory_or_root;
+    const fs::path folder = is_root ? tracked_directory(directory_or_root) : directory_or_root;
     const std::string path = (folder / "metadata.json").string();
     if (!path_exists(path))
         throw failure("{}: No such file or directory; Megatron writes it last, so the checkpoint is incomplete", path);

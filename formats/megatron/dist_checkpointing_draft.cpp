@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/driver.hpp"
-#include "formats/encodings/new_entries.hpp"
+#include "formats/encodings/new_objects.hpp"
 #include "formats/encodings/torch/archive_writer.hpp"
 #include "formats/encodings/torch/value.hpp"
 #include "formats/megatron/adam_state.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/encodings/dcp/draft.hpp"
+#include "formats/encodings/dcp/draft_chunks.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/new_objects.hpp"

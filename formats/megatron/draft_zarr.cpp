@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/encodings/new_entries.hpp"
+#include "formats/encodings/new_objects.hpp"
 #include "formats/encodings/zarr/array.hpp"
 #include "formats/megatron/dist_checkpointing.hpp"
 #include "formats/megatron/driver.hpp"

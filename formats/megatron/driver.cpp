@@ -6,7 +6,7 @@
 #include "formats/megatron/legacy.hpp"
 #include "formats/megatron/shared_traits.hpp"
 #include "formats/megatron/torch_dist.hpp"
-#include "formats/megatron/unpack.hpp"
+#include "formats/megatron/unpack_optimizer.hpp"
 #include "formats/megatron/zarr.hpp"
 #include "formats/megatron/zarr_names.hpp"
 #include "formats/recognize.hpp"
@@ -23,16 +23,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<Recognized> recognize_torch_dist(const fs::path& folder) {
+std::optional<RecognizedPath> recognize_torch_dist(const fs::path& folder) {
     const std::string backend = megatron::sharded_backend(folder);
     if (backend.empty()) return std::nullopt;
-    if (backend == torch_dist_driver.name) return Recognized{folder, &torch_dist_driver, "a torch_dist checkpoint"};
-    return Recognized{folder, nullptr, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
+    if (backend == torch_dist_driver.name) return RecognizedPath{folder, &torch_dist_driver, "a torch_dist checkpoint"};
+    return RecognizedPath{folder, nullptr, fmt::format("a Megatron-core checkpoint of backend '{}'", backend)};
 }
 
-std::optional<Recognized> recognize_zarr(const fs::path& folder) {
+std::optional<RecognizedPath> recognize_zarr(const fs::path& folder) {
     if (megatron::sharded_backend(folder) != zarr_driver.name) return std::nullopt;
-    return Recognized{folder, &zarr_driver, "a Megatron-core checkpoint of the former zarr backend"};
+    return RecognizedPath{folder, &zarr_driver, "a Megatron-core checkpoint of the former zarr backend"};
 }
 
 /// The folder of the iteration that a Megatron root points to.
@@ -52,7 +52,7 @@ fs::path tracked_iteration(const fs::path& root) {
     return root / name;
 }
 
-std::optional<Recognized> recognize_rank_files(const fs::path& folder) {
+std::optional<RecognizedPath> recognize_rank_files(const fs::path& folder) {
     const std::vector<std::string> names = list_directory(folder);
     const auto is_of_rank = [&](const std::string& name) {
         const fs::path entry = folder / name;
@@ -60,7 +60,7 @@ std::optional<Recognized> recognize_rank_files(const fs::path& folder) {
                (path_exists(entry / "model_optim_rng.pt") || path_exists(entry / "model_rng.pt"));
     };
     if (std::ranges::none_of(names, is_of_rank)) return std::nullopt;
-    return Recognized{folder, &megatron_driver, "a Megatron legacy checkpoint"};
+    return RecognizedPath{folder, &megatron_driver, "a Megatron legacy checkpoint"};
 }
 
 constexpr std::array<std::string_view, 2> torch_dist_aliases{"mcore", "megatron-core"};
@@ -73,7 +73,7 @@ constinit const Driver torch_dist_driver = megatron::with_shared_traits({
     .aliases = torch_dist_aliases,
     .aligns_payloads = true,
     .splits_by_holders = true,
-    .values = ValuesIn::common_and_objects,
+    .values = ValueStorage::common_and_objects,
     .precedence = 10,
     .recognize_folder = recognize_torch_dist,
     .open = open_torch_dist,
@@ -85,7 +85,7 @@ constinit const Driver torch_dist_driver = megatron::with_shared_traits({
 constinit const Driver zarr_driver = megatron::with_shared_traits({
     .name = "zarr",
     .title = "Megatron-core's former `zarr` backend (0.15 and earlier)",
-    .values = ValuesIn::common_and_objects,
+    .values = ValueStorage::common_and_objects,
     .precedence = 9,  // before torch_dist, which reports all other backends as not readable
     .recognize_folder = recognize_zarr,
     .open = [](const fs::path& path, MissingFiles) { return open_zarr(path); },
@@ -97,7 +97,7 @@ constinit const Driver zarr_driver = megatron::with_shared_traits({
 constinit const Driver megatron_driver = megatron::with_shared_traits({
     .name = "megatron",
     .title = "Megatron rank files `mp_rank_*`, with plain or distributed optimizer",
-    .values = ValuesIn::rank_files,
+    .values = ValueStorage::rank_files,
     .has_rank_names = true,
     .precedence = 30,  // before DeepSpeed: a folder with rank files of both is Megatron's
     .recognize_folder = recognize_rank_files,
@@ -105,7 +105,7 @@ constinit const Driver megatron_driver = megatron::with_shared_traits({
     .open = [](const fs::path& path, MissingFiles) { return open_rank_files(path); },
     .complete =
         [](Checkpoint& checkpoint, const Families& families, const Config& config) {
-            if (checkpoint.rank_files) put_together(checkpoint, families, config);
+            if (checkpoint.rank_files) assemble_ranks(checkpoint, families, config);
         },
     .reject_name = torch::reject_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_rank_files(content); },

@@ -25,8 +25,8 @@ std::string_view weight_of_master(std::string_view name) {
     return {};
 }
 
-void remove_tensors(Expressed& expressed, const std::set<std::size_t>& numbers) {
-    Expressed kept = expressed;
+void remove_tensors(ExpressedState& expressed, const std::set<std::size_t>& numbers) {
+    ExpressedState kept = expressed;
     kept.tensors.clear();
     kept.reading.meanings.clear();
     kept.reading.unknown.clear();
@@ -42,7 +42,8 @@ void remove_tensors(Expressed& expressed, const std::set<std::size_t>& numbers) 
 
 }  // namespace
 
-void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dtype, std::vector<std::string>& notes) {
+void fit_masters(ExpressedState& expressed, bool distributed, std::optional<DType> dtype,
+                 std::vector<std::string>& notes) {
     std::map<std::string, std::size_t, std::less<>> numbers;
     std::map<std::string_view, std::size_t> masters;  // by the names of their weights
     for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {

@@ -14,6 +14,7 @@ namespace tpx::formats::megatron {
 /// copies, for weights that have moments. A plain optimizer has none: removes masters of fp32 weights. If `dtype` is
 /// set, weights are written as `dtype`, and weights that become half precision get masters for either optimizer.
 /// `expressed` has Megatron's names. Throws Error (exit 2) if a weight in half precision has moments but no master.
-void fit_masters(Expressed& expressed, bool distributed, std::optional<DType> dtype, std::vector<std::string>& notes);
+void fit_masters(ExpressedState& expressed, bool distributed, std::optional<DType> dtype,
+                 std::vector<std::string>& notes);
 
 }  // namespace tpx::formats::megatron

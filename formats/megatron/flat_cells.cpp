@@ -56,7 +56,7 @@ public:
         for (std::size_t p : order) {
             catalogue_.pieces.push_back(pieces_[p]);
             checkpoint_.archives.push_back(archives_[p]);
-            checkpoint_.insides.push_back(insides_[p]);
+            checkpoint_.archive_slices.push_back(insides_[p]);
         }
         find_holes(catalogue_);
     }
@@ -101,11 +101,11 @@ private:
             const std::uint64_t archive = checkpoint_.archives[p];
             if (archive == 0)  // raw bytes
                 part.offset += static_cast<std::uint64_t>(skipped * itemsize(catalogue_.tensors[piece.tensor].dtype));
-            keep(part, archive, archive == 0 ? Inside{} : Inside{range.size(), skipped});
+            keep(part, archive, archive == 0 ? ArchiveSlice{} : ArchiveSlice{range.size(), skipped});
         }
     }
 
-    void keep(const Piece& piece, std::uint64_t archive, Inside inside) {
+    void keep(const Piece& piece, std::uint64_t archive, ArchiveSlice inside) {
         pieces_.push_back(piece);
         archives_.push_back(archive);
         insides_.push_back(inside);
@@ -116,7 +116,7 @@ private:
     std::vector<std::optional<Shape>> cells_;  // of each tensor; unset if it has the shape of the model's tensor
     std::vector<Piece> pieces_;
     std::vector<std::uint64_t> archives_;
-    std::vector<Inside> insides_;
+    std::vector<ArchiveSlice> insides_;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace tpx::formats {
 
 /// Opens a checkpoint of Megatron's legacy format (`--ckpt-format torch`): an `iter_NNNNNNN` or `release` directory
 /// with one mp_rank_TT[_PPP][_EEE] for each tensor, pipeline and expert rank, or the root above it. Until
-/// put_together() runs, tensors have the ranks' own names, and the catalogue contains only files. Throws Error if
+/// assemble_ranks() runs, tensors have the ranks' own names, and the catalogue contains only files. Throws Error if
 /// directories are missing or contradict args, and for optimizer state whose parameters cannot be identified.
 Checkpoint open_rank_files(const std::filesystem::path& directory_or_root);
 
@@ -20,7 +20,7 @@ Checkpoint open_rank_files(const std::filesystem::path& directory_or_root);
 /// stacked if they are alike. `config` contains the settings that select one of `families`, whose rules define how
 /// tensors are split. Copies on several ranks become replicas; a tied output layer becomes a replica of the embedding.
 /// Throws Error for tensors that may be split but that no rule describes.
-void put_together(Checkpoint& checkpoint, const Families& families, const Config& config);
+void assemble_ranks(Checkpoint& checkpoint, const Families& families, const Config& config);
 
 /// A root directory: the tracker file and iter_NNNNNNN with one directory for each writing rank of `content.layout`, as
 /// Megatron-core 0.16 writes them with `--ckpt-format torch`. Tensors have the names of torch_dist in `content`. If the

@@ -2,7 +2,7 @@
 #include "formats/megatron/model_check.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/layout/limits.hpp"
+#include "lib/layout/framework_limits.hpp"
 
 #include <algorithm>
 #include <string>
@@ -25,15 +25,15 @@ std::string listed(const std::vector<PlacedTensor>& tensors) {
 
 }  // namespace
 
-ParameterDifference model_difference(const Expressed& expressed, const Config& config) {
+ParameterDifference model_difference(const ExpressedState& expressed, const Config& config) {
     Config args;
     for (const ConfigSetting& setting : configuration_for(expressed, "mcore", config))
         args[setting.key] = setting.value;
     return args.empty() ? ParameterDifference{} : parameter_difference(expressed, args);
 }
 
-void check_model(const Expressed& expressed, const Config& config) {
-    check_limits(expressed, "mcore", config);
+void check_model(const ExpressedState& expressed, const Config& config) {
+    check_framework_limits(expressed, "mcore", config);
     const auto& [missing, unexpected] = model_difference(expressed, config);
     if (!unexpected.empty()) throw failure("Megatron's model has no place for {}", listed(unexpected));
     if (missing.empty()) return;

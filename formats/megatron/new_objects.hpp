@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/checkpoint.hpp"
-#include "formats/encodings/new_entries.hpp"
+#include "formats/encodings/new_objects.hpp"
 
 #include <cstdint>
 #include <string_view>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 #include "formats/encodings/torch/archive.hpp"
-#include "formats/encodings/torch/kept.hpp"
+#include "formats/encodings/torch/keep_alive.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/hybrid_pattern.hpp"
 #include "formats/megatron/legacy.hpp"
@@ -168,7 +168,7 @@ private:
 
 Checkpoint open_rank_files(const fs::path& directory_or_root) {
     const bool root = path_exists(directory_or_root / tracker_name) && find_rank_directories(directory_or_root).empty();
-    return Opener{root ? tracked(directory_or_root) : directory_or_root}.open();
+    return Opener{root ? tracked_directory(directory_or_root) : directory_or_root}.open();
 }
 
 }  // namespace tpx::formats

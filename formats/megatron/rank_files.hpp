@@ -47,7 +47,7 @@ struct RankDirectory {
     bool old_names = false;  ///< the files use names of Megatron-LM before Megatron-core; `tensors` do not
 };
 
-/// The rank files of Megatron's legacy format before put_together(), which needs a family's rules.
+/// The rank files of Megatron's legacy format before assemble_ranks(), which needs a family's rules.
 struct RankFiles {
     Layout layout;
     megatron::Spelling spelling;

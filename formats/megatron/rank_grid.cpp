@@ -29,7 +29,7 @@ std::vector<int> numbers_of(const fs::path& directory) {
     while (name.starts_with(directory_prefix) && numbers.size() < 3) {
         int number = -1;
         const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-        if (error != std::errc{} || number < 0 || number >= most_ranks) return {};
+        if (error != std::errc{} || number < 0 || number >= max_job_ranks) return {};
         numbers.push_back(number);
         rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
         if (rest.empty()) return numbers;

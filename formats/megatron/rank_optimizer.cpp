@@ -172,7 +172,7 @@ void add_buffer(RankDirectory& directory, std::uint32_t file, const std::vector<
         const RankTensor& tensor = directory.tensors[k];
         laid.push_back({volume(tensor.shape), is_shared_embedding(args, layout, tensor.name)});
     }
-    const BufferLayout places = lay_out(laid, limit, ranks);
+    const BufferLayout places = lay_out_buffer(laid, limit, ranks);
     for (const BufferVector& vector : vectors) {
         if (vector.stored.shape[0] != places.size)
             throw failure("{} has {} elements; buckets of these parameters have {} together", vector.role,

@@ -4,7 +4,7 @@
 #include "formats/megatron/rank_cuts.hpp"
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
-#include "formats/settings/stages.hpp"
+#include "formats/settings/pipeline_stages.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/reading.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/rank_state.hpp"
 
-#include "formats/encodings/torch/kept.hpp"
+#include "formats/encodings/torch/keep_alive.hpp"
 #include "formats/encodings/torch/without_keys.hpp"
 #include "lib/core/error.hpp"
 
@@ -104,7 +104,7 @@ std::shared_ptr<const Value> common_of_ranks(const torch::Archive& archive, torc
     Value common = filtered(document, archive.root(), is_common);
     if (const auto optimizer = common.find("optimizer"); optimizer && !optimizer->is_none())
         common = document.with_key(common, "optimizer", optimizers_state(document, archive, *optimizer));
-    return kept_copy(archive, common, storages);
+    return keep_copy_alive(archive, common, storages);
 }
 
 double decay_of(Value group) {

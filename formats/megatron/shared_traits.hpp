@@ -14,7 +14,7 @@ namespace tpx::formats::megatron {
 /// `driver` with the traits and functions that all Megatron formats share.
 constexpr Driver with_shared_traits(Driver driver) {
     driver.framework = "Megatron";
-    driver.written = WrittenFrom::any;
+    driver.written = WritableFrom::any;
     driver.knows_optimizer = true;
     driver.keeps_values = true;
     driver.is_resharded = true;
@@ -25,12 +25,12 @@ constexpr Driver with_shared_traits(Driver driver) {
     driver.keeps_masters = true;
     driver.check_model_layout = check_model_layout;
     driver.note_dropped = note_dropped;
-    driver.settle_target = settle_target;
+    driver.complete_target = complete_target;
     driver.restore = restore_common;
-    driver.settle_config = settle_config;
-    driver.fit_states = fit_states;
+    driver.complete_config = complete_config;
+    driver.adapt_states = adapt_states;
     driver.make_args = args_of_target;
-    driver.note_new = note_new_rng;
+    driver.note_new_state = note_new_rng;
     driver.model_difference = model_difference;
     driver.state_shares = [](const Content& content, const Config& args, std::span<const Role>) {
         return buffer_shares(content, args);

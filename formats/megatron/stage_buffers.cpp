@@ -25,7 +25,7 @@ BufferLayout places_of(const Buffer& buffer, const Config& args, const Layout& l
     std::vector<BufferParameter> laid;
     for (const RankParameter* parameter : buffer)
         laid.push_back({volume(parameter->shape), is_shared_embedding(args, layout, parameter->name)});
-    return lay_out(laid, bucket_size(args, layout, stage, buffer[0]->chunk), sharing_ranks(layout, experts));
+    return lay_out_buffer(laid, bucket_size(args, layout, stage, buffer[0]->chunk), sharing_ranks(layout, experts));
 }
 
 }  // namespace tpx::formats::megatron

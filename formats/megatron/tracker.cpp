@@ -26,7 +26,7 @@ std::optional<std::int64_t> iteration_of(const fs::path& directory) {
     return name.starts_with("iter_") ? number(std::string_view{name}.substr(5)) : std::nullopt;
 }
 
-fs::path tracked(const fs::path& root) {
+fs::path tracked_directory(const fs::path& root) {
     constexpr std::uint64_t small_file = 1 << 20;
     const fs::path path = root / tracker_name;
     std::string text = read_file(path, small_file);

@@ -14,6 +14,6 @@ inline constexpr std::string_view tracker_name = "latest_checkpointed_iteration.
 std::optional<std::int64_t> iteration_of(const std::filesystem::path& directory);
 
 /// The directory that the tracker file of `root` names. Throws Error when it names none.
-std::filesystem::path tracked(const std::filesystem::path& root);
+std::filesystem::path tracked_directory(const std::filesystem::path& root);
 
 }  // namespace tpx::formats::megatron

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/megatron/archive_draft.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
-#include "formats/megatron/rank_writer.hpp"
 #include "formats/megatron/stage_buffers.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"

@@ -5,7 +5,7 @@
 
 namespace tpx::formats {
 
-bool may_be_codes(const Naming& naming, DType dtype) {
+bool may_be_codes(const QuantizedNaming& naming, DType dtype) {
     if (naming.codes == mxfp4.codes) return dtype == DType::u8;
     if (naming.codes == packed_words.codes) return dtype == DType::i32;
     if (naming.codes == packed.codes) return dtype == DType::i32 || dtype == DType::u8;

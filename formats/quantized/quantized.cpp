@@ -122,7 +122,7 @@ std::string dequantization_note(const Source& source, const Target& target) {
                                      : "the new names are of plain weights, which codes and scales are not");
 }
 
-bool stores_alike(const Checkpoint& a, const Checkpoint& b) {
+bool has_same_tensors(const Checkpoint& a, const Checkpoint& b) {
     const auto types = [](const Checkpoint& checkpoint) {
         std::set<std::pair<std::string_view, std::string_view>> all;
         for (const Tensor& tensor : checkpoint.catalogue.tensors) all.emplace(tensor.name, name(tensor.dtype));

@@ -40,7 +40,7 @@ void dequantize(Source& source, std::optional<DType> dtype);
 std::string dequantization_note(const Source& source, const Target& target);
 
 /// Whether both checkpoints store tensors of the same names and types.
-bool stores_alike(const Checkpoint& a, const Checkpoint& b);
+bool has_same_tensors(const Checkpoint& a, const Checkpoint& b);
 
 /// Whether a conversion to `target` needs values of quantized weights; otherwise their codes and scales are copied, and
 /// split like the weights where their blocks allow it.

@@ -50,7 +50,7 @@ public:
             const Tensor& tensor = catalogue_.tensors[t];
             in_context([&] { return fmt::format("tensor '{}'", tensor.name); },
                        [&] {
-                           if (const Naming* naming = naming_of(t))
+                           if (const QuantizedNaming* naming = naming_of(t))
                                found.push_back(make(t, *naming));
                            else
                                check_lonely(tensor);
@@ -66,14 +66,14 @@ private:
     }
 
     /// What the names of all parts begin with, if the codes of `naming` may have `name`.
-    static std::string stem_of(const Naming& naming, std::string_view name) {
+    static std::string stem_of(const QuantizedNaming& naming, std::string_view name) {
         return std::string{name.substr(0, name.size() - naming.codes.size())};
     }
 
     /// The scheme whose codes tensor `t` has, if its scales are there; null: none.
-    const Naming* naming_of(std::uint32_t t) const {
+    const QuantizedNaming* naming_of(std::uint32_t t) const {
         const Tensor& tensor = catalogue_.tensors[t];
-        for (const Naming& naming : namings) {
+        for (const QuantizedNaming& naming : namings) {
             if (!tensor.name.ends_with(naming.codes) || !may_be_codes(naming, tensor.dtype)) continue;
             if (find(stem_of(naming, tensor.name) + std::string{naming.scales}) != nullptr) return &naming;
         }
@@ -91,11 +91,11 @@ private:
         if (is_fp8(tensor.dtype) && !is_scale && !is_packed_scale)
             throw failure("is {} without scales: '{}' is missing", name(tensor.dtype),
                           tensor.name + std::string{block_scales.scales});
-        for (const Naming& naming : {mxfp4, packed, packed_words}) {
+        for (const QuantizedNaming& naming : {mxfp4, packed, packed_words}) {
             if (tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype))
                 throw failure("its scales '{}{}' are missing", stem_of(naming, tensor.name), naming.scales);
         }
-        for (const Naming& naming : {block_scales, mxfp4}) {
+        for (const QuantizedNaming& naming : {block_scales, mxfp4}) {
             if (!tensor.name.ends_with(naming.scales)) continue;
             const auto weight = tensor.name.substr(0, tensor.name.size() - naming.scales.size());
             const Tensor* partner = find(weight + std::string{naming.codes});
@@ -119,7 +119,7 @@ private:
         return {piece.file, piece.offset, tensor.dtype};
     }
 
-    QuantizedTensor make(std::uint32_t t, const Naming& naming) {
+    QuantizedTensor make(std::uint32_t t, const QuantizedNaming& naming) {
         const Tensor& codes = catalogue_.tensors[t];
         const std::string stem = stem_of(naming, codes.name);
         QuantizedTensor made{.name = stem + std::string{naming.weight}, .codes = t};
@@ -270,7 +270,7 @@ std::vector<QuantizedTensor> quantized_tensors(const Checkpoint& checkpoint, std
 
 std::vector<QuantizedTensor> placed_tensors(const Checkpoint& checkpoint) {
     const auto may_be = [](const Tensor& tensor) {
-        return std::ranges::any_of(namings, [&](const Naming& naming) {
+        return std::ranges::any_of(namings, [&](const QuantizedNaming& naming) {
             return tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype);
         });
     };

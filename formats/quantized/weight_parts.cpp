@@ -181,7 +181,7 @@ std::string why_codes_stay_whole(const Source& source, const Target& target) {
     for (const std::uint32_t t : reading.unknown) {
         const Meaning& meaning = reading.meanings[t];
         if (!meaning.weight_part) {
-            if (reading.dialect->is_whole(tensors[t].name) && !is_of_quantized_weights(tensors[t].name)) continue;
+            if (reading.dialect->is_whole(tensors[t].name) && !is_quantized_weight_part(tensors[t].name)) continue;
             const bool is_on_all = target.layout.pp == 1 && target.layout.ep == 1;
             if (volume(tensors[t].shape) == 1 && is_on_all) continue;
             if (volume(tensors[t].shape) == 1)

@@ -15,7 +15,7 @@ namespace {
 /// A family name made from model_type; it differs from the names of known families.
 std::string name_of(const Source& source) {
     const auto type = source.reading.config.find("model_type");
-    std::string name = type == source.reading.config.end() ? "draft" : spelled(type->second);
+    std::string name = type == source.reading.config.end() ? "draft" : value_text(type->second);
     std::erase_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_' && c != '-'; });
     if (name.empty()) name = "draft";
     while (source.families.find(name)) name += "-draft";
@@ -30,7 +30,7 @@ std::vector<Tensor> weights_of(const Source& source) {
         const Tensor& tensor = checkpoint.catalogue.tensors[t];
         const bool by_role = checkpoint.roles.empty() || checkpoint.roles[t] == Role::weight;
         const bool is_state = std::ranges::any_of(torch_roles(), [&](const RolePattern& pattern) {
-            return star_of(pattern.pattern, tensor.name).has_value();
+            return wildcard_match(pattern.pattern, tensor.name).has_value();
         });
         if (by_role && !is_state) weights.push_back(tensor);
     }

@@ -121,7 +121,7 @@ private:
     const char* single_file() const {
         constexpr const char* adapter = "adapter_model.safetensors";
         if (content_.reading != nullptr && content_.reading->family != nullptr &&
-            is_of_adapters(*content_.reading->family))
+            is_adapter_family(*content_.reading->family))
             return adapter;
         const Checkpoint* source = content_.source;
         const bool is_adapter = source != nullptr && source->format == &safetensors_driver &&
@@ -194,7 +194,7 @@ private:
         for (const Entry& entry : entries) {
             const std::uint64_t wanted = content_.pieces[piece_of.at(entry.name)].offset;
             const std::uint64_t place = gap_to(entry.begin, wanted);
-            if (entry.end - entry.begin >= least_aligned && place % 8 == 0) votes[place] += entry.end - entry.begin;
+            if (entry.end - entry.begin >= min_aligned_bytes && place % 8 == 0) votes[place] += entry.end - entry.begin;
         }
         const auto best = std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; });
         return best == votes.end() ? std::nullopt : std::optional{best->first};

@@ -17,19 +17,19 @@ bool starts_as_safetensors(std::string_view start, std::uint64_t size) {
     if (start.size() < 9 || start[8] != '{') return false;
     std::uint64_t length = 0;
     for (int k = 7; k >= 0; --k) length = length << 8 | static_cast<unsigned char>(start[k]);
-    return length <= safetensors::longest_header && length <= size - 8;
+    return length <= safetensors::max_header_bytes && length <= size - 8;
 }
 
-std::optional<Recognized> recognize_safetensors_file(const FileStart& file) {
+std::optional<RecognizedPath> recognize_safetensors_file(const FileStart& file) {
     if (starts_as_safetensors(file.bytes, file.size) || file.name.ends_with(".safetensors") ||
         file.name.ends_with(".safetensors.index.json"))
-        return Recognized{file.path, &safetensors_driver, "a safetensors file"};
+        return RecognizedPath{file.path, &safetensors_driver, "a safetensors file"};
     return std::nullopt;
 }
 
-std::optional<Recognized> recognize_safetensors_folder(const std::filesystem::path& folder) {
+std::optional<RecognizedPath> recognize_safetensors_folder(const std::filesystem::path& folder) {
     if (!holds_safetensors(folder)) return std::nullopt;
-    return Recognized{folder, &safetensors_driver, "a safetensors checkpoint"};
+    return RecognizedPath{folder, &safetensors_driver, "a safetensors checkpoint"};
 }
 
 std::string_view reject_safetensors_name(std::string_view name) {
@@ -59,12 +59,12 @@ constinit const Driver safetensors_driver{
         "`pytorch_model*.bin` (read only)",
     .framework = "Hugging Face",
     .aliases = safetensors_aliases,
-    .written = WrittenFrom::any,
+    .written = WritableFrom::any,
     .is_resharded = true,
     .is_hugging_face = true,
     .weights_only = true,
     .aligns_payloads = true,
-    .values = ValuesIn::headers,
+    .values = ValueStorage::headers,
     .dialect = "hf",
     .may_wrap_names = true,
     .precedence = 50,  // before other formats of the same weights in a repository, but after training state

@@ -4,7 +4,7 @@
 #include "formats/folder_files.hpp"
 #include "formats/safetensors/driver.hpp"
 #include "formats/safetensors/safetensors.hpp"
-#include "formats/safetensors/select.hpp"
+#include "formats/safetensors/select_files.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"

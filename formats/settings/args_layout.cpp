@@ -13,7 +13,7 @@ namespace tpx::formats::megatron {
 int parallel_degree(const Config& args, std::string_view key, int fallback) {
     const auto value = integer(args, key);
     if (!value) return fallback;
-    if (*value < 1 || *value >= most_ranks) throw failure("args: {} = {}", key, *value);
+    if (*value < 1 || *value >= max_job_ranks) throw failure("args: {} = {}", key, *value);
     return static_cast<int>(*value);
 }
 
@@ -27,7 +27,7 @@ Layout layout_of_args(const Config& args, const Layout& fallback) {
     layout.vpp = parallel_degree(args, "virtual_pipeline_model_parallel_size", 1);
     if (layout.etp == layout.tp) layout.etp = 0;
     if (holds(args, "use_tp_pp_dp_mapping")) layout.order = "tp-cp-ep-pp-dp";
-    if (std::max({layout.tp, layout.cp, layout.pp, layout.ep}) > most_ranks / 1024)
+    if (std::max({layout.tp, layout.cp, layout.pp, layout.ep}) > max_job_ranks / 1024)
         throw failure("args: tp={}, cp={}, pp={}, ep={}", layout.tp, layout.cp, layout.pp, layout.ep);
     const int dense = layout.tp * layout.cp;
     const int least = std::lcm(dense, expert_tp(layout) * layout.ep);

@@ -9,7 +9,7 @@
 namespace tpx::formats::megatron {
 
 /// More ranks than any job has; larger numbers are mistakes.
-inline constexpr int most_ranks = 1 << 20;
+inline constexpr int max_job_ranks = 1 << 20;
 
 /// The degree of parallelism that Megatron's args have under `key`, or `fallback`. Throws Error if it is out of range.
 int parallel_degree(const Config& args, std::string_view key, int fallback);

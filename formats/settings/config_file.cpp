@@ -151,7 +151,7 @@ bool names_model(const Config& config) {
 }
 
 Config read_config_file(const std::filesystem::path& file) {
-    const std::string text = read_file(file, largest_config);
+    const std::string text = read_file(file, max_config_bytes);
     return in_context([&] { return file.string(); },
                       [&] { return file.extension() == ".toml" ? parse_config_toml(text) : parse_config_json(text); });
 }

@@ -10,7 +10,7 @@
 namespace tpx::formats {
 
 /// The largest configuration file that is read.
-inline constexpr std::uint64_t largest_config = std::uint64_t{16} << 20;
+inline constexpr std::uint64_t max_config_bytes = std::uint64_t{16} << 20;
 
 /// The key of the setting that contains the text of a config.json, for checkpoints that lack one.
 inline constexpr const char* config_json_key = "config.json";

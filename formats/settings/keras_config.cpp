@@ -83,12 +83,12 @@ bool is_keras_config(std::string_view text) {
            config["config"].is_object();
 }
 
-std::string old_model_config(std::string_view config) {
+std::string legacy_model_config(std::string_view config) {
     const Json model = Json::parse(config);
     return Json{{"class_name", class_of(model)}, {"config", old_form(model["config"], 0)}}.dump();
 }
 
-std::string old_training_config(std::string_view config) {
+std::string legacy_training_config(std::string_view config) {
     const Json model = Json::parse(config);
     const auto compiled = model.find("compile_config");
     if (compiled == model.end() || !compiled->is_object() || !compiled->contains("optimizer")) return "";

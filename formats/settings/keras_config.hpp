@@ -16,9 +16,9 @@ bool is_keras_config(std::string_view text);
 
 /// The attribute model_config. Layers lose what only Keras 3 stores: where their class is defined, how they were built,
 /// and which objects they share.
-std::string old_model_config(std::string_view config);
+std::string legacy_model_config(std::string_view config);
 
 /// The attribute training_config: loss, metrics and the optimizer's settings; empty if the model was not compiled.
-std::string old_training_config(std::string_view config);
+std::string legacy_training_config(std::string_view config);
 
 }  // namespace tpx::formats::hdf5

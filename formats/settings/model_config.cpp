@@ -2,9 +2,9 @@
 #include "formats/settings/model_config.hpp"
 
 #include "formats/settings/config_file.hpp"
-#include "formats/settings/stages.hpp"
+#include "formats/settings/pipeline_stages.hpp"
+#include "lib/layout/config_mismatch.hpp"
 #include "lib/layout/dims.hpp"
-#include "lib/layout/model_fit.hpp"
 
 #include <fmt/format.h>
 
@@ -24,14 +24,14 @@ ConfigValue words_of_stages(const Layout& layout, const Config& config, const Co
     if (layout.stages.empty()) return nullptr;
     const auto known = config.find(pipeline_words);
     if (known != config.end() && std::holds_alternative<std::string>(known->second) &&
-        megatron::stages_of_text(std::get<std::string>(known->second)) == layout.stages)
+        megatron::parse_stages(std::get<std::string>(known->second)) == layout.stages)
         return known->second;
     const auto prediction = integer(args.contains("mtp_num_layers") ? args : config, "mtp_num_layers").value_or(0);
-    return megatron::text_of_stages(layout.stages, static_cast<int>(std::clamp<std::int64_t>(prediction, 0, 1 << 10)));
+    return megatron::stages_text(layout.stages, static_cast<int>(std::clamp<std::int64_t>(prediction, 0, 1 << 10)));
 }
 
 /// The entries of Megatron's args that describe the new layout.
-Config layout_args(const Layout& layout, const Expressed& expressed) {
+Config layout_args(const Layout& layout, const ExpressedState& expressed) {
     const auto whole_number = [](int value) { return ConfigValue{std::int64_t{value}}; };
     const auto or_none = [](int value, bool some) {
         return some ? ConfigValue{std::int64_t{value}} : ConfigValue{nullptr};
@@ -100,7 +100,7 @@ std::optional<std::vector<std::int64_t>> whole_numbers(const ConfigValue& value)
     return numbers;
 }
 
-std::string make_config_json(const Expressed& expressed, const Config& config) {
+std::string make_config_json(const ExpressedState& expressed, const Config& config) {
     const auto settings = configuration_for(expressed, "hf", config);
     if (settings.empty()) return "";
     nlohmann::ordered_json json;
@@ -111,13 +111,13 @@ std::string make_config_json(const Expressed& expressed, const Config& config) {
         else
             json[setting.key.substr(0, dot)][setting.key.substr(dot + 1)] = to_json(setting);
     }
-    if (const auto dtype = usual_dtype(expressed.reading, expressed.tensors)) json["dtype"] = info(*dtype).torch;
+    if (const auto dtype = most_common_dtype(expressed.reading, expressed.tensors)) json["dtype"] = info(*dtype).torch;
     // With architectures, transformers would use its defaults for settings that are unknown.
     if (!missing_settings(expressed, parse_config_json(json.dump())).empty()) json.erase("architectures");
     return json.dump(2) + "\n";
 }
 
-std::optional<DType> usual_dtype(const Reading& reading, std::span<const Tensor> tensors) {
+std::optional<DType> most_common_dtype(const Reading& reading, std::span<const Tensor> tensors) {
     std::map<DType, Index> elements;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = reading.meanings[t];
@@ -153,7 +153,7 @@ std::string with_settings(const std::string& config_json, const Config& settings
     return changed ? json.dump(2) + "\n" : config_json;
 }
 
-Config make_args(const Expressed& expressed, const Layout& layout, const Config& config, bool with_model) {
+Config make_args(const ExpressedState& expressed, const Layout& layout, const Config& config, bool with_model) {
     Config args = layout_args(layout, expressed);
     const auto settings = with_model ? configuration_for(expressed, "mcore", config) : std::vector<ConfigSetting>{};
     for (const ConfigSetting& setting : settings) {

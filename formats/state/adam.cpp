@@ -105,8 +105,8 @@ void set(AdamSettings& settings, std::string_view key, Value value, const torch:
 std::optional<Adam> adam_of(Source& source) {
     const Checkpoint& checkpoint = source.checkpoint;
     std::optional<Adam> adam;
-    const bool by_name =
-        checkpoint.format->values == ValuesIn::objects && !(checkpoint.common && checkpoint.common->find("optimizer"));
+    const bool by_name = checkpoint.format->values == ValueStorage::objects &&
+                         !(checkpoint.common && checkpoint.common->find("optimizer"));
     if (checkpoint.common && !by_name)
         adam = of_common(*checkpoint.common);
     else if (checkpoint.format->adam != nullptr)

@@ -3,7 +3,7 @@
 
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/archive.hpp"
-#include "formats/encodings/torch/kept.hpp"
+#include "formats/encodings/torch/keep_alive.hpp"
 #include "formats/encodings/torch/tree_copy.hpp"
 #include "formats/state/common_state.hpp"
 #include "lib/core/error.hpp"
@@ -57,7 +57,7 @@ public:
         std::erase_if(objects, [&](const Object& object) { return take(object, *args, has_groups); });
         if (has_groups) add_optimizer();
         document_.set_root(document_.dict(entries_));
-        checkpoint_.common = kept(std::move(document_));
+        checkpoint_.common = keep_alive(std::move(document_));
         checkpoint_.common_storages = std::move(contents_);
         if (const auto iteration = iteration_in(*checkpoint_.common)) checkpoint_.iteration = iteration;
     }
@@ -140,7 +140,7 @@ void read_args(Checkpoint& checkpoint) {
 }
 
 void restore_common(Checkpoint& checkpoint) {
-    if (checkpoint.format->values == ValuesIn::objects && !checkpoint.common) Restorer{checkpoint}.restore();
+    if (checkpoint.format->values == ValueStorage::objects && !checkpoint.common) Restorer{checkpoint}.restore();
 }
 
 }  // namespace tpx::formats::megatron

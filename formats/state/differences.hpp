@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/state/node.hpp"
+#include "formats/state/state_node.hpp"
 
 #include <optional>
 

@@ -47,7 +47,7 @@ std::optional<std::string> key_of_weights(const std::vector<Tensor>& tensors, co
 
 }  // namespace
 
-bool tell_named_roles(Checkpoint& checkpoint) {
+bool assign_named_roles(Checkpoint& checkpoint) {
     if (!checkpoint.roles.empty() || checkpoint.format->has_args) return false;
     const std::vector<Tensor>& tensors = checkpoint.catalogue.tensors;
     std::vector<StateName> states;

@@ -123,8 +123,8 @@ std::string rng_object_name(const RngPlace& place, const Layout& layout) {
 
 RngStates::RngStates(const Checkpoint& checkpoint) {
     add_files(checkpoint);
-    const ValuesIn values = checkpoint.format->values;
-    if (values == ValuesIn::objects || values == ValuesIn::common_and_objects) add_objects(checkpoint);
+    const ValueStorage values = checkpoint.format->values;
+    if (values == ValueStorage::objects || values == ValueStorage::common_and_objects) add_objects(checkpoint);
 }
 
 void RngStates::add(State state) {

@@ -24,7 +24,7 @@ std::string_view parameter_of(const Checkpoint& checkpoint, std::size_t t);
 Reading read_by_roles(const Checkpoint& checkpoint, const Families& families, const Config& config);
 
 /// Reads the tensors by their names and recorded roles. If necessary, records roles that only the names of state reveal
-/// (tell_named_roles()). If rules still do not explain all tensors, tries names without wrappers ("_orig_mod.") and
+/// (assign_named_roles()). If rules still do not explain all tensors, tries names without wrappers ("_orig_mod.") and
 /// without the attributes with which all weights' names begin, as in a LightningModule ("model.model.layers.0..."), and
 /// records these names if rules then match every weight.
 Reading read_by_names(Checkpoint& checkpoint, const Families& families, const Config& config);

@@ -32,7 +32,7 @@ std::optional<std::pair<std::string, std::string>> state_entry(std::string_view 
 bool is_running_statistic(std::string_view name);
 
 /// The note for optimizer state whose parameter numbers cannot be resolved.
-inline constexpr const char* numbers_leave_open =
+inline constexpr const char* unresolved_numbers_note =
     "the optimizer's state has only parameter numbers, and the model's tensors do not determine which parameters they "
     "refer to: the state keeps its names";
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/tree_copy.hpp"
-#include "formats/torch/file_writer.hpp"
-#include "formats/torch/open.hpp"
 #include "formats/torch/state_tree.hpp"
+#include "formats/torch/torch_file.hpp"
+#include "formats/torch/torch_file_writer.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ Value without_parameter(Value value) {
 /// Copies the objects of a torch.save file and replaces its tensors.
 class SameTree {
 public:
-    SameTree(const Archive& archive, TorchFile& file)
+    SameTree(const Archive& archive, TorchFileWriter& file)
         : archive_{archive}, file_{file}, tree_{file.document(), true}, carried_{file.document(), file.contents()} {
         for (const torch::NamedValue& named : archive.tensor_values())
             names_.try_emplace(without_parameter(named.value), named.name);
@@ -96,7 +96,7 @@ private:
     static constexpr std::string_view class_wrapper = "_rebuild_from_type_v2";
 
     const Archive& archive_;
-    TorchFile& file_;
+    TorchFileWriter& file_;
     torch::TreeCopy tree_;
     torch::CarriedTensors carried_;
     std::unordered_map<Value, std::string, torch::ValueHash> names_;
@@ -106,7 +106,7 @@ private:
 bool keeps_names(const Content& content, const Archive& archive) {
     std::unordered_set<std::string_view> names;
     for (const Tensor& tensor : content.tensors) names.insert(tensor.name);
-    for (const View& view : content.views) names.insert(view.name);
+    for (const TensorView& view : content.views) names.insert(view.name);
     const std::vector<torch::NamedTensor> stored = archive.tensors();
     return stored.size() == names.size() &&
            std::ranges::all_of(stored, [&](const torch::NamedTensor& named) { return names.contains(named.name); });
@@ -117,7 +117,7 @@ bool keeps_names(const Content& content, const Archive& archive) {
 Draft draft_torch(Format format, const Content& content) {
     if (content.ranks > 1)
         throw Error{Exit::usage, "a torch.save file stores whole tensors; use a layout of one rank, such as tp=1"};
-    TorchFile file{format, content};
+    TorchFileWriter file{format, content};
     if (content.source == nullptr || !content.source->format->is_one_file)
         return file.finish(make_state_tree(content, file));
     const Archive archive = Archive::open(content.source->catalogue.path(0));

@@ -2,7 +2,7 @@
 #include "formats/torch/state_tree.hpp"
 
 #include "formats/encodings/torch/nest.hpp"
-#include "formats/state/carried.hpp"
+#include "formats/state/carried_state.hpp"
 #include "formats/state/optimizer_groups.hpp"
 #include "formats/torch/param_groups.hpp"
 #include "lib/core/error.hpp"
@@ -66,7 +66,7 @@ void count_parameters(Path& path) {
 
 class Maker {
 public:
-    Maker(const Content& content, TorchFile& file) : content_{content}, file_{file} {
+    Maker(const Content& content, TorchFileWriter& file) : content_{content}, file_{file} {
         if (content.source == nullptr || content.source->parameters.empty()) return;
         const auto& tensors = content.source->catalogue.tensors;
         for (std::size_t t = 0; t < tensors.size(); ++t) recorded_.emplace(tensors[t].name, t);
@@ -83,7 +83,7 @@ private:
     template <class Each>
     void for_each_name(Each&& each) const {
         for (const Tensor& tensor : content_.tensors) each(tensor.name);
-        for (const View& view : content_.views) each(view.name);
+        for (const TensorView& view : content_.views) each(view.name);
     }
 
     /// The tree in planner data; unset if it lacks a tensor, as after a change of names.
@@ -133,7 +133,7 @@ private:
             has_states |= !place.state.empty();
         }
         name_params(moments);
-        for (const View& view : content_.views) model.put(Path{{view.name}}, file_.tensor(view.name));
+        for (const TensorView& view : content_.views) model.put(Path{{view.name}}, file_.tensor(view.name));
         add_shared(model);
         const bool more = has_states || !carried_.common.empty() || !carried_.optimizer.empty();
         torch::Document& document = file_.document();
@@ -171,13 +171,13 @@ private:
     }
 
     const Content& content_;
-    TorchFile& file_;
+    TorchFileWriter& file_;
     CarriedState carried_;
     std::unordered_map<std::string_view, std::size_t> recorded_;  // tensors, if the source records parameters
 };
 
 }  // namespace
 
-Value make_state_tree(const Content& content, TorchFile& file) { return Maker{content, file}.make(); }
+Value make_state_tree(const Content& content, TorchFileWriter& file) { return Maker{content, file}.make(); }
 
 }  // namespace tpx::formats

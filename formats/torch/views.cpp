@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/torch/open.hpp"
+#include "formats/torch/torch_file.hpp"
 #include "lib/core/box.hpp"
 
 #include <algorithm>
@@ -47,9 +47,9 @@ std::vector<TensorSpan> spans_of(const Catalogue& catalogue) {
 
 }  // namespace
 
-std::map<std::uint32_t, View> find_views(const Checkpoint& checkpoint) {
+std::map<std::uint32_t, TensorView> find_views(const Checkpoint& checkpoint) {
     const Catalogue& catalogue = checkpoint.catalogue;
-    std::map<std::uint32_t, View> views;
+    std::map<std::uint32_t, TensorView> views;
     const std::vector<TensorSpan> spans = spans_of(catalogue);
     const TensorSpan* base = nullptr;
     for (const TensorSpan& span : spans) {

@@ -16,8 +16,9 @@ namespace {
 /// those that all Keras formats can store.
 std::map<std::string, std::string> config(const Checkpoint& checkpoint) {
     const std::string& json = checkpoint.config_json;
-    if (hdf5::is_keras_config(json)) return keras_values(hdf5::old_model_config(json), hdf5::old_training_config(json));
-    if (checkpoint.format->values != ValuesIn::model_attributes || !checkpoint.tree) return config_values(json);
+    if (hdf5::is_keras_config(json))
+        return keras_values(hdf5::legacy_model_config(json), hdf5::legacy_training_config(json));
+    if (checkpoint.format->values != ValueStorage::model_attributes || !checkpoint.tree) return config_values(json);
     const auto attribute = [&](std::string_view name) {
         for (const hdf5::GroupFacts& group : checkpoint.tree->groups)
             if (const std::string* text = hdf5::text_of(group.attributes, name)) return *text;

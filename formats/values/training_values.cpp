@@ -40,10 +40,10 @@ public:
     TrainingValues collect() {
         if (checkpoint_.common) add_dict(*checkpoint_.common, {nullptr, &checkpoint_.common_storages}, "");
         add_rank_files();
-        const ValuesIn values = checkpoint_.format->values;
-        if (values == ValuesIn::engine_files) add_deepspeed();
-        if (values == ValuesIn::one_file) add_torch();
-        if (values == ValuesIn::objects || values == ValuesIn::common_and_objects) add_objects();
+        const ValueStorage values = checkpoint_.format->values;
+        if (values == ValueStorage::engine_files) add_deepspeed();
+        if (values == ValueStorage::one_file) add_torch();
+        if (values == ValueStorage::objects || values == ValueStorage::common_and_objects) add_objects();
         add_rng();
         add_file_values(checkpoint_,
                         [&](const std::string& path, std::string text) { add(path, std::move(text), ""); });

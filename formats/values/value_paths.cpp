@@ -202,7 +202,7 @@ std::optional<GroupPath> group_path(std::string_view path) {
     return found;
 }
 
-bool is_of_parameters(std::string_view key) { return is_among(of_parameters, key); }
+bool is_parameter_setting(std::string_view key) { return is_among(of_parameters, key); }
 
 bool identifies_group(std::string_view key) { return is_among(identities, key); }
 

@@ -41,7 +41,7 @@ struct GroupPath {
 std::optional<GroupPath> group_path(std::string_view path);
 
 /// Whether `key` is a group setting that is compared parameter by parameter if the parameters are known.
-bool is_of_parameters(std::string_view key);
+bool is_parameter_setting(std::string_view key);
 
 /// Whether `key` of a group determines which of the model's parameters belong to it.
 bool identifies_group(std::string_view key);

@@ -19,12 +19,12 @@ std::vector<std::uint64_t> bytes_of(const Parcels& parcels, const RankSets& sets
 }
 
 Prediction prediction_of(const Change& change, const std::optional<StorageBytes>& stored) {
-    const bool shared = change.state == StateIn::shared;
+    const bool shared = change.state == StateMedium::shared;
     if (stored && shared) return predict_storage(change.hosts, stored->read, stored->written);
     if (shared && !change.is_mixed())
         return predict(change.hosts, reading_loads(change.parcels, change.placement, change.hosts));
     return predict(change.hosts, change.relocation,
-                   change.state == StateIn::stores ? RankMemory::host : RankMemory::device);
+                   change.state == StateMedium::stores ? RankMemory::host : RankMemory::device);
 }
 
 PeakMemory fullest_device(const Change& change) {
@@ -45,7 +45,7 @@ Relocation relocated(const Change& change, const ChangeOptions& options, bool in
 /// Replaces the placement with the fewest bytes by the fastest one that is found. Changes through shared storage file
 /// by file take the same time with every placement.
 void choose_fast_placement(Change& change, const ChangeOptions& options) {
-    if (options.stored && change.state == StateIn::shared) return;
+    if (options.stored && change.state == StateMedium::shared) return;
     const auto seconds_of = [&](const Placement& placement) {
         change.placement = placement;
         change.relocation = relocated(change, options, false);
@@ -53,7 +53,7 @@ void choose_fast_placement(Change& change, const ChangeOptions& options) {
     };
     const Placement start = change.placement;
     seconds_of(start);
-    const StateIn state = change.is_mixed() ? StateIn::memory : change.state;
+    const StateMedium state = change.is_mixed() ? StateMedium::memory : change.state;
     change.by_time = place_for_time(change.parcels, change.hosts, change.old_ranks, state, start, seconds_of);
     change.placement = std::move(change.by_time->placement);
 }
@@ -89,11 +89,13 @@ std::vector<std::uint64_t> bytes_after(const Parcels& parcels) {
 }
 
 bool Change::is_mixed() const {
-    const bool is_seated = std::ranges::any_of(old_ranks, [](const Seat& seat) { return seat.host >= 0; });
-    return state == StateIn::shared && is_seated && relocation.total.storage > 0;
+    const bool has_location =
+        std::ranges::any_of(old_ranks, [](const RankLocation& location) { return location.host >= 0; });
+    return state == StateMedium::shared && has_location && relocation.total.storage > 0;
 }
 
-Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<Seat> old_ranks, ChangeOptions options) {
+Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<RankLocation> old_ranks,
+                   ChangeOptions options) {
     Change change{.state = options.state,
                   .hosts = std::move(hosts),
                   .old_ranks = std::move(old_ranks),
@@ -104,12 +106,12 @@ Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<Seat> o
     choose_placement(change, options);
     change.relocation = relocated(change, options, options.in_rounds);
     change.prediction = prediction_of(change, options.stored);
-    change.sources = sources_of(
-        change.parcels, change.hosts, change.old_ranks,
-        {.hosts = change.state != StateIn::shared || change.is_mixed(), .storage = change.state == StateIn::shared},
-        options.storage_iteration);
+    change.sources = sources_of(change.parcels, change.hosts, change.old_ranks,
+                                {.hosts = change.state != StateMedium::shared || change.is_mixed(),
+                                 .storage = change.state == StateMedium::shared},
+                                options.storage_iteration);
     require_one_iteration(change.sources, change.hosts);
-    if (change.state == StateIn::memory && options.in_rounds) change.peak = fullest_device(change);
+    if (change.state == StateMedium::memory && options.in_rounds) change.peak = fullest_device(change);
     return change;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/cost.hpp"
 #include "lib/change/peak_memory.hpp"
 #include "lib/change/place_for_time.hpp"
 #include "lib/change/place_groups.hpp"
+#include "lib/change/prediction.hpp"
 #include "lib/change/relocation.hpp"
 #include "lib/change/state_sources.hpp"
 
@@ -31,7 +31,7 @@ enum class PlacementClass : std::uint8_t {
 
 /// How to make a change.
 struct ChangeOptions {
-    StateIn state = StateIn::memory;
+    StateMedium state = StateMedium::memory;
     bool pinned = false;                     ///< new ranks are placed on the hosts in order
     Objective objective = Objective::bytes;  ///< time requires PlacementClass::blocks
     PlacementClass placement_class = PlacementClass::blocks;
@@ -50,9 +50,9 @@ struct ChangeOptions {
 /// each host and the time. It is made by the same code from a model description or from a checkpoint. `plan` prints and
 /// stores it, the checker proves it, and `simulate` charges its time.
 struct Change {
-    StateIn state = StateIn::memory;
+    StateMedium state = StateMedium::memory;
     std::vector<Host> hosts;
-    std::vector<Seat> old_ranks;
+    std::vector<RankLocation> old_ranks;
     Parcels parcels;
     Placement placement;
     Relocation relocation;
@@ -77,6 +77,7 @@ std::vector<std::uint64_t> bytes_after(const Parcels& parcels);
 
 /// Places the new ranks, and chooses and orders the transfers. Throws Error as place(), relocate() and
 /// require_one_iteration() do, and (usage) if PlacementClass::groups is given but whole groups do not fit on the hosts.
-Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<Seat> old_ranks, ChangeOptions options);
+Change make_change(Parcels parcels, std::vector<Host> hosts, std::vector<RankLocation> old_ranks,
+                   ChangeOptions options);
 
 }  // namespace tpx

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/choose_devices.hpp"
 
-#include "lib/change/seats.hpp"
+#include "lib/change/rank_locations.hpp"
 #include "lib/solve/assignment.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::vector<HostRanks> ranks_by_host(std::span<const Host> hosts, std::span<cons
 }
 
 /// Adds, for each rank and each device of its host, the bytes that the rank needs and the device holds.
-void add_gains(const Parcels& parcels, std::span<const Amount> amounts, const Images& on,
+void add_gains(const Parcels& parcels, std::span<const Amount> amounts, const MappedRankSets& on,
                std::span<const std::int32_t> firsts, std::span<const std::int32_t> host_of,
                std::vector<HostRanks>& by_host) {
     std::vector<std::uint32_t> row_of(host_of.size());
@@ -89,7 +89,7 @@ std::vector<std::uint32_t> choose_columns(HostRanks host) {
     constexpr std::size_t most_for_best = 512;
     if (host.devices.size() > most_for_best)
         return largest_gains_first(host.devices.size(), host.ranks.size(), std::move(host.gains));
-    Problem problem;
+    AssignmentProblem problem;
     problem.rows.resize(host.ranks.size());
     problem.columns.resize(host.devices.size());
     problem.gains = std::move(host.gains);
@@ -101,19 +101,19 @@ std::vector<std::uint32_t> choose_columns(HostRanks host) {
 }  // namespace
 
 std::vector<std::int32_t> choose_devices(const Parcels& parcels, std::span<const Host> hosts,
-                                         std::span<const Seat> old_ranks, std::span<const Block> blocks) {
+                                         std::span<const RankLocation> old_ranks, std::span<const Block> blocks) {
     return choose_devices(parcels, amounts(parcels), hosts, old_ranks, blocks);
 }
 
 std::vector<std::int32_t> choose_devices(const Parcels& parcels, std::span<const Amount> amounts,
-                                         std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                                         std::span<const Host> hosts, std::span<const RankLocation> old_ranks,
                                          std::span<const Block> blocks) {
     std::vector<std::int32_t> host_of(static_cast<std::size_t>(parcels.new_ranks));
     for (const Block& block : blocks)
         std::fill(host_of.begin() + block.begin, host_of.begin() + block.end, static_cast<std::int32_t>(block.host));
     std::vector<HostRanks> by_host = ranks_by_host(hosts, blocks);
-    add_gains(parcels, amounts, images(parcels.holders, seat_devices(hosts, old_ranks)), first_devices(hosts), host_of,
-              by_host);
+    add_gains(parcels, amounts, map_rank_sets(parcels.holders, old_rank_devices(hosts, old_ranks)),
+              first_devices(hosts), host_of, by_host);
     std::vector<std::int32_t> devices(host_of.size());
     for (HostRanks& host : by_host) {
         if (host.ranks.empty()) continue;

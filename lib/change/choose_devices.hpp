@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/images.hpp"
+#include "lib/change/mapped_rank_sets.hpp"
 #include "lib/change/placement.hpp"
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace tpx {
 /// The device of each new rank on the host of its block. The choice maximizes the bytes that ranks need and already
 /// have on their device; ties keep ranks in order. Several blocks may share a host.
 std::vector<std::int32_t> choose_devices(const Parcels& parcels, std::span<const Host> hosts,
-                                         std::span<const Seat> old_ranks, std::span<const Block> blocks);
+                                         std::span<const RankLocation> old_ranks, std::span<const Block> blocks);
 
 /// The same, given the amounts of `parcels`.
 std::vector<std::int32_t> choose_devices(const Parcels& parcels, std::span<const Amount> amounts,
-                                         std::span<const Host> hosts, std::span<const Seat> old_ranks,
+                                         std::span<const Host> hosts, std::span<const RankLocation> old_ranks,
                                          std::span<const Block> blocks);
 
 /// The same, but with the devices of each host in order.

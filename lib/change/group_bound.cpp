@@ -20,7 +20,7 @@ public:
             column_of_.insert(column_of_.end(), needs.capacities[column], column);
         }
         first_place_.push_back(static_cast<std::int32_t>(column_of_.size()));
-        std::vector<Problem::Member> rows(needs.groups()), places(column_of_.size());
+        std::vector<AssignmentProblem::Member> rows(needs.groups()), places(column_of_.size());
         problem_ = host_problem(shared_amounts(), holding_, needs.needing, std::move(rows), std::move(places));
         std::vector<std::int32_t> next{first_place_};
         for (std::uint32_t column : given) problem_.given.push_back(static_cast<std::uint32_t>(next[column]++));
@@ -36,7 +36,7 @@ private:
     std::vector<std::uint32_t> column_of_;   // of each place
     std::vector<std::int32_t> first_place_;  // of each column, and one more
     RankSets holding_;
-    Problem problem_;
+    AssignmentProblem problem_;
 };
 
 std::uint32_t largest_capacity(const GroupNeeds& needs) { return std::ranges::max(needs.capacities); }

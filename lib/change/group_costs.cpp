@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/group_costs.hpp"
 
-#include "lib/change/seats.hpp"
+#include "lib/change/rank_locations.hpp"
 
 #include <numeric>
 
 namespace tpx {
 
-GroupNeeds::GroupNeeds(const Parcels& parcels, std::span<const Host> all_hosts, std::span<const Seat> old_ranks,
+GroupNeeds::GroupNeeds(const Parcels& parcels, std::span<const Host> all_hosts, std::span<const RankLocation> old_ranks,
                        const Placement& start)
     : size{start.group}, hosts{hosts_for_blocks(all_hosts, start.blocks).hosts} {
     std::erase_if(hosts, [&](std::uint32_t host) { return free_devices(all_hosts[host]) < size; });
@@ -17,15 +17,15 @@ GroupNeeds::GroupNeeds(const Parcels& parcels, std::span<const Host> all_hosts, 
         capacities.push_back(static_cast<std::uint32_t>(free_devices(all_hosts[hosts[c]]) / size));
     }
     std::vector<std::int32_t> columns_of_ranks;
-    for (std::int32_t host : seat_hosts(all_hosts, old_ranks, parcels.old_ranks))
+    for (std::int32_t host : old_rank_hosts(all_hosts, old_ranks, parcels.old_ranks))
         columns_of_ranks.push_back(host < 0 ? -1 : column_of[static_cast<std::size_t>(host)]);
     std::vector<std::int32_t> group_of(static_cast<std::size_t>(parcels.new_ranks));
     for (std::int32_t rank = 0; rank < parcels.new_ranks; ++rank)
         group_of[static_cast<std::size_t>(rank)] = rank / size;
 
-    Images on = images(parcels.holders, columns_of_ranks);
-    Images by = images(parcels.needers, group_of);
-    amounts = summed(tpx::amounts(parcels), on.set, by.set);
+    MappedRankSets on = map_rank_sets(parcels.holders, columns_of_ranks);
+    MappedRankSets by = map_rank_sets(parcels.needers, group_of);
+    amounts = sum_amounts(tpx::amounts(parcels), on.set, by.set);
     holding = std::move(on.sets);
     needing = std::move(by.sets);
     amounts_of.resize(static_cast<std::size_t>((parcels.new_ranks + size - 1) / size));

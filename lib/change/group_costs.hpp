@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/images.hpp"
+#include "lib/change/mapped_rank_sets.hpp"
 #include "lib/change/placement.hpp"
 
 #include <cstdint>
@@ -15,7 +15,7 @@ using GroupColumns = std::vector<std::uint32_t>;
 
 /// Whole groups of ranks, the hosts that can take them, and the bytes that groups need and hosts hold.
 struct GroupNeeds {
-    GroupNeeds(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
+    GroupNeeds(const Parcels& parcels, std::span<const Host> hosts, std::span<const RankLocation> old_ranks,
                const Placement& start);
 
     std::size_t groups() const { return amounts_of.size(); }

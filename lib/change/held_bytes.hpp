@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/layout/layout.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 
 #include <cstdint>
 #include <span>

@@ -25,9 +25,9 @@ Numbers sets_of(std::span<const Amount> amounts, std::uint32_t Amount::*side) {
 }
 
 // Gives the same class to members of the same size that are in the same sets of `sets`.
-void classify(std::vector<Problem::Member>& members, const RankSets& all_sets, const Numbers& sets) {
+void classify(std::vector<AssignmentProblem::Member>& members, const RankSets& all_sets, const Numbers& sets) {
     std::vector<Numbers> traits;
-    for (const Problem::Member& member : members) traits.push_back({static_cast<std::int32_t>(member.size)});
+    for (const AssignmentProblem::Member& member : members) traits.push_back({static_cast<std::int32_t>(member.size)});
     for (std::int32_t set : sets) {
         for (std::int32_t member : all_sets[static_cast<std::uint32_t>(set)]) traits[member].push_back(set);
     }
@@ -39,8 +39,8 @@ void classify(std::vector<Problem::Member>& members, const RankSets& all_sets, c
 }
 
 // The classes of the members of each set in `sets`.
-std::map<std::uint32_t, Numbers> classes(const std::vector<Problem::Member>& members, const RankSets& all_sets,
-                                         const Numbers& sets) {
+std::map<std::uint32_t, Numbers> classes(const std::vector<AssignmentProblem::Member>& members,
+                                         const RankSets& all_sets, const Numbers& sets) {
     std::map<std::uint32_t, Numbers> result;
     for (std::int32_t set : sets) {
         Numbers& found = result[static_cast<std::uint32_t>(set)];
@@ -61,9 +61,10 @@ void add_pairs(std::span<const std::int32_t> rows, std::span<const std::int32_t>
 
 }  // namespace
 
-Problem host_problem(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing,
-                     std::vector<Problem::Member> rows, std::vector<Problem::Member> columns) {
-    Problem problem{std::move(rows), std::move(columns), {}, {}, {}, {}};
+AssignmentProblem host_problem(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing,
+                               std::vector<AssignmentProblem::Member> rows,
+                               std::vector<AssignmentProblem::Member> columns) {
+    AssignmentProblem problem{std::move(rows), std::move(columns), {}, {}, {}, {}};
     std::vector<Amount> wide;
     for (const Amount& amount : amounts) {
         const auto on = holding[amount.holders];

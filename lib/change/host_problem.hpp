@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/change/images.hpp"
+#include "lib/change/mapped_rank_sets.hpp"
 #include "lib/solve/assignment.hpp"
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace tpx {
 /// the sets in `amounts` are numbers in `holding` (sets of columns) and `needing` (sets of rows). Amounts of few blocks
 /// and few hosts become gains of each pair; the others become gains between classes of blocks that need the same and of
 /// hosts that hold the same.
-Problem host_problem(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing,
-                     std::vector<Problem::Member> rows, std::vector<Problem::Member> columns);
+AssignmentProblem host_problem(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing,
+                               std::vector<AssignmentProblem::Member> rows,
+                               std::vector<AssignmentProblem::Member> columns);
 
 }  // namespace tpx

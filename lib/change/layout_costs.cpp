@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/layout_costs.hpp"
 
+#include "lib/change/group_parcels.hpp"
 #include "lib/change/held_bytes.hpp"
-#include "lib/change/seats.hpp"
-#include "lib/change/spread_groups.hpp"
+#include "lib/change/rank_locations.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -29,9 +29,9 @@ Numbers by_block(std::span<const Block> blocks, Number number) {
 }  // namespace
 
 LayoutCosts::LayoutCosts(const ModelState& model, const Layout& from, std::span<const Host> hosts,
-                         std::span<const Seat> old_ranks)
+                         std::span<const RankLocation> old_ranks)
     : model_{model}, from_{from}, hosts_{hosts}, old_ranks_{old_ranks} {
-    const Numbers on = seat_hosts(hosts, old_ranks, from.ranks());
+    const Numbers on = old_rank_hosts(hosts, old_ranks, from.ranks());
     Numbers first(hosts.size(), -1);
     for (std::int32_t rank = 0; rank < std::ssize(on); ++rank) {
         if (on[rank] >= 0 && first[on[rank]] < 0) first[on[rank]] = rank;
@@ -71,7 +71,7 @@ LayoutCosts::Bounds LayoutCosts::bounds(const Layout& to) const {
 Parcels LayoutCosts::amounts(const Layout& to) const {
     const std::vector<Block> blocks = cut_blocks(hosts_, to.ranks(), tp_span(to));
     const Numbers first_of_block = by_block(blocks, [](const Block& block, std::int32_t) { return block.begin; });
-    return spread_groups(model_, from_, to, {first_on_host_, first_of_block});
+    return group_parcels(model_, from_, to, {first_on_host_, first_of_block});
 }
 
 std::uint64_t LayoutCosts::least_crossing(const Parcels& amounts) const {

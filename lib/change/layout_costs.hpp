@@ -4,7 +4,7 @@
 #include "lib/change/parcel.hpp"
 #include "lib/change/placement.hpp"
 #include "lib/layout/layout.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 
 #include <cstdint>
 #include <span>
@@ -18,7 +18,7 @@ namespace tpx {
 class LayoutCosts {
 public:
     LayoutCosts(const ModelState& model, const Layout& from, std::span<const Host> hosts,
-                std::span<const Seat> old_ranks);
+                std::span<const RankLocation> old_ranks);
 
     struct Bounds {
         std::uint64_t most_held = 0;       ///< bytes of the rank that holds the most
@@ -45,7 +45,7 @@ private:
     const ModelState& model_;
     const Layout& from_;
     std::span<const Host> hosts_;
-    std::span<const Seat> old_ranks_;
+    std::span<const RankLocation> old_ranks_;
     std::vector<std::int32_t> first_on_host_;       // for each old rank, the first rank on its host; -1: it is on none
     std::vector<std::vector<std::uint64_t>> held_;  // bytes per host and stage; equal hosts once
 };

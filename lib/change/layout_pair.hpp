@@ -6,7 +6,7 @@
 #include "lib/change/shared_cuts.hpp"
 #include "lib/change/stage_pairs.hpp"
 #include "lib/layout/layout.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 
 #include <algorithm>
 #include <map>
@@ -111,7 +111,7 @@ public:
         }
     };
 
-    /// `model` must outlive this. Throws Error (usage) if a layout is impossible, as spread() does.
+    /// `model` must outlive this. Throws Error (usage) if a layout is impossible, as model_parcels() does.
     LayoutPair(const ModelState& model, const Layout& from, const Layout& to);
     LayoutPair(const LayoutPair&) = delete;  // `sets_` refer to `holders` and `needers`
     LayoutPair& operator=(const LayoutPair&) = delete;

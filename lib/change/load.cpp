@@ -3,7 +3,7 @@
 
 namespace tpx {
 
-Bytes& Bytes::operator+=(const Bytes& more) {
+BytesBySource& BytesBySource::operator+=(const BytesBySource& more) {
     needed += more.needed;
     kept += more.kept;
     local += more.local;

@@ -7,7 +7,7 @@ namespace tpx {
 
 /// The bytes that the ranks of a new layout need, by where they are: needed = kept + local + same_host + other_host +
 /// storage.
-struct Bytes {
+struct BytesBySource {
     std::uint64_t needed = 0;      ///< by all ranks; bytes that a rank needs twice count once
     std::uint64_t kept = 0;        ///< on the rank's own device, in exactly the pieces that it needs
     std::uint64_t local = 0;       ///< on the rank's own device, in other pieces: copied inside it
@@ -15,8 +15,8 @@ struct Bytes {
     std::uint64_t other_host = 0;  ///< cross into a host from another one, once however many of its ranks need them
     std::uint64_t storage = 0;     ///< held by no host: read from shared storage, once for each host
 
-    Bytes& operator+=(const Bytes& more);
-    friend bool operator==(const Bytes&, const Bytes&) = default;
+    BytesBySource& operator+=(const BytesBySource& more);
+    friend bool operator==(const BytesBySource&, const BytesBySource&) = default;
 };
 
 /// What one host reads, writes, sends, receives and copies, in bytes.

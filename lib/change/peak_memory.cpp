@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/peak_memory.hpp"
 
-#include "lib/change/images.hpp"
-#include "lib/change/seats.hpp"
+#include "lib/change/mapped_rank_sets.hpp"
+#include "lib/change/rank_locations.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,8 +12,8 @@ namespace {
 
 /// The bytes that each new rank finds on its device in exactly the pieces that it needs.
 std::vector<std::uint64_t> kept_bytes(const Parcels& parcels, std::span<const Host> hosts,
-                                      std::span<const Seat> old_ranks, const Placement& placement) {
-    const Images on = images(parcels.holders, seat_devices(hosts, old_ranks));
+                                      std::span<const RankLocation> old_ranks, const Placement& placement) {
+    const MappedRankSets on = map_rank_sets(parcels.holders, old_rank_devices(hosts, old_ranks));
     std::vector<std::uint64_t> kept(placement.devices.size());
     for (const Parcel& parcel : parcels.parcels) {
         if (parcel.recut) continue;
@@ -28,11 +28,11 @@ std::vector<std::uint64_t> kept_bytes(const Parcels& parcels, std::span<const Ho
 }  // namespace
 
 std::vector<PeakMemory> peak_memory(const Parcels& parcels, std::span<const Host> hosts,
-                                    std::span<const Seat> old_ranks, const Placement& placement,
+                                    std::span<const RankLocation> old_ranks, const Placement& placement,
                                     const Relocation& relocation, std::span<const std::uint64_t> before,
                                     std::span<const std::uint64_t> after) {
     std::map<std::int32_t, PeakMemory> devices;
-    const std::vector<std::int32_t> old_devices = seat_devices(hosts, old_ranks);
+    const std::vector<std::int32_t> old_devices = old_rank_devices(hosts, old_ranks);
     for (std::size_t rank = 0; rank < old_devices.size(); ++rank) {
         if (old_devices[rank] >= 0) devices[old_devices[rank]].before += before[rank];
     }

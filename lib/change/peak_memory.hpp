@@ -25,7 +25,7 @@ struct PeakMemory {
 /// The peak of every device that holds or will hold a rank, by device. `before` and `after`: bytes of each old and each
 /// new rank.
 std::vector<PeakMemory> peak_memory(const Parcels& parcels, std::span<const Host> hosts,
-                                    std::span<const Seat> old_ranks, const Placement& placement,
+                                    std::span<const RankLocation> old_ranks, const Placement& placement,
                                     const Relocation& relocation, std::span<const std::uint64_t> before,
                                     std::span<const std::uint64_t> after);
 

@@ -3,7 +3,7 @@
 
 #include "lib/change/choose_devices.hpp"
 #include "lib/change/least_times.hpp"
-#include "lib/change/whereabouts.hpp"
+#include "lib/change/state_locations.hpp"
 #include "lib/solve/break_ties.hpp"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ std::uint64_t affordable(const Parcels& parcels) {
 
 class Search {
 public:
-    Search(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, StateIn state,
-           const Placement& start, const SecondsOf& seconds_of, std::uint64_t most)
+    Search(const Parcels& parcels, std::span<const Host> hosts, std::span<const RankLocation> old_ranks,
+           StateMedium state, const Placement& start, const SecondsOf& seconds_of, std::uint64_t most)
         : parcels_{parcels},
           hosts_{hosts},
           old_ranks_{old_ranks},
@@ -76,7 +76,7 @@ private:
 
     const Parcels& parcels_;
     std::span<const Host> hosts_;
-    std::span<const Seat> old_ranks_;
+    std::span<const RankLocation> old_ranks_;
     const Placement& start_;
     const SecondsOf& seconds_of_;
     std::uint64_t most_;
@@ -170,16 +170,16 @@ void Search::improve() {
 
 }  // namespace
 
-FastPlacement place_for_time(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
-                             StateIn state, const Placement& start, const SecondsOf& seconds_of,
-                             std::optional<std::uint64_t> most) {
+FastPlacement place_for_time(const Parcels& parcels, std::span<const Host> hosts,
+                             std::span<const RankLocation> old_ranks, StateMedium state, const Placement& start,
+                             const SecondsOf& seconds_of, std::optional<std::uint64_t> most) {
     Search search{parcels, hosts, old_ranks, state, start, seconds_of, most.value_or(affordable(parcels))};
     FastPlacement found = search.run();
     const bool has_moved = !std::ranges::equal(found.placement.blocks, start.blocks, {}, &Block::host, &Block::host);
     if (!has_moved) return found;
     found.placement.crossing = crossing_bytes(parcels, hosts, old_ranks, found.placement);
     if (found.placement.crossing == start.crossing) return found;
-    found.placement.placed_for = PlacedFor::time;
+    found.placement.placed_for = PlacementGoal::time;
     found.placement.host_prices.assign(hosts.size(), 0);
     for (Block& block : found.placement.blocks) block.price = 0;
     return found;

@@ -29,8 +29,8 @@ using SecondsOf = std::function<double(const Placement&)>;
 /// reads or writes for too long. If more than `most` placements remain (by default, as many as a few seconds allow), it
 /// stops and moves or exchanges single blocks as long as this helps, which may miss the fastest placement. Returns
 /// `start` if no placement is faster. `state` must not be `shared`, unless every host reads everything that it needs.
-FastPlacement place_for_time(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
-                             StateIn state, const Placement& start, const SecondsOf& seconds_of,
-                             std::optional<std::uint64_t> most = std::nullopt);
+FastPlacement place_for_time(const Parcels& parcels, std::span<const Host> hosts,
+                             std::span<const RankLocation> old_ranks, StateMedium state, const Placement& start,
+                             const SecondsOf& seconds_of, std::optional<std::uint64_t> most = std::nullopt);
 
 }  // namespace tpx

@@ -152,7 +152,7 @@ std::vector<Block> blocks_of(const GroupColumns& columns, const GroupNeeds& need
 }  // namespace
 
 std::optional<GroupPlacement> place_groups(const Parcels& parcels, std::span<const Host> hosts,
-                                           std::span<const Seat> old_ranks, const Placement& start,
+                                           std::span<const RankLocation> old_ranks, const Placement& start,
                                            std::uint64_t effort) {
     if (parcels.new_ranks % start.group != 0) return std::nullopt;
     const GroupNeeds needs{parcels, hosts, old_ranks, start};
@@ -162,7 +162,8 @@ std::optional<GroupPlacement> place_groups(const Parcels& parcels, std::span<con
     GroupSearch search{needs, effort};
     search.improve(given, effort / 4);
     search.improve(bound.columns, effort / 4);
-    GroupPlacement found{.placement = {.placed_for = PlacedFor::groups, .group = start.group}, .bound = bound.bytes()};
+    GroupPlacement found{.placement = {.placed_for = PlacementGoal::groups, .group = start.group},
+                         .bound = bound.bytes()};
     if (search.crossing() > found.bound && search.search_all()) found.bound = search.crossing();
     Placement& placement = found.placement;
     placement.blocks = blocks_of(search.best(), needs);

@@ -11,7 +11,7 @@ namespace tpx {
 
 /// A placement of whole groups of ranks, each of which can be on any host.
 struct GroupPlacement {
-    Placement placement;      ///< PlacedFor::groups; consecutive groups on a host are one block
+    Placement placement;      ///< PlacementGoal::groups; consecutive groups on a host are one block
     std::uint64_t bound = 0;  ///< no placement of whole groups has fewer crossing bytes; at least its `group_bound`
     bool is_least() const { return placement.crossing == bound; }
 };
@@ -28,7 +28,7 @@ struct GroupPlacement {
 /// while that helps. For few groups, all placements are searched, as far as `effort` (steps) allows, and the bound
 /// becomes exact. The result never has more crossing bytes than `start`, if `start` splits no group.
 std::optional<GroupPlacement> place_groups(const Parcels& parcels, std::span<const Host> hosts,
-                                           std::span<const Seat> old_ranks, const Placement& start,
+                                           std::span<const RankLocation> old_ranks, const Placement& start,
                                            std::uint64_t effort = 200'000'000);
 
 }  // namespace tpx

@@ -3,8 +3,8 @@
 
 #include "lib/change/choose_devices.hpp"
 #include "lib/change/host_problem.hpp"
-#include "lib/change/images.hpp"
-#include "lib/change/seats.hpp"
+#include "lib/change/mapped_rank_sets.hpp"
+#include "lib/change/rank_locations.hpp"
 #include "lib/core/error.hpp"
 #include "lib/solve/assignment.hpp"
 #include "lib/solve/break_ties.hpp"
@@ -28,14 +28,14 @@ void require_countable(const Parcels& parcels) {
 
 class Placing {
 public:
-    Placing(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, bool pinned,
+    Placing(const Parcels& parcels, std::span<const Host> hosts, std::span<const RankLocation> old_ranks, bool pinned,
             int group)
         : parcels_{parcels},
           hosts_{hosts},
-          old_hosts_{seat_hosts(hosts, old_ranks, parcels.old_ranks)},
+          old_hosts_{old_rank_hosts(hosts, old_ranks, parcels.old_ranks)},
           old_ranks_{old_ranks},
           amounts_{amounts(parcels)} {
-        result_.placed_for = pinned ? PlacedFor::order : PlacedFor::bytes;
+        result_.placed_for = pinned ? PlacementGoal::order : PlacementGoal::bytes;
         result_.group = group;
         result_.blocks = cut_blocks(hosts, parcels.new_ranks, group);
         result_.host_prices.resize(hosts.size());
@@ -60,7 +60,7 @@ private:
     const Parcels& parcels_;
     std::span<const Host> hosts_;
     Numbers old_hosts_;
-    std::span<const Seat> old_ranks_;
+    std::span<const RankLocation> old_ranks_;
     std::vector<std::uint32_t> order_;      // candidate hosts: the columns
     std::vector<std::uint32_t> column_of_;  // of each candidate host
     std::vector<bool> wanted_;              // columns that have a block in every assignment compared; empty: none
@@ -94,9 +94,9 @@ void Placing::choose_columns() {
 
 void Placing::place_blocks() {
     choose_columns();
-    const Images holding = images(parcels_.holders, old_ranks_on(order_));
-    const Images needing = images(parcels_.needers, block_of_rank());
-    const std::vector<Amount> amounts = summed(amounts_, holding.set, needing.set);
+    const MappedRankSets holding = map_rank_sets(parcels_.holders, old_ranks_on(order_));
+    const MappedRankSets needing = map_rank_sets(parcels_.needers, block_of_rank());
+    const std::vector<Amount> amounts = sum_amounts(amounts_, holding.set, needing.set);
     if (result_.is_proven()) {
         assign_blocks(amounts, holding.sets, needing.sets);
         prefer_fast_hosts(amounts, holding.sets, needing.sets);
@@ -105,11 +105,11 @@ void Placing::place_blocks() {
 }
 
 void Placing::assign_blocks(std::span<const Amount> amounts, const RankSets& holding, const RankSets& needing) {
-    std::vector<Problem::Member> rows;
-    std::vector<Problem::Member> columns;
+    std::vector<AssignmentProblem::Member> rows;
+    std::vector<AssignmentProblem::Member> columns;
     for (const Block& block : result_.blocks) rows.push_back({static_cast<std::uint32_t>(block.end - block.begin), 0});
     for (std::uint32_t host : order_) columns.push_back({static_cast<std::uint32_t>(free_devices(hosts_[host])), 0});
-    Problem problem = host_problem(amounts, holding, needing, std::move(rows), std::move(columns));
+    AssignmentProblem problem = host_problem(amounts, holding, needing, std::move(rows), std::move(columns));
     for (const Block& block : result_.blocks) problem.given.push_back(column_of_[block.host]);
     problem.wanted = wanted_;
 
@@ -176,8 +176,8 @@ void Placing::count(std::span<const Amount> amounts, const RankSets& holding, co
 
 }  // namespace
 
-Placement place(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, bool pinned,
-                int group) {
+Placement place(const Parcels& parcels, std::span<const Host> hosts, std::span<const RankLocation> old_ranks,
+                bool pinned, int group) {
     require_countable(parcels);
     return Placing{parcels, hosts, old_ranks, pinned, group}.run();
 }

@@ -12,16 +12,16 @@
 namespace tpx {
 
 /// Where an old rank's state is.
-struct Seat {
+struct RankLocation {
     std::int32_t host = -1;  ///< -1: the state is lost
     std::int32_t device =
         -1;  ///< numbered across all hosts, see first_devices(); -1: in the host's store, not on a device
 
-    friend bool operator==(const Seat&, const Seat&) = default;
+    friend bool operator==(const RankLocation&, const RankLocation&) = default;
 };
 
 /// What a placement was chosen for. The numbers are those of tpx-plan(5).
-enum class PlacedFor : std::uint8_t {
+enum class PlacementGoal : std::uint8_t {
     bytes = 0,     ///< fewest bytes between hosts: prices prove it
     order = 1,     ///< nothing: ranks are on the hosts in order
     sequence = 2,  ///< fewest bytes of a sequence of changes
@@ -44,22 +44,22 @@ struct Placement {
     std::vector<Block> blocks;
     std::vector<std::int64_t> host_prices;
     std::uint64_t crossing = 0;  ///< sum of c over the blocks: bytes that must come into hosts from elsewhere
-    PlacedFor placed_for = PlacedFor::bytes;
+    PlacementGoal placed_for = PlacementGoal::bytes;
     int group = 1;                           ///< consecutive ranks that blocks split only if necessary
-    std::vector<std::int64_t> group_prices;  ///< only for PlacedFor::groups
-    std::uint64_t group_bound = 0;           ///< only for PlacedFor::groups
+    std::vector<std::int64_t> group_prices;  ///< only for PlacementGoal::groups
+    std::uint64_t group_bound = 0;           ///< only for PlacementGoal::groups
 
     /// Whether the prices prove that no placement in blocks has fewer crossing bytes.
-    bool is_proven() const { return placed_for == PlacedFor::bytes; }
+    bool is_proven() const { return placed_for == PlacementGoal::bytes; }
 };
 
 /// The placement with the fewest crossing bytes. Ties are broken as follows: if NIC rates differ (and there are at most
 /// 2^20 pairs of block and host), the host that receives longest finishes first; if NICs are alike, most blocks stay
 /// where the given order puts them. Ranks are placed on the devices of their host so that most bytes are already there;
 /// ties keep them in order. `pinned`: the given order itself, of blocks and of ranks. `group`: see cut_blocks(). Throws
-/// Error (usage) if the ranks do not fit on the hosts, a seat does not exist, or the ranks together need 2^62 bytes or
-/// more.
-Placement place(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks, bool pinned,
-                int group = 1);
+/// Error (usage) if the ranks do not fit on the hosts, a location does not exist, or the ranks together need 2^62 bytes
+/// or more.
+Placement place(const Parcels& parcels, std::span<const Host> hosts, std::span<const RankLocation> old_ranks,
+                bool pinned, int group = 1);
 
 }  // namespace tpx

@@ -17,21 +17,21 @@ using Nodes = std::vector<std::uint32_t>;
 
 class RelayTrees {
 public:
-    explicit RelayTrees(const Fan& fan) : fan_{fan} {
-        for (const Fan::HostGroup& group : fan.groups) {
+    explicit RelayTrees(const Multicast& multicast) : multicast_{multicast} {
+        for (const Multicast::HostGroup& group : multicast.groups) {
             for (const auto* hosts : {&group.holders, &group.readers, &group.needers})
                 hosts_.insert(hosts_.end(), hosts->begin(), hosts->end());
         }
         std::ranges::sort(hosts_);
-        for (const Fan::HostGroup& group : fan.groups) {
+        for (const Multicast::HostGroup& group : multicast.groups) {
             groups_.push_back({numbers(group.holders), numbers(group.needers)});
             const Nodes readers = numbers(group.readers);
             groups_.back().holders.insert(groups_.back().holders.end(), readers.begin(), readers.end());
             cut(group.first);
             cut(group.rest);
         }
-        cut(fan.entry);
-        cut(fan.entries);
+        cut(multicast.entry);
+        cut(multicast.entries);
         cuts_.push_back(0);
         std::ranges::sort(cuts_);
         cuts_.erase(std::ranges::unique(cuts_).begin(), cuts_.end());
@@ -40,7 +40,7 @@ public:
     std::vector<RelayTree> run() {
         std::vector<RelayTree> trees;
         for (std::size_t i = 0; i < cuts_.size(); ++i) {
-            const std::uint64_t end = i + 1 == cuts_.size() ? fan_.bytes : cuts_[i + 1];
+            const std::uint64_t end = i + 1 == cuts_.size() ? multicast_.bytes : cuts_[i + 1];
             std::vector<Hop> hops = tree_at(cuts_[i]);
             if (!trees.empty() && trees.back().hops == hops)
                 trees.back().end = end;
@@ -72,7 +72,7 @@ private:
     }
     void cut(const std::vector<SenderShare>& shares) {
         std::uint64_t end = 0;
-        for (const SenderShare& share : shares) cuts_.push_back((end += share.bytes) % fan_.bytes);
+        for (const SenderShare& share : shares) cuts_.push_back((end += share.bytes) % multicast_.bytes);
     }
     void count(const std::vector<SenderShare>& shares, std::uint64_t byte, Nodes& copies) const;
     void connect(const Nodes& roots, std::vector<Receiver> receivers, const Nodes& copies);
@@ -80,7 +80,7 @@ private:
     std::vector<Hop> tree_at(std::uint64_t byte);
     std::uint32_t level(std::uint32_t host);
 
-    const Fan& fan_;
+    const Multicast& multicast_;
     std::vector<std::int32_t> hosts_;  // ascending
     std::vector<RelayGroup> groups_;
     std::vector<std::uint64_t> cuts_;  // positions at which the sender of a layer may change, ascending, including 0
@@ -90,7 +90,9 @@ private:
 
 // Adds to `copies` how often each host sends `byte`.
 void RelayTrees::count(const std::vector<SenderShare>& shares, std::uint64_t byte, Nodes& copies) const {
-    const auto layers_before = [&](std::uint64_t end) { return end <= byte ? 0 : (end - byte - 1) / fan_.bytes + 1; };
+    const auto layers_before = [&](std::uint64_t end) {
+        return end <= byte ? 0 : (end - byte - 1) / multicast_.bytes + 1;
+    };
     std::uint64_t begin = 0;
     for (const SenderShare& share : shares) {
         const std::uint64_t end = begin + share.bytes;
@@ -101,7 +103,7 @@ void RelayTrees::count(const std::vector<SenderShare>& shares, std::uint64_t byt
 }
 
 // Gives each receiver a source: a root or a sender of an earlier receiver that has a copy left to send. Receivers that
-// send most come first, so a source always exists (see fan.cpp) and the tree is shallow. Without roots, the first
+// send most come first, so a source always exists (see multicast.cpp) and the tree is shallow. Without roots, the first
 // receiver gets no source.
 void RelayTrees::connect(const Nodes& roots, std::vector<Receiver> receivers, const Nodes& copies) {
     std::deque<std::uint32_t> open;  // hosts, once for each copy that they have left to send
@@ -130,12 +132,12 @@ std::vector<Hop> RelayTrees::tree_at(std::uint64_t byte) {
     sources_.assign(hosts_.size(), none);
     Nodes inside(hosts_.size());
     Nodes between(hosts_.size());
-    for (const Fan::HostGroup& group : fan_.groups) {
+    for (const Multicast::HostGroup& group : multicast_.groups) {
         count(group.first, byte, inside);
         count(group.rest, byte, inside);
     }
-    count(fan_.entry, byte, between);
-    count(fan_.entries, byte, between);
+    count(multicast_.entry, byte, between);
+    count(multicast_.entries, byte, between);
     Nodes roots;
     std::vector<Receiver> entered;
     for (const RelayGroup& group : groups_) {
@@ -177,6 +179,6 @@ std::uint32_t RelayTrees::level(std::uint32_t host) {
 
 }  // namespace
 
-std::vector<RelayTree> relay_trees(const Fan& fan) { return RelayTrees{fan}.run(); }
+std::vector<RelayTree> relay_trees(const Multicast& multicast) { return RelayTrees{multicast}.run(); }
 
 }  // namespace tpx

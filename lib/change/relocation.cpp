@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/relocation.hpp"
 
-#include "lib/change/rounds.hpp"
+#include "lib/change/schedule.hpp"
+#include "lib/change/state_locations.hpp"
 #include "lib/change/transfer_ranks.hpp"
 #include "lib/change/transfers.hpp"
-#include "lib/change/whereabouts.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/units.hpp"
 
@@ -33,8 +33,8 @@ std::string lost_hosts(std::span<const Host> hosts) {
 
 class Relocating {
 public:
-    Relocating(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
-               const Placement& placement, StateIn state, std::uint64_t window)
+    Relocating(const Parcels& parcels, std::span<const Host> hosts, std::span<const RankLocation> old_ranks,
+               const Placement& placement, StateMedium state, std::uint64_t window)
         : parcels_{parcels},
           hosts_{hosts},
           placement_{placement},
@@ -63,7 +63,7 @@ public:
         result_.sending_by_known_rates = sending_by_known_rates(in_rounds);
         result_.window = window_;
         in_rounds ? add_rounds(std::move(transfers)) : count(transfers);
-        for (Bytes& role : result_.roles) {
+        for (BytesBySource& role : result_.roles) {
             role.same_host = role.needed - role.kept - role.local - role.other_host - role.storage;
             result_.total += role;
         }
@@ -78,14 +78,14 @@ private:
     void add_rounds(Transfers transfers);
     std::vector<SendRate> send_rates(bool only_known) const;
     SendingBound sending_by_known_rates(bool if_mixed) const;
-    double seconds_in_step() const;
+    double seconds_with_barriers() const;
 
     const Parcels& parcels_;
     std::span<const Host> hosts_;
     const Placement& placement_;
-    StateIn state_;
+    StateMedium state_;
     std::uint64_t window_;
-    Whereabouts where_;
+    StateLocations where_;
     std::vector<std::uint64_t> copied_;  // inside the device of each new rank
     Relocation result_;
 };
@@ -110,7 +110,7 @@ void Relocating::require_holders() const {
 
 // Counts what ranks need, what they already have, and the copies inside hosts.
 void Relocating::count_ranks(const Parcel& parcel) {
-    Bytes& role = result_.roles[parcel.role];
+    BytesBySource& role = result_.roles[parcel.role];
     const auto on = where_.on[parcel.holders];
     for (std::int32_t rank : parcels_.needers[parcel.needers]) {
         Load& load = result_.hosts[where_.new_hosts[rank]];
@@ -135,7 +135,7 @@ void Relocating::count_hosts(const Parcel& parcel) {
             load.device_link -= parcel.bytes;
         }
         if (!held && holding.empty()) load.disk_read += parcel.bytes;
-        if (state_ != StateIn::stores) continue;
+        if (state_ != StateMedium::stores) continue;
         if (held) load.disk_read += parcel.bytes;
         load.disk_write += parcel.bytes;
     }
@@ -148,7 +148,7 @@ std::vector<SendRate> Relocating::send_rates(bool only_known) const {
     std::vector<SendRate> rates;
     for (std::size_t h = 0; h < hosts_.size(); ++h) {
         SendRate rate{hosts_[h].nic.value_or(nic), 0, result_.unavoidable[h].disk_read};
-        if (state_ == StateIn::stores) rate.disk = hosts_[h].disk_read.value_or(disk);
+        if (state_ == StateMedium::stores) rate.disk = hosts_[h].disk_read.value_or(disk);
         rates.push_back(rate);
     }
     return rates;
@@ -157,7 +157,7 @@ std::vector<SendRate> Relocating::send_rates(bool only_known) const {
 // The bound by known rates alone. If only some rates are known, this chooses senders again, which takes time; without
 // `if_mixed`, it then returns no bound.
 SendingBound Relocating::sending_by_known_rates(bool if_mixed) const {
-    const bool from_disk = state_ == StateIn::stores;
+    const bool from_disk = state_ == StateMedium::stores;
     const auto is_known = [&](const Host& host) { return host.nic && (host.disk_read || !from_disk); };
     const auto is_unknown = [&](const Host& host) { return !host.nic && (!host.disk_read || !from_disk); };
     if (std::ranges::all_of(hosts_, is_known)) return result_.sending;
@@ -170,7 +170,7 @@ SendingBound Relocating::sending_by_known_rates(bool if_mixed) const {
 
 void Relocating::count(const Transfer& transfer) {
     const std::uint64_t bytes = transfer.end - transfer.begin;
-    Bytes& role = result_.roles[parcels_.parcels[transfer.parcel].role];
+    BytesBySource& role = result_.roles[parcels_.parcels[transfer.parcel].role];
     if (transfer.from == from_storage) {
         role.storage += bytes;
         return;
@@ -186,7 +186,7 @@ void Relocating::count(const Transfer& transfer) {
     }
     const auto needing = where_.needing[parcels_.parcels[transfer.parcel].needers];
     const bool reads_anyway = std::ranges::binary_search(needing, static_cast<std::int32_t>(transfer.from));
-    if (state_ == StateIn::stores && !transfer.forwards && !reads_anyway) from.disk_read += bytes;
+    if (state_ == StateMedium::stores && !transfer.forwards && !reads_anyway) from.disk_read += bytes;
 }
 
 void Relocating::count(const Transfers& transfers) {
@@ -206,10 +206,10 @@ void Relocating::add_rounds(Transfers transfers) {
     result_.rounds = scheduled.rounds;
     result_.staging = std::move(scheduled.staging);
     for (const Transfer& transfer : result_.transfers) count(transfer);
-    result_.seconds_in_step = seconds_in_step();
+    result_.seconds_with_barriers = seconds_with_barriers();
 }
 
-double Relocating::seconds_in_step() const {
+double Relocating::seconds_with_barriers() const {
     std::vector<std::uint64_t> sent(hosts_.size());
     const auto nic = [&](std::uint32_t host) { return hosts_[host].nic.value_or(default_rates.nic); };
     double sum = 0;
@@ -235,15 +235,16 @@ double Relocating::seconds_in_step() const {
 
 }  // namespace
 
-Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
-                    const Placement& placement, StateIn state, bool storage, std::uint64_t window) {
+Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::span<const RankLocation> old_ranks,
+                    const Placement& placement, StateMedium state, bool storage, std::uint64_t window) {
     Relocating relocating{parcels, hosts, old_ranks, placement, state, window};
     if (!storage) relocating.require_holders();
     return relocating.run(true);
 }
 
-Relocation relocate_without_rounds(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
-                                   const Placement& placement, StateIn state, bool storage) {
+Relocation relocate_without_rounds(const Parcels& parcels, std::span<const Host> hosts,
+                                   std::span<const RankLocation> old_ranks, const Placement& placement,
+                                   StateMedium state, bool storage) {
     Relocating relocating{parcels, hosts, old_ranks, placement, state, default_window};
     if (!storage) relocating.require_holders();
     return relocating.run(false);

@@ -13,7 +13,7 @@
 namespace tpx {
 
 /// Where the state is while a job changes its layout.
-enum class StateIn : std::uint8_t {
+enum class StateMedium : std::uint8_t {
     memory,  ///< memory of the old ranks; disks are not used
     stores,  ///< store of each host: bytes to send or keep are read from its disk once, bytes that it needs are written
              ///< to it
@@ -33,7 +33,7 @@ struct Transfer {
     std::uint64_t end = 0;
     std::uint32_t round = 0;
     bool forwards = false;  ///< `from` does not hold the bytes; it receives all of them in earlier rounds
-    /// An old rank on `from` that holds the bytes (with StateIn::stores: the host's store) or, if the host forwards
+    /// An old rank on `from` that holds the bytes (with StateMedium::stores: the host's store) or, if the host forwards
     /// them, the new rank that received them; -1: storage. The device of this rank sends.
     std::int32_t from_rank = -1;
     /// A new rank on `to` that needs the bytes; for each host, the same for all bytes of a parcel. Other ranks of the
@@ -42,7 +42,7 @@ struct Transfer {
 };
 
 /// Why no choice of senders finishes sooner: `bytes` can be sent only through the NICs of `hosts`, or must be read from
-/// the disks of `disks` (with StateIn::stores: for sending or for the host itself), and all of these together need
+/// the disks of `disks` (with StateMedium::stores: for sending or for the host itself), and all of these together need
 /// `seconds` for it. If there are none, nothing is sent.
 struct SendingBound {
     std::vector<std::uint32_t> hosts;  ///< ascending
@@ -53,12 +53,12 @@ struct SendingBound {
 
 /// Everything that moves, and the load on each host.
 struct Relocation {
-    Bytes total;
-    std::vector<Bytes> roles;         ///< by role
-    std::vector<Load> hosts;          ///< by host
-    std::vector<Load> unavoidable;    ///< by host: the load that does not depend on which hosts send
-    std::vector<Transfer> transfers;  ///< sorted by round
-    std::uint32_t rounds = 0;         ///< in each round a host sends to at most one host and receives from at most one
+    BytesBySource total;
+    std::vector<BytesBySource> roles;  ///< by role
+    std::vector<Load> hosts;           ///< by host
+    std::vector<Load> unavoidable;     ///< by host: the load that does not depend on which hosts send
+    std::vector<Transfer> transfers;   ///< sorted by round
+    std::uint32_t rounds = 0;          ///< in each round a host sends to at most one host and receives from at most one
     /// For each host, the most bytes that it buffers for transfers during a round, at most `window`: those that it
     /// receives in the round, those that it holds and sends, and those received earlier that it forwards in this round
     /// or later.
@@ -66,7 +66,7 @@ struct Relocation {
     std::uint64_t window = 0;
     /// The time of the rounds if each begins only when the one before has ended: an estimate, longer than if hosts
     /// start each transfer as soon as they can.
-    double seconds_in_step = 0;
+    double seconds_with_barriers = 0;
     /// The least bytes that must come into hosts: the sum over hosts of the bytes that they need and do not hold.
     std::uint64_t bound = 0;
     SendingBound sending;
@@ -80,16 +80,17 @@ inline constexpr std::uint64_t default_window = std::uint64_t{1} << 30;
 
 /// Chooses who sends what to whom. Every byte comes into a host once, preferably from a host of the same switch group.
 /// It comes into a switch group without holders once, and if it is read from a disk only for sending, it is read and
-/// sent once in a group (see Fan). Hosts may forward bytes that they received. Under these rules, the busiest NIC (with
-/// StateIn::stores: or disk) is busy for the shortest possible time. If `storage` is true, bytes that no host holds are
-/// read from shared storage; else they are an Error (no) that names the tensor, the role and the bytes. Throws Error
-/// (usage) if `window` is smaller than 8 of the largest elements.
-Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
-                    const Placement& placement, StateIn state, bool storage, std::uint64_t window = default_window);
+/// sent once in a group (see Multicast). Hosts may forward bytes that they received. Under these rules, the busiest NIC
+/// (with StateMedium::stores: or disk) is busy for the shortest possible time. If `storage` is true, bytes that no host
+/// holds are read from shared storage; else they are an Error (no) that names the tensor, the role and the bytes.
+/// Throws Error (usage) if `window` is smaller than 8 of the largest elements.
+Relocation relocate(const Parcels& parcels, std::span<const Host> hosts, std::span<const RankLocation> old_ranks,
+                    const Placement& placement, StateMedium state, bool storage, std::uint64_t window = default_window);
 
 /// The same without a schedule, which takes most of the time: `transfers` and `staging` are empty and there are no
 /// rounds. `sending_by_known_rates` is empty unless all rates are known.
-Relocation relocate_without_rounds(const Parcels& parcels, std::span<const Host> hosts, std::span<const Seat> old_ranks,
-                                   const Placement& placement, StateIn state, bool storage);
+Relocation relocate_without_rounds(const Parcels& parcels, std::span<const Host> hosts,
+                                   std::span<const RankLocation> old_ranks, const Placement& placement,
+                                   StateMedium state, bool storage);
 
 }  // namespace tpx

@@ -34,7 +34,7 @@ public:
         group();
     }
 
-    Sending run() {
+    ChosenSenders run() {
         start();
         scale_ = fraction_bits();
         MaxFlow fine = network();
@@ -266,7 +266,7 @@ std::vector<std::vector<SenderShare>> SenderChoice::divide(const MaxFlow& flow) 
 
 }  // namespace
 
-Sending choose_senders(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates) {
+ChosenSenders choose_senders(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates) {
     return SenderChoice{sets, demands, rates}.run();
 }
 

@@ -31,7 +31,7 @@ struct SendRate {
     std::uint64_t disk_load = 0;  ///< bytes that it reads for other purposes
 };
 
-struct Sending {
+struct ChosenSenders {
     std::vector<std::vector<SenderShare>> shares;  ///< of each demand, without empty ones
     SendingBound bound;
 };
@@ -39,6 +39,6 @@ struct Sending {
 /// The shares for which the NIC or disk that is busy longest finishes first, to within a byte of each host's load, and
 /// the cut that proves it; among these, the shares of which relays send the least. The sets of demands are numbers in
 /// `sets`; each demand must have at least one host.
-Sending choose_senders(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates);
+ChosenSenders choose_senders(const RankSets& sets, std::span<const Demand> demands, std::span<const SendRate> rates);
 
 }  // namespace tpx

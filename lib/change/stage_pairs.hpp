@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 #include "lib/layout/shard_map.hpp"
 
 #include <cstdint>

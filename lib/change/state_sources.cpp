@@ -10,7 +10,7 @@ namespace tpx {
 namespace {
 
 std::vector<bool> hosts_with_state(const Parcels& parcels, std::span<const Host> hosts,
-                                   std::span<const Seat> old_ranks) {
+                                   std::span<const RankLocation> old_ranks) {
     std::vector<bool> has(hosts.size(), false);
     for (std::uint32_t set = 0; set < parcels.holders.size(); ++set) {
         for (std::int32_t rank : parcels.holders[set]) {
@@ -24,7 +24,7 @@ std::vector<bool> hosts_with_state(const Parcels& parcels, std::span<const Host>
 }  // namespace
 
 std::vector<StateSource> sources_of(const Parcels& parcels, std::span<const Host> hosts,
-                                    std::span<const Seat> old_ranks, SourceKinds kinds,
+                                    std::span<const RankLocation> old_ranks, SourceKinds kinds,
                                     std::optional<std::uint64_t> storage_iteration) {
     std::vector<StateSource> sources;
     if (kinds.hosts) {

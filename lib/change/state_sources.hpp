@@ -29,7 +29,7 @@ struct SourceKinds {
 /// The sources of a change: the hosts on which old ranks hold state that a new rank needs, in order, then shared
 /// storage, each if `kinds` says that it is used. `storage_iteration` is the iteration of the state on shared storage.
 std::vector<StateSource> sources_of(const Parcels& parcels, std::span<const Host> hosts,
-                                    std::span<const Seat> old_ranks, SourceKinds kinds,
+                                    std::span<const RankLocation> old_ranks, SourceKinds kinds,
                                     std::optional<std::uint64_t> storage_iteration);
 
 /// Throws Error (failure) that names two sources if they hold state of different iterations. An unknown iteration

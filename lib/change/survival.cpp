@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/survival.hpp"
 
-#include "lib/change/images.hpp"
-#include "lib/change/whereabouts.hpp"
+#include "lib/change/mapped_rank_sets.hpp"
+#include "lib/change/state_locations.hpp"
 
 namespace tpx {
 
 Survival survival_of(const Parcels& parcels, std::span<const Host> hosts, const Placement& placement) {
-    const Images holding = images(parcels.needers, hosts_of_devices(hosts, placement.devices));
+    const MappedRankSets holding = map_rank_sets(parcels.needers, hosts_of_devices(hosts, placement.devices));
     std::map<std::uint32_t, std::uint64_t> bytes_of_sets;
     for (const Parcel& parcel : parcels.parcels) bytes_of_sets[holding.set[parcel.needers]] += parcel.bytes;
     Survival survival;

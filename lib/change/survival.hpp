@@ -26,7 +26,7 @@ struct Survival {
     std::map<int, std::uint64_t> bytes_by_copies;  ///< distinct bytes by the number of hosts that hold them
 
     /// The number of hosts, whichever they are, that can be lost without losing state.
-    int spared() const { return copies > 0 ? copies - 1 : 0; }
+    int tolerated_losses() const { return copies > 0 ? copies - 1 : 0; }
     /// The bytes to copy so that all state has at least `copies` + 1 copies.
     std::uint64_t next_copy() const { return copies > 0 ? bytes_by_copies.begin()->second : 0; }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/transfers.hpp"
 
-#include "lib/change/fan.hpp"
+#include "lib/change/multicast.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@ struct BundledParcel {
 
 // Parcels that the same hosts hold, read and lack, laid end to end.
 struct Bundle {
-    // Sets of hosts; see Fan.
+    // Sets of hosts; see Multicast.
     std::uint32_t holders;
     std::uint32_t readers;
     std::uint32_t missing;
@@ -43,23 +43,23 @@ struct Bundle {
 
 class Choosing {
 public:
-    Choosing(const Parcels& parcels, std::span<const Host> hosts, const Whereabouts& whereabouts, StateIn state)
-        : parcels_{parcels}, whereabouts_{whereabouts}, state_{state}, group_of_{switch_groups(hosts)} {}
+    Choosing(const Parcels& parcels, std::span<const Host> hosts, const StateLocations& locations, StateMedium state)
+        : parcels_{parcels}, whereabouts_{locations}, state_{state}, group_of_{switch_groups(hosts)} {}
 
     Transfers run(std::span<const SendRate> rates) {
         bundle();
         for (Bundle& bundle : bundles_) demand(bundle);
-        Sending sending = choose_senders(sets_, demands_, rates);
+        ChosenSenders sending = choose_senders(sets_, demands_, rates);
         auto shares = sending.shares.begin();
-        auto fan = fans_.begin();
+        auto multicast = multicasts_.begin();
         for (const Bundle& bundle : bundles_) {
             if (sets_[bundle.missing].size() == 1) {
                 single(bundle, *shares++);
                 continue;
             }
-            for_each_demand(*fan,
+            for_each_demand(*multicast,
                             [&](auto&&, auto, std::vector<SenderShare>& chosen) { chosen = std::move(*shares++); });
-            for (RelayTree& tree : relay_trees(*fan++)) add(bundle, tree);
+            for (RelayTree& tree : relay_trees(*multicast++)) add(bundle, tree);
         }
         result_.sending = std::move(sending.bound);
         return std::move(result_);
@@ -76,14 +76,14 @@ private:
     void read(std::uint32_t parcel, std::span<const std::int32_t> hosts);
 
     const Parcels& parcels_;
-    const Whereabouts& whereabouts_;
-    StateIn state_;
+    const StateLocations& whereabouts_;
+    StateMedium state_;
     std::vector<std::uint32_t> group_of_;  // switch group of each host
     RankSets sets_;                        // of hosts
     std::vector<Bundle> bundles_;
     std::vector<BundledParcel> members_;                             // of the bundles, one after the other
     std::map<std::array<std::uint32_t, 3>, std::uint32_t> numbers_;  // of bundles, by their sets
-    std::vector<Fan> fans_;                                          // of the bundles that several hosts lack, in order
+    std::vector<Multicast> multicasts_;                              // of the bundles that several hosts lack, in order
     std::vector<Demand> demands_;
     Transfers result_;
 };
@@ -136,7 +136,7 @@ std::uint32_t Choosing::bundle_of(const Parcel& parcel) {
     const auto needing = whereabouts_.needing[parcel.needers];
     std::vector<std::int32_t> holders{holding.begin(), holding.end()};
     std::vector<std::int32_t> readers;
-    if (state_ == StateIn::stores) {
+    if (state_ == StateMedium::stores) {
         holders.clear();
         std::ranges::set_intersection(holding, needing, std::back_inserter(holders));
         std::ranges::set_difference(holding, needing, std::back_inserter(readers));
@@ -155,7 +155,7 @@ void Choosing::read(std::uint32_t parcel, std::span<const std::int32_t> hosts) {
             {parcel, from_storage, static_cast<std::uint32_t>(host), 0, parcels_.parcels[parcel].bytes});
 }
 
-// Most bundles are missing on only one host and need no fan.
+// Most bundles are missing on only one host and need no multicast.
 void Choosing::demand(const Bundle& bundle) {
     const auto hosts = [&](std::uint32_t set) {
         return std::vector<std::int32_t>{sets_[set].begin(), sets_[set].end()};
@@ -172,8 +172,8 @@ void Choosing::demand(const Bundle& bundle) {
         demands_.push_back({sets_.add(readers), sets_.add(holders), sets_.add({}), bundle.bytes});
         return;
     }
-    fans_.push_back(make_fan(bundle.bytes, holders, readers, missing, group_of_));
-    for_each_demand(fans_.back(), [&](const Senders& senders, std::uint64_t copies, auto&) {
+    multicasts_.push_back(make_multicast(bundle.bytes, holders, readers, missing, group_of_));
+    for_each_demand(multicasts_.back(), [&](const Senders& senders, std::uint64_t copies, auto&) {
         demands_.push_back(
             {sets_.add(senders.readers), sets_.add(senders.holders), sets_.add(senders.relays), copies * bundle.bytes});
     });
@@ -207,9 +207,9 @@ void Choosing::add(const Bundle& bundle, RelayTree& tree) {
 
 }  // namespace
 
-Transfers choose_transfers(const Parcels& parcels, std::span<const Host> hosts, const Whereabouts& whereabouts,
-                           StateIn state, std::span<const SendRate> rates) {
-    return Choosing{parcels, hosts, whereabouts, state}.run(rates);
+Transfers choose_transfers(const Parcels& parcels, std::span<const Host> hosts, const StateLocations& locations,
+                           StateMedium state, std::span<const SendRate> rates) {
+    return Choosing{parcels, hosts, locations, state}.run(rates);
 }
 
 }  // namespace tpx

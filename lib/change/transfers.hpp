@@ -4,7 +4,7 @@
 #include "lib/change/relay_trees.hpp"
 #include "lib/change/relocation.hpp"
 #include "lib/change/senders.hpp"
-#include "lib/change/whereabouts.hpp"
+#include "lib/change/state_locations.hpp"
 
 #include <cstdint>
 #include <span>
@@ -42,7 +42,7 @@ struct Transfers {
 
 /// Chooses senders for the bytes that hosts need and do not hold, by the rules of relocate(). Bytes that no host holds
 /// are read from storage by each host that needs them. All ranges end at element boundaries.
-Transfers choose_transfers(const Parcels& parcels, std::span<const Host> hosts, const Whereabouts& whereabouts,
-                           StateIn state, std::span<const SendRate> rates);
+Transfers choose_transfers(const Parcels& parcels, std::span<const Host> hosts, const StateLocations& locations,
+                           StateMedium state, std::span<const SendRate> rates);
 
 }  // namespace tpx

@@ -31,11 +31,11 @@ ModelNeeds::End ModelNeeds::make_end(const std::string& text, const ModelTables&
     return end;
 }
 
-ModelNeeds::ModelNeeds(const PlanTables& tables, ParcelBook& book)
+ModelNeeds::ModelNeeds(const PlanTables& tables, ParcelChecker& checker)
     : hosts_{*tables.hosts},
       model_{*tables.model},
       classes_{model_.classes},
-      book_{book},
+      checker_{checker},
       old_{make_end(tables.from, model_, hosts_.old_ranks.host.size())},
       new_{make_end(tables.to, model_, hosts_.new_devices.size())},
       crossings_(classes_.name.size()) {
@@ -286,16 +286,16 @@ void ModelNeeds::add_piece(const Wanted& wanted, const Cutting& old, std::int64_
 }
 
 void ModelNeeds::add_block(const Wanted& wanted, RankGroup group, std::uint64_t elements, bool recut) {
-    const std::uint32_t needers = set(book_.needers(), new_groups_, new_, wanted.needers);
+    const std::uint32_t needers = set(checker_.needers(), new_groups_, new_, wanted.needers);
     for (const Crossing& crossing : *wanted.crossings) {
         group.stage = crossing.old_stage;
         group.other = crossing.old_other;
-        const std::uint32_t holders = set(book_.holders(), old_groups_, old_, group);
+        const std::uint32_t holders = set(checker_.holders(), old_groups_, old_, group);
         const std::uint64_t count = elements * static_cast<std::uint64_t>(crossing.layers);
         for (std::uint32_t role = 0; role < itemsizes_.size(); ++role) {
             if (optimizer_[role] == wanted.optimizer && has(wanted.kind, role))
-                book_.add(holders, needers, role, recut, static_cast<std::uint32_t>(wanted.kind), count,
-                          static_cast<std::uint32_t>(itemsizes_[role]));
+                checker_.add(holders, needers, role, recut, static_cast<std::uint32_t>(wanted.kind), count,
+                             static_cast<std::uint32_t>(itemsizes_[role]));
         }
     }
 }

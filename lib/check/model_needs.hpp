@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/check/grid.hpp"
-#include "lib/check/parcel_book.hpp"
+#include "lib/check/parcel_checker.hpp"
+#include "lib/check/rank_grid.hpp"
 #include "lib/core/box.hpp"
 
 #include <map>
@@ -14,9 +14,9 @@ namespace tpx {
 class ModelNeeds {
 public:
     /// Throws Error when a layout cannot shard the model, or has a different number of ranks from the tables.
-    ModelNeeds(const PlanTables& tables, ParcelBook& book);
+    ModelNeeds(const PlanTables& tables, ParcelChecker& checker);
 
-    /// Adds everything that new rank `rank` needs to the book, with its holders.
+    /// Adds everything that new rank `rank` needs to the checker, with its holders.
     void add(std::int32_t rank);
 
 private:
@@ -85,7 +85,7 @@ private:
     const HostTables& hosts_;
     const ModelTables& model_;
     const ClassTables& classes_;
-    ParcelBook& book_;
+    ParcelChecker& checker_;
     End old_, new_;
     std::vector<std::uint64_t> itemsizes_;                                  // of roles
     std::vector<bool> optimizer_;                                           // of roles

@@ -34,7 +34,7 @@ void for_each_cell(std::span<const std::vector<Index>> axes, const Box& outer, c
 
 }  // namespace
 
-PieceNeeds::PieceNeeds(const PlanTables& tables, ParcelBook& book) : held_{*tables.held}, book_{book} {
+PieceNeeds::PieceNeeds(const PlanTables& tables, ParcelChecker& checker) : held_{*tables.held}, checker_{checker} {
     check_pieces(held_.before);
     check_pieces(held_.after);
     before_ = by_tensor(held_.before);
@@ -133,8 +133,8 @@ void PieceNeeds::add_cell(std::uint32_t tensor, const Box& cell, const Near& nea
         return ranks;
     };
     std::vector<Box> old_boxes, new_boxes;
-    const std::optional<std::uint32_t> holders = book_.holders().find(owners(near.before, old_boxes));
-    const std::optional<std::uint32_t> needers = book_.needers().find(owners(near.after, new_boxes));
+    const std::optional<std::uint32_t> holders = checker_.holders().find(owners(near.before, old_boxes));
+    const std::optional<std::uint32_t> needers = checker_.needers().find(owners(near.after, new_boxes));
     const Tensor& of = held_.tensors[tensor];
     if (!holders || !needers)
         throw failure("tensor '{}': the file has no set of exactly the ranks that {} {}", of.name,
@@ -142,8 +142,8 @@ void PieceNeeds::add_cell(std::uint32_t tensor, const Box& cell, const Near& nea
     const bool recut = std::ranges::any_of(
         new_boxes, [&](const Box& box) { return std::ranges::find(old_boxes, box) == old_boxes.end(); });
     const std::uint32_t parcel =
-        book_.add(*holders, *needers, roles_[tensor], recut, tensor, static_cast<std::uint64_t>(volume(cell)),
-                  static_cast<std::uint32_t>(itemsize(of.dtype)));
+        checker_.add(*holders, *needers, roles_[tensor], recut, tensor, static_cast<std::uint64_t>(volume(cell)),
+                     static_cast<std::uint32_t>(itemsize(of.dtype)));
     if (!cells_.empty()) compare(tensor, cell, near, parcel);
 }
 

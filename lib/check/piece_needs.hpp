@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/check/parcel_book.hpp"
+#include "lib/check/parcel_checker.hpp"
 
 #include <vector>
 
@@ -12,9 +12,9 @@ class PieceNeeds {
 public:
     /// Throws Error if a piece is outside its tensor, or if names or roles of tensors differ from those in the other
     /// tables.
-    PieceNeeds(const PlanTables& tables, ParcelBook& book);
+    PieceNeeds(const PlanTables& tables, ParcelChecker& checker);
 
-    /// Adds everything that new rank `rank` needs to the book, with its holders. If the file has cells, throws Error
+    /// Adds everything that new rank `rank` needs to the checker, with its holders. If the file has cells, throws Error
     /// unless each of these elements is in exactly one cell, and this cell is of the parcel that the element belongs
     /// to.
     void add(std::int32_t rank);
@@ -44,7 +44,7 @@ private:
     void compare(std::uint32_t tensor, const Box& cell, const Near& near, std::uint32_t parcel) const;
 
     const HeldTables& held_;
-    ParcelBook& book_;
+    ParcelChecker& checker_;
     std::vector<Boxes> before_, after_;               // by tensor
     std::vector<std::vector<FileCell>> cells_;        // by tensor; empty: the file has no cells
     std::vector<std::vector<std::uint32_t>> pieces_;  // of new ranks, by tensor

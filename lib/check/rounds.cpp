@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/check/moving.hpp"
+#include "lib/check/check_transfers.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>

@@ -100,7 +100,7 @@ bool Simulation::is_stuck() const {
     return next_time() == never || idle_calls_ >= patience;
 }
 
-Results Simulation::run(Policy& policy, const std::function<void(int)>& progress) {
+SimulationResults Simulation::run(Policy& policy, const std::function<void(int)>& progress) {
     freedom_ = policy.freedom();
     resizes_ = policy.resizes();
     while (finished_ < static_cast<int>(jobs_.size()) || timers_ > 0) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/cluster/cluster.hpp"
-#include "lib/cluster/rules.hpp"
+#include "lib/cluster/simulation_rules.hpp"
 
 #include <cstdint>
 

@@ -47,7 +47,7 @@ void GpuPool::move(int host, int more) {
 int GpuPool::free(int kind) const { return kind == any ? total_ : free_[kind]; }
 
 // How many GPUs with all that belongs to them a job could have on `host`.
-int GpuPool::room(const Host& host, const Needs& needs) const {
+int GpuPool::room(const Host& host, const GpuRequirements& needs) const {
     if (!host.up) return 0;
     double most = host.gpus;
     constexpr double rounding = 1e-9;
@@ -57,7 +57,7 @@ int GpuPool::room(const Host& host, const Needs& needs) const {
     return std::max(0, static_cast<int>(most));
 }
 
-std::optional<Grant> GpuPool::place_on_kind(const Needs& needs, int gpus, int kind) const {
+std::optional<Grant> GpuPool::place_on_kind(const GpuRequirements& needs, int gpus, int kind) const {
     if (free_[kind] < gpus) return {};
     if (index_.words > 0 && needs.cpus == 0 && needs.memory == 0) return place_by_index(gpus, kind);
     int best = any, best_room = 0, total = 0;
@@ -127,7 +127,7 @@ std::optional<Grant> GpuPool::place_by_index(int gpus, int kind) const {
     return grant;
 }
 
-std::optional<Grant> GpuPool::place(const Needs& needs, int gpus) const {
+std::optional<Grant> GpuPool::place(const GpuRequirements& needs, int gpus) const {
     if (needs.kind != any) return place_on_kind(needs, gpus, needs.kind);
     for (const int kind : needs.kinds)
         if (auto grant = place_on_kind(needs, gpus, kind)) return grant;
@@ -136,12 +136,12 @@ std::optional<Grant> GpuPool::place(const Needs& needs, int gpus) const {
     return {};
 }
 
-bool GpuPool::fits(const Needs& needs, std::span<const GpuShare> parts) const {
+bool GpuPool::fits(const GpuRequirements& needs, std::span<const GpuShare> parts) const {
     return std::ranges::all_of(parts,
                                [&](const GpuShare& part) { return part.gpus <= room(hosts_[part.host], needs); });
 }
 
-std::optional<Grant> GpuPool::place_more(const Needs& needs, const Grant& held, int more) const {
+std::optional<Grant> GpuPool::place_more(const GpuRequirements& needs, const Grant& held, int more) const {
     Grant grown = held;
     for (GpuShare& part : grown.parts) {
         const int here = std::min(more, room(hosts_[part.host], needs));
@@ -149,7 +149,7 @@ std::optional<Grant> GpuPool::place_more(const Needs& needs, const Grant& held, 
         more -= here;
     }
     if (more == 0) return grown;
-    Needs same = needs;
+    GpuRequirements same = needs;
     same.kind = hosts_[held.parts[0].host].kind;
     GpuPool rest = *this;
     rest.take(needs, difference_of(grown.parts, held.parts));
@@ -171,7 +171,7 @@ Grant GpuPool::part_of(const Grant& held, int gpus) {
     return kept;
 }
 
-void GpuPool::take(const Needs& needs, std::span<const GpuShare> parts) {
+void GpuPool::take(const GpuRequirements& needs, std::span<const GpuShare> parts) {
     for (const GpuShare& part : parts) {
         Host& host = hosts_[part.host];
         assert(host.up && host.gpus >= part.gpus);
@@ -183,7 +183,7 @@ void GpuPool::take(const Needs& needs, std::span<const GpuShare> parts) {
     }
 }
 
-void GpuPool::give(const Needs& needs, std::span<const GpuShare> parts) {
+void GpuPool::give(const GpuRequirements& needs, std::span<const GpuShare> parts) {
     for (const GpuShare& part : parts) {
         Host& host = hosts_[part.host];
         move(part.host, part.gpus);

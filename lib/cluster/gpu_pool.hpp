@@ -11,8 +11,9 @@
 namespace tpx {
 
 /// What comes with each GPU of a job, and which kind it must be.
-struct Needs {
-    Needs(const TraceJob& job, double cpu_share = 1)  // NOLINT(google-explicit-constructor): a job is what needs
+struct GpuRequirements {
+    GpuRequirements(const TraceJob& job,
+                    double cpu_share = 1)  // NOLINT(google-explicit-constructor): a job is what needs
         : kind{job.kind}, kinds{job.kinds}, cpus{job.cpus * cpu_share}, memory{job.memory} {}
 
     int kind;
@@ -33,17 +34,17 @@ public:
 
     /// GPUs for who has such `needs`, all of one kind: on one host if any has room, the one with least; else on as few
     /// hosts as can be. Nothing where they do not fit now.
-    std::optional<Grant> place(const Needs& needs, int gpus) const;
+    std::optional<Grant> place(const GpuRequirements& needs, int gpus) const;
     /// Whether all of `parts` are free now.
-    bool fits(const Needs& needs, std::span<const GpuShare> parts) const;
+    bool fits(const GpuRequirements& needs, std::span<const GpuShare> parts) const;
     /// The same as place(), beside what it has in `held`: hosts of `held` come first.
-    std::optional<Grant> place_more(const Needs& needs, const Grant& held, int more) const;
+    std::optional<Grant> place_more(const GpuRequirements& needs, const Grant& held, int more) const;
 
     /// The grant with `gpus` of `held`'s GPUs: hosts with few of them are left first.
     static Grant part_of(const Grant& held, int gpus);
 
-    void take(const Needs& needs, std::span<const GpuShare> parts);
-    void give(const Needs& needs, std::span<const GpuShare> parts);
+    void take(const GpuRequirements& needs, std::span<const GpuShare> parts);
+    void give(const GpuRequirements& needs, std::span<const GpuShare> parts);
     /// GPUs of a host that is down are not free; what is given back there waits for the repair.
     void set_up(int host, bool up);
     /// Withholds `gpus` GPUs of a host: at once those that are free, others when settle() finds them free.
@@ -76,12 +77,12 @@ private:
     };
     static constexpr int most_indexed = 256;
 
-    int room(const Host& host, const Needs& needs) const;
+    int room(const Host& host, const GpuRequirements& needs) const;
     void count(int host, bool in);
     void move(int host, int more);
     std::span<const std::uint64_t> hosts_with(int kind, int gpus) const;
     std::optional<Grant> place_by_index(int gpus, int kind) const;
-    std::optional<Grant> place_on_kind(const Needs& needs, int gpus, int kind) const;
+    std::optional<Grant> place_on_kind(const GpuRequirements& needs, int gpus, int kind) const;
 
     std::vector<Host> hosts_;
     Index index_;

@@ -46,7 +46,7 @@ public:
     /// Units of work a second on `grant` of `cluster`, which is not empty; 0 where the job cannot run so.
     virtual double rate(const Grant& grant, const Cluster& cluster) const = 0;
     /// True where every number of GPUs will do.
-    virtual bool any_number() const { return false; }
+    virtual bool accepts_any_gpu_count() const { return false; }
     /// The fastest plan on the GPUs of `grant`, of those that differ from the job's own only in data parallelism where
     /// `own_kind`; 0, the job's own, where there is no choice.
     virtual int best_plan(const Grant& /*grant*/, const Cluster& /*cluster*/, bool /*own_kind*/) const { return 0; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/keyed_queue.hpp"
 
-#include "lib/cluster/in_order.hpp"
+#include "lib/cluster/job_order.hpp"
 
 #include <algorithm>
 #include <span>
@@ -71,7 +71,7 @@ void KeyedQueue::run(Simulation& simulation, const Key& key) {
     std::vector<Group> groups;
     for (auto& [gpus, jobs] : waiting_) groups.push_back({gpus, &jobs, jobs.begin()});
     for (std::size_t next = 0;;) {
-        const int most = simulation.soon().free() + later;  // never grows
+        const int most = simulation.pool_after_releases().free() + later;  // never grows
         Group* group = first_of(groups, most);
         if (next < running_.size() && (group == nullptr || running_[next] < *group->next)) {
             const int id = running_ids_[next++];
@@ -83,14 +83,14 @@ void KeyedQueue::run(Simulation& simulation, const Key& key) {
             if (!run_waiting(simulation, id, std::span{running_ids_}.subspan(next), later)) break;
         } else if (group != nullptr) {
             const int id = group->next->second;
-            const bool goes_on = run_waiting(simulation, id, std::span{running_ids_}.subspan(next), later);
+            const bool should_continue = run_waiting(simulation, id, std::span{running_ids_}.subspan(next), later);
             if (simulation.grant(id).parts.empty()) {
                 ++group->next;
             } else {
                 group->next = group->jobs->erase(group->next);
                 --count_;
             }
-            if (!goes_on) break;
+            if (!should_continue) break;
         } else {
             break;
         }

@@ -37,11 +37,11 @@ int ModelPlans::number(const ExecutionPlan& plan) const {
 double ModelPlans::rate(const ExecutionPlan& plan, const HostShape& shape) const {
     const Allocation there = allocation(shape);
     if (plan.gpus() != there.total()) return 0;
-    return 1 / seconds(judge(job_, plan, there), shape);
+    return 1 / seconds(evaluate_plan(job_, plan, there), shape);
 }
 
 // Of a step: measured, or as predicted.
-double ModelPlans::seconds(const Judged& judged, const HostShape& shape) const {
+double ModelPlans::seconds(const EvaluatedPlan& judged, const HostShape& shape) const {
     if (measured_.empty()) return judged.time.total();
     const auto found = measured_.find({number(judged.plan), shape, job_.cpus});
     return found == measured_.end() ? judged.time.total() : found->second;
@@ -71,9 +71,9 @@ std::shared_ptr<const ModelPlans> ModelPlans::with_cpus(double cpus) const {
 int ModelPlans::best(const HostShape& shape) const {
     const auto [entry, is_new] = best_.try_emplace(shape, any);
     if (!is_new) return entry->second;
-    const std::vector<Judged> plans = best_plans(job_, allocation(shape));
+    const std::vector<EvaluatedPlan> plans = best_plans(job_, allocation(shape));
     double least = HUGE_VAL;
-    for (const Judged& judged : plans) {
+    for (const EvaluatedPlan& judged : plans) {
         const double time = seconds(judged, shape);
         if (time >= least) continue;
         least = time;
@@ -91,7 +91,7 @@ int ModelPlans::best_like(const ExecutionPlan& own, const HostShape& shape) cons
     const Allocation there = allocation(shape);
     double least = HUGE_VAL;
     for (const ExecutionPlan& plan : plans_like(job_, own, there.total())) {
-        const Judged judged = judge(job_, plan, there);
+        const EvaluatedPlan judged = evaluate_plan(job_, plan, there);
         const double time = seconds(judged, shape);
         if (!judged.fits || time >= least) continue;
         least = time;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/cluster/plan_table.hpp"
-#include "lib/model/choice.hpp"
+#include "lib/model/evaluate_plan.hpp"
 #include "lib/model/run.hpp"
 
 #include <deque>
@@ -55,7 +55,7 @@ private:
     Allocation allocation(const HostShape& shape) const { return {shape, job_.gpus_per_nic, job_.cpus}; }
     int number(const ExecutionPlan& plan) const;
 
-    double seconds(const Judged& judged, const HostShape& shape) const;
+    double seconds(const EvaluatedPlan& judged, const HostShape& shape) const;
 
     mutable Job job_;
     mutable std::optional<Belief> prior_;

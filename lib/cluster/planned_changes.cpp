@@ -2,8 +2,8 @@
 #include "lib/cluster/planned_changes.hpp"
 
 #include "lib/change/change.hpp"
-#include "lib/change/cost.hpp"
-#include "lib/change/spread.hpp"
+#include "lib/change/model_parcels.hpp"
+#include "lib/change/prediction.hpp"
 
 #include <algorithm>
 #include <set>
@@ -29,7 +29,7 @@ double state_bytes(const ModelState& state) {
 
 }  // namespace
 
-PlannedChanges::PlannedChanges(const Cluster& cluster, std::vector<Host> hosts, StateGoes goes, Time restart)
+PlannedChanges::PlannedChanges(const Cluster& cluster, std::vector<Host> hosts, StateRoute goes, Time restart)
     : goes_{goes}, restart_{restart} {
     for (std::size_t i = 0; i < cluster.hosts.size(); ++i) {
         auto same = std::ranges::find_if(rates_, [&](const Host& host) { return same_rates(host, hosts[i]); });
@@ -60,17 +60,19 @@ std::vector<PlannedChanges::Place> PlannedChanges::places_of(const Grant& from, 
 PlannedChanges::Moved PlannedChanges::move(const JobModel& model, const Layout& from, const Layout& to,
                                            const std::vector<Place>& places) const {
     std::vector<Host> hosts;
-    std::vector<Seat> seats;
+    std::vector<RankLocation> rank_locations;
     std::int32_t device = 0;
     for (const Place& place : places) {
         hosts.push_back(rates_[static_cast<std::size_t>(place.rates)]);
         hosts.back().gpus = place.after;
         const auto host = static_cast<std::int32_t>(hosts.size() - 1);
         for (int i = 0; i < place.before; ++i)
-            seats.push_back(place.lost ? Seat{} : Seat{host, i < place.after ? device + i : -1});
+            rank_locations.push_back(place.lost ? RankLocation{}
+                                                : RankLocation{host, i < place.after ? device + i : -1});
         device += place.after;
     }
-    const Change change = make_change(spread(model.state, from, to), std::move(hosts), std::move(seats), {});
+    const Change change =
+        make_change(model_parcels(model.state, from, to), std::move(hosts), std::move(rank_locations), {});
     return {change.prediction.seconds(), static_cast<double>(change.relocation.total.other_host)};
 }
 
@@ -82,7 +84,7 @@ PlannedChanges::Moved PlannedChanges::gather(const JobModel& model, const Layout
         old_hosts.insert(old_hosts.end(), static_cast<std::size_t>(places[i].before), i);
         new_hosts.insert(new_hosts.end(), static_cast<std::size_t>(places[i].after), i);
     }
-    const Parcels parcels = spread(model.state, from, to);
+    const Parcels parcels = model_parcels(model.state, from, to);
     double bytes = 0;
     for (const Parcel& parcel : parcels.parcels) {
         const auto holders = parcels.holders[parcel.holders], needers = parcels.needers[parcel.needers];
@@ -114,13 +116,13 @@ PlannedChanges::Moved PlannedChanges::read(const JobModel& model, const Layout& 
         hosts.push_back(rates_[static_cast<std::size_t>(place.rates)]);
         hosts.back().gpus = place.after;
     }
-    const std::vector<Seat> nowhere(static_cast<std::size_t>(to.ranks()));
-    const Change change = make_change(spread(model.state, to, to), std::move(hosts), nowhere,
-                                      {.state = StateIn::shared, .pinned = true, .may_read = true});
+    const std::vector<RankLocation> nowhere(static_cast<std::size_t>(to.ranks()));
+    const Change change = make_change(model_parcels(model.state, to, to), std::move(hosts), nowhere,
+                                      {.state = StateMedium::shared, .pinned = true, .may_read = true});
     return {change.prediction.seconds(), static_cast<double>(change.relocation.total.storage)};
 }
 
-ChangeCost PlannedChanges::cost(const TraceJob& job, const Grant& from, const Grant& to, StateGoes goes,
+ChangeCost PlannedChanges::cost(const TraceJob& job, const Grant& from, const Grant& to, StateRoute goes,
                                 std::span<const int> lost) const {
     const JobModel& model = *job.model_state;
     const std::vector<Place> places = places_of(from, to, lost);
@@ -128,9 +130,9 @@ ChangeCost PlannedChanges::cost(const TraceJob& job, const Grant& from, const Gr
     const auto [entry, is_new] =
         known_.try_emplace(Key{&model, from.parts.empty() ? "" : to_string(before), to_string(after), places, goes});
     Moved& moved = entry->second;
-    if (is_new && goes == StateGoes::directly) moved = move(model, before, after, places);
-    if (is_new && goes == StateGoes::centrally) moved = gather(model, before, after, places);
-    if (is_new && goes == StateGoes::by_storage) {
+    if (is_new && goes == StateRoute::directly) moved = move(model, before, after, places);
+    if (is_new && goes == StateRoute::centrally) moved = gather(model, before, after, places);
+    if (is_new && goes == StateRoute::by_storage) {
         const Moved written = write(model, places), back = read(model, after, places);
         moved = {written.seconds + back.seconds, written.bytes + back.bytes};
     }
@@ -142,7 +144,7 @@ ChangeCost PlannedChanges::change(const TraceJob& job, const Grant& from, const 
 }
 
 ChangeCost PlannedChanges::resume(const TraceJob& job, const Grant& from, const Grant& to) const {
-    return cost(job, from, to, StateGoes::by_storage);
+    return cost(job, from, to, StateRoute::by_storage);
 }
 
 bool PlannedChanges::survives(const TraceJob& job, const Grant& from, std::span<const int> lost) const {
@@ -150,7 +152,7 @@ bool PlannedChanges::survives(const TraceJob& job, const Grant& from, std::span<
     std::vector<bool> is_lost;  // by rank
     for (const Place& place : places) is_lost.insert(is_lost.end(), static_cast<std::size_t>(place.before), place.lost);
     const Layout layout = layout_of(job, from);
-    const Parcels parcels = spread(job.model_state->state, layout, layout);
+    const Parcels parcels = model_parcels(job.model_state->state, layout, layout);
     return std::ranges::all_of(parcels.parcels, [&](const Parcel& parcel) {
         const auto holders = parcels.holders[parcel.holders];
         return std::ranges::any_of(holders, [&](int rank) { return !is_lost[rank]; });
@@ -160,7 +162,7 @@ bool PlannedChanges::survives(const TraceJob& job, const Grant& from, std::span<
 // Whichever way state goes otherwise, the hosts that are left send it to those that lack it.
 ChangeCost PlannedChanges::recover(const TraceJob& job, const Grant& from, std::span<const int> lost,
                                    const Grant& to) const {
-    return cost(job, from, to, StateGoes::directly, lost);
+    return cost(job, from, to, StateRoute::directly, lost);
 }
 
 }  // namespace tpx

@@ -13,7 +13,7 @@
 namespace tpx {
 
 /// How state comes to where it is needed.
-enum class StateGoes {
+enum class StateRoute {
     directly,   ///< from the GPUs that have it to those that lack it, as little as can be
     centrally,  ///< all of it to the host with most of the job's GPUs, which then sends each host its part
     by_storage  ///< all of it is written to storage that hosts share, and read again
@@ -26,11 +26,11 @@ enum class StateGoes {
 class PlannedChanges final : public ChangeCosts {
 public:
     /// `hosts` has the rates of each host of `cluster`. Jobs have models.
-    PlannedChanges(const Cluster& cluster, std::vector<Host> hosts, StateGoes goes, Time restart);
+    PlannedChanges(const Cluster& cluster, std::vector<Host> hosts, StateRoute goes, Time restart);
 
     Time restart() const override { return restart_; }
     ChangeCost change(const TraceJob& job, const Grant& from, const Grant& to) const override;
-    bool stores() const override { return goes_ == StateGoes::by_storage; }
+    bool stores() const override { return goes_ == StateRoute::by_storage; }
     ChangeCost resume(const TraceJob& job, const Grant& from, const Grant& to) const override;
     bool survives(const TraceJob& job, const Grant& from, std::span<const int> lost) const override;
     ChangeCost recover(const TraceJob& job, const Grant& from, std::span<const int> lost,
@@ -51,7 +51,7 @@ private:
         const JobModel* model;
         std::string from, to;
         std::vector<Place> places;
-        StateGoes goes;
+        StateRoute goes;
         auto operator<=>(const Key&) const = default;
     };
     struct Moved {
@@ -60,7 +60,7 @@ private:
     };
 
     std::vector<Place> places_of(const Grant& from, const Grant& to, std::span<const int> lost) const;
-    ChangeCost cost(const TraceJob& job, const Grant& from, const Grant& to, StateGoes goes,
+    ChangeCost cost(const TraceJob& job, const Grant& from, const Grant& to, StateRoute goes,
                     std::span<const int> lost = {}) const;
     Moved move(const JobModel& model, const Layout& from, const Layout& to, const std::vector<Place>& places) const;
     Moved gather(const JobModel& model, const Layout& from, const Layout& to, const std::vector<Place>& places) const;
@@ -69,7 +69,7 @@ private:
 
     std::vector<Host> rates_;  // the first host of each number
     std::vector<int> numbers_;
-    StateGoes goes_;
+    StateRoute goes_;
     Time restart_;
     mutable std::map<Key, Moved> known_;
 };

@@ -24,7 +24,7 @@ struct JobResult {
 };
 
 /// What a job did with which GPUs, for charts.
-struct Segment {
+struct JobSegment {
     int job = 0;
     Time begin = 0;
     Time end = 0;
@@ -33,10 +33,10 @@ struct Segment {
 };
 
 /// What came of a trace under a policy.
-struct Results {
-    std::vector<JobResult> jobs;    ///< in the order of the trace
-    std::vector<Segment> segments;  ///< in order of time; only where they were asked for
-    Time end = 0;                   ///< when the last GPU was given back
+struct SimulationResults {
+    std::vector<JobResult> jobs;       ///< in the order of the trace
+    std::vector<JobSegment> segments;  ///< in order of time; only where they were asked for
+    Time end = 0;                      ///< when the last GPU was given back
     std::uint64_t events = 0;
 };
 

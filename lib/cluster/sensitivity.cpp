@@ -33,7 +33,7 @@ Sensitivity::Sensitivity(const TraceJob& job, const Cluster& cluster, Freedom fr
 std::vector<int> Sensitivity::useful(int from, int to, double rate) const {
     std::vector<int> counts;
     for (int gpus = std::max(1, from); gpus <= std::min(to, most()); ++gpus) {
-        if (rates_[gpus] <= rate * least_gain) continue;
+        if (rates_[gpus] <= rate * min_gain) continue;
         rate = rates_[gpus];
         counts.push_back(gpus);
     }

@@ -9,7 +9,7 @@
 namespace tpx {
 
 /// More GPUs are of use where they make a job faster by more than this factor.
-inline constexpr double least_gain = 1.01;
+inline constexpr double min_gain = 1.01;
 
 /// The rates of a job over numbers of GPUs, packed on as few hosts as possible.
 class Sensitivity {

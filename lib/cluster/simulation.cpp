@@ -27,7 +27,7 @@ void erase(std::vector<int>& sorted, int id) {
 
 }  // namespace
 
-Simulation::Simulation(const Cluster& cluster, std::span<const TraceJob> jobs, const Rules& rules)
+Simulation::Simulation(const Cluster& cluster, std::span<const TraceJob> jobs, const SimulationRules& rules)
     : cluster_{cluster},
       jobs_{jobs},
       rules_{rules},
@@ -72,7 +72,7 @@ bool Simulation::within_quota(int id, int gpus) const {
 std::optional<Grant> Simulation::place(int id, int gpus, double cpu_share) const {
     if (!within_quota(id, gpus)) return {};
     const bool ran = results_.jobs[id].start != never;
-    return pool_.place(ran ? needs(id) : Needs{jobs_[id], cpu_share}, gpus);
+    return pool_.place(ran ? needs(id) : GpuRequirements{jobs_[id], cpu_share}, gpus);
 }
 
 // Microseconds for the steps that are left, rounded up; what is left of sums that came out as whole microseconds but

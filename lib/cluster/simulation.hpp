@@ -4,7 +4,7 @@
 #include "lib/cluster/gpu_pool.hpp"
 #include "lib/cluster/policy.hpp"
 #include "lib/cluster/results.hpp"
-#include "lib/cluster/rules.hpp"
+#include "lib/cluster/simulation_rules.hpp"
 
 #include <functional>
 #include <queue>
@@ -19,20 +19,20 @@ namespace tpx {
 class Simulation {
 public:
     /// The arguments must live as long as the simulation; jobs are in order of arrival.
-    Simulation(const Cluster& cluster, std::span<const TraceJob> jobs, const Rules& rules);
+    Simulation(const Cluster& cluster, std::span<const TraceJob> jobs, const SimulationRules& rules);
 
     Time now() const { return now_; }
     const Cluster& cluster() const { return cluster_; }
     const GpuPool& pool() const { return pool_; }
     /// What is free once all that is on its way back has come.
-    const GpuPool& soon() const { return soon_; }
+    const GpuPool& pool_after_releases() const { return soon_; }
     const TraceJob& job(int id) const { return jobs_[id]; }
     /// Jobs that have come and hold no GPU, in order of arrival.
     const std::vector<int>& waiting() const { return waiting_; }
     /// Jobs that hold GPUs and have steps to do, in order of arrival.
     const std::vector<int>& running() const { return running_; }
     /// What each of its GPUs comes with.
-    Needs needs(int id) const { return {jobs_[id], states_[id].cpu_share}; }
+    GpuRequirements needs(int id) const { return {jobs_[id], states_[id].cpu_share}; }
     /// What a running job holds, with GPUs that do not train yet and without those that it is about to lose.
     const Grant& grant(int id) const { return states_[id].target; }
     /// True until a job that was started or changed trains as it was told.
@@ -93,7 +93,7 @@ public:
 
     /// Plays the trace to its end; `progress` is called now and then with the number of jobs that have finished.
     /// Jobs that nothing to come could make go on are left unfinished: `finish` stays never.
-    Results run(Policy& policy, const std::function<void(int)>& progress = {});
+    SimulationResults run(Policy& policy, const std::function<void(int)>& progress = {});
 
 private:
     enum class Kind { ready, shrunk, released, observed, down, up, scripted };
@@ -180,7 +180,7 @@ private:
     const Cluster& cluster_;
     std::vector<TraceJob> own_jobs_;  // where a script changes them
     std::span<const TraceJob> jobs_;
-    const Rules& rules_;
+    const SimulationRules& rules_;
     GpuPool pool_, soon_;
     std::vector<State> states_;
     std::vector<int> waiting_, running_;
@@ -192,7 +192,7 @@ private:
     std::vector<int> short_hosts_;     // of which a script has just changed the GPUs
     Freedom freedom_ = Freedom::none;  // of the policy
     bool resizes_ = false;
-    Results results_;
+    SimulationResults results_;
     Time now_ = 0;
     Time wake_ = never;  // the next call of the policy that is due
     int next_arrival_ = 0;

@@ -5,11 +5,11 @@
 
 namespace tpx {
 
-std::vector<Usage> usage_over_time(std::span<const Segment> segments, Time begin, Time end, int count) {
+std::vector<Usage> usage_over_time(std::span<const JobSegment> segments, Time begin, Time end, int count) {
     std::vector<Usage> usage(count);
     if (end <= begin) return usage;
     const double stretch = static_cast<double>(end - begin) / count;
-    for (const Segment& segment : segments) {
+    for (const JobSegment& segment : segments) {
         const double from = static_cast<double>(segment.begin - begin), to = static_cast<double>(segment.end - begin);
         const double gpus = segment.grant.gpus();
         const int last = std::min(count - 1, static_cast<int>(to / stretch));

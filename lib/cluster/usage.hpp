@@ -14,6 +14,6 @@ struct Usage {
 };
 
 /// The GPUs in use in each of `count` equal stretches from `begin` to `end`; what segments have in all is conserved.
-std::vector<Usage> usage_over_time(std::span<const Segment> segments, Time begin, Time end, int count);
+std::vector<Usage> usage_over_time(std::span<const JobSegment> segments, Time begin, Time end, int count);
 
 }  // namespace tpx

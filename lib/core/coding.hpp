@@ -34,7 +34,7 @@ struct Coding {
     };
 
     /// The most bytes that one byte of a deflate stream can decode to; of an LZF stream, fewer.
-    static constexpr std::uint64_t most_inflation = 1032;
+    static constexpr std::uint64_t max_inflation = 1032;
 
     std::vector<Filter> filters;  ///< in the order in which they were applied
     std::uint32_t item = 1;       ///< bytes of an item, for shuffle, swap, negate and conjugate

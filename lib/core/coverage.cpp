@@ -170,7 +170,7 @@ std::vector<Hole> find_holes(const Catalogue& catalogue) {
     return all;
 }
 
-void check_whole(const Catalogue& catalogue) {
+void check_no_holes(const Catalogue& catalogue) {
     const std::vector<Hole> holes = find_holes(catalogue);
     if (holes.empty()) return;
     const Hole& first = holes.front();

@@ -20,10 +20,10 @@ struct Hole {
 /// any way.
 ///
 /// Readers call it for its errors when they open a checkpoint, and leave the holes to their callers: `inspect` lists
-/// them; code that needs all values calls check_whole().
+/// them; code that needs all values calls check_no_holes().
 std::vector<Hole> find_holes(const Catalogue& catalogue);
 
 /// Throws Error "tensor 'NAME': no file contains [box]" for the first hole.
-void check_whole(const Catalogue& catalogue);
+void check_no_holes(const Catalogue& catalogue);
 
 }  // namespace tpx

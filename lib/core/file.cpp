@@ -3,8 +3,8 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/file_answers.hpp"
-#include "lib/core/pages.hpp"
 #include "lib/core/path.hpp"
+#include "lib/core/populate_pages.hpp"
 #include "lib/core/read_record.hpp"
 #include "lib/core/write_file.hpp"
 
@@ -146,7 +146,7 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit) {
     if (size > limit) throw failure("{}: {} bytes, at most {} were expected", path.string(), size, limit);
     std::string content;
     content.reserve(size);
-    take_pages(content.data(), size);
+    populate_pages(content.data(), size);
     content.resize(size);
     read_at(open_file(path, O_RDONLY), 0, std::as_writable_bytes(std::span{content}), path);
     return content;

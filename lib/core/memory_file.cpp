@@ -55,7 +55,7 @@ std::optional<std::uint64_t> room_of_group(const fs::path& folder, const char* m
 }
 
 /// Lowers `room` to the least memory left by a group or the groups above it; `path` is the group's path below `mount`.
-void add_groups(MemoryRoom& room, const fs::path& mount, fs::path path, bool unified) {
+void add_groups(AvailableMemory& room, const fs::path& mount, fs::path path, bool unified) {
     for (path = path.relative_path();; path = path.parent_path()) {
         const auto left = unified ? room_of_group(mount / path, "memory.max", "memory.current", "inactive_file ")
                                   : room_of_group(mount / path, "memory.limit_in_bytes", "memory.usage_in_bytes",
@@ -81,8 +81,8 @@ bool is_memory_file(const Fd& fd) {
     return seals >= 0 && (seals & fixed_size) == fixed_size;
 }
 
-MemoryRoom memory_room(const fs::path& root) {
-    MemoryRoom room{std::numeric_limits<std::uint64_t>::max(), "nothing"};
+AvailableMemory available_memory(const fs::path& root) {
+    AvailableMemory room{std::numeric_limits<std::uint64_t>::max(), "nothing"};
     if (const auto available = number_after(text_of(root / "proc/meminfo"), "MemAvailable:"))
         room = {*available * 1024, "MemAvailable"};
     std::istringstream groups{text_of(root / "proc/self/cgroup")};

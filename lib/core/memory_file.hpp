@@ -18,13 +18,13 @@ Fd make_memory_file(const std::string& name, std::uint64_t size);
 bool is_memory_file(const Fd& fd);
 
 /// How much memory processes can still allocate, and what limits it.
-struct MemoryRoom {
+struct AvailableMemory {
     std::uint64_t bytes = 0;
     std::string limit;  ///< "MemAvailable", or the folder of the control group whose limit is lower
 };
 
 /// The memory left by the limits of the system and of this process's control groups. Files in /proc and /sys are looked
 /// up below `root`. If no limit can be read, `bytes` is the largest number.
-MemoryRoom memory_room(const std::filesystem::path& root = "/");
+AvailableMemory available_memory(const std::filesystem::path& root = "/");
 
 }  // namespace tpx

@@ -8,7 +8,7 @@
 namespace tpx {
 
 /// The largest number of samples, and the largest position: JSON readers represent integers exactly up to this value.
-inline constexpr Index most_samples = Index{1} << 53;
+inline constexpr Index max_samples = Index{1} << 53;
 
 /// The order in which a job visits the samples of a data set: a permutation for each epoch, selected by the seed. Each
 /// position is computed on its own, in constant memory; tpx-data(5) defines the order.

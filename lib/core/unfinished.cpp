@@ -36,13 +36,13 @@ ReadUnfinished::~ReadUnfinished() { readable.clear(); }
 
 fs::path unfinished_name(fs::path path) { return path += ".partial"; }
 
-std::optional<Unfinished> find_unfinished(const fs::path& path) {
+std::optional<UnfinishedFolder> find_unfinished(const fs::path& path) {
     const fs::path real = real_path(path);
     fs::path folder = path_is_directory(real) ? real : real.parent_path();
     for (int level = 0; level <= levels; ++level, folder = folder.parent_path()) {
         if (folder == readable) break;
         if (path_is_file(folder / unfinished_marker))
-            return Unfinished{as_given(path, folder), first_line(folder / unfinished_marker)};
+            return UnfinishedFolder{as_given(path, folder), first_line(folder / unfinished_marker)};
         if (folder == folder.parent_path()) break;
     }
     return std::nullopt;

@@ -18,11 +18,11 @@ std::filesystem::path unfinished_name(std::filesystem::path path);
 /// The unfinished folder that contains `path`: the folder with the marker, which is `path` itself or one of the four
 /// folders above it, and the first line of the marker. Nothing if there is no marker. Throws Error if tpx cannot read
 /// the folders.
-struct Unfinished {
+struct UnfinishedFolder {
     std::filesystem::path folder;
     std::string what;
 };
-std::optional<Unfinished> find_unfinished(const std::filesystem::path& path);
+std::optional<UnfinishedFolder> find_unfinished(const std::filesystem::path& path);
 
 /// While a ReadUnfinished exists, this process reads `folder` despite its marker: tpx checks an output before renaming
 /// it. At most one may exist.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/core/error.hpp"
+#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/device/element.hpp"
-#include "lib/exec/kernel.hpp"
 #include "lib/exec/walk.hpp"
 
 #include <bit>

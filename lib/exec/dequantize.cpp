@@ -2,7 +2,7 @@
 #include "lib/exec/dequantize.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/exec/kernel.hpp"
+#include "lib/exec/copy_elements.hpp"
 
 #include <algorithm>
 #include <array>

@@ -17,7 +17,7 @@ constexpr std::uint64_t nowhere = std::numeric_limits<std::uint64_t>::max();
 
 // One tensor of one side.
 struct Source {
-    Source(const Stored& stored, std::uint32_t tensor, std::optional<DType> cast, std::uint64_t memory)
+    Source(const StoredSide& stored, std::uint32_t tensor, std::optional<DType> cast, std::uint64_t memory)
         : files{stored.files},
           arena{memory},
           reader{stored.side.tensors[tensor], pieces_of(stored.side, tensor), cast, files, arena} {}
@@ -60,9 +60,9 @@ Found search(const mpi::Comm& comm, const Shape& shape, SlabReader& first, SlabR
 
 }  // namespace
 
-std::optional<Difference> first_difference(const mpi::Comm& comm, std::uint32_t tensor, const Stored& first,
-                                           const Stored& second, const ExecOptions& options,
-                                           std::optional<DType> cast) {
+std::optional<ElementDifference> first_difference(const mpi::Comm& comm, std::uint32_t tensor, const StoredSide& first,
+                                                  const StoredSide& second, const ExecOptions& options,
+                                                  std::optional<DType> cast) {
     const Shape& shape = first.side.tensors[tensor].shape;
     Found mine;
     mpi::all_or_none(comm, [&] {
@@ -81,7 +81,7 @@ std::optional<Difference> first_difference(const mpi::Comm& comm, std::uint32_t 
     mpi::all_min(comm, finder);
     mpi::broadcast(comm, mine.first, static_cast<int>(finder[0]));
     mpi::broadcast(comm, mine.second, static_cast<int>(finder[0]));
-    return Difference{index_of(shape, lowest[0]), mine.first, mine.second};
+    return ElementDifference{index_of(shape, lowest[0]), mine.first, mine.second};
 }
 
 }  // namespace tpx

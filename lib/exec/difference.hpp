@@ -3,8 +3,8 @@
 
 #include "lib/change/moves.hpp"
 #include "lib/core/catalogue.hpp"
+#include "lib/exec/exec_options.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/options.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -14,14 +14,14 @@
 namespace tpx {
 
 /// Where two states of a tensor first differ, in row-major order, and the element there as text.
-struct Difference {
+struct ElementDifference {
     Tuple<Index> index;
     std::string first;
     std::string second;
 };
 
 /// A side and the files that contain its pieces.
-struct Stored {
+struct StoredSide {
     Side side;
     std::span<const SourceFile> files;
 };
@@ -30,9 +30,9 @@ struct Stored {
 /// Floating-point tensors are first cast to `cast`, if it is given. Elements that no piece holds are zero; of several
 /// copies, one counts. Throws an mpi::AgreedError if dtypes differ after the cast. Collective; all ranks get the
 /// result.
-std::optional<Difference> first_difference(const mpi::Comm& comm, std::uint32_t tensor, const Stored& first,
-                                           const Stored& second, const ExecOptions& options,
-                                           std::optional<DType> cast = {});
+std::optional<ElementDifference> first_difference(const mpi::Comm& comm, std::uint32_t tensor, const StoredSide& first,
+                                                  const StoredSide& second, const ExecOptions& options,
+                                                  std::optional<DType> cast = {});
 
 /// An element as text: a number, true or false, or its bytes in hexadecimal.
 std::string element_text(DType dtype, const std::byte* element);

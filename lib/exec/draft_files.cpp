@@ -3,7 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
-#include "lib/core/in_threads.hpp"
+#include "lib/core/parallel_for.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/unfinished.hpp"
 #include "lib/core/write_file.hpp"
@@ -44,7 +44,7 @@ DraftFiles::DraftFiles(const mpi::Comm& comm, const Draft& draft, const fs::path
 }
 
 // Blocks that an earlier run has written count as free.
-void DraftFiles::check_room() const {
+void DraftFiles::check_disk_space() const {
     struct statvfs status {};
     if (::statvfs(directory_.c_str(), &status) != 0) return;
     std::uint64_t needed = 0;
@@ -87,7 +87,7 @@ Fd DraftFiles::adopt(std::size_t file, bool keep) const {
 
 void DraftFiles::make(const std::function<Fd(std::size_t)>& open, TargetFiles& files) const {
     make_directories(directory_);
-    if (comm_.rank() == 0) check_room();
+    if (comm_.rank() == 0) check_disk_space();
     fs::path made;
     for (std::size_t k = 0; k < paths_.size(); ++k) {
         if (!mine(k)) continue;
@@ -148,7 +148,7 @@ void DraftFiles::write_slots(const PayloadCrcs& crcs, TargetFiles& files) const 
     }
 }
 
-void DraftFiles::give_names() const {
+void DraftFiles::rename_to_final() const {
     std::vector<bool> has_payload(paths_.size());
     for (const Piece& piece : draft_.pieces) has_payload[piece.file] = true;
     for (const bool payload : {true, false}) {
@@ -168,7 +168,7 @@ void DraftFiles::sync(const std::vector<bool>& written, TargetFiles& files) cons
     for (std::uint32_t k = 0; k < paths_.size(); ++k)
         if (mine(k) || written[k]) numbers.push_back(k);
     // Syncing many files at the same time is faster than one after another.
-    in_threads(numbers.size(), sync_threads, [&](std::size_t k) { files.sync(numbers[k]); });
+    parallel_for(numbers.size(), sync_threads, [&](std::size_t k) { files.sync(numbers[k]); });
     files.close();
     sync_directories();
 }

@@ -15,7 +15,7 @@
 namespace tpx {
 
 /// The files of a draft under a directory, with their unfinished_name() until all are complete. Each file belongs to
-/// one rank, which creates it and writes the bytes that are known beforehand. Only give_names() communicates.
+/// one rank, which creates it and writes the bytes that are known beforehand. Only rename_to_final() communicates.
 class DraftFiles {
 public:
     DraftFiles(const mpi::Comm& comm, const Draft& draft, const std::filesystem::path& directory);
@@ -47,7 +47,7 @@ public:
 
     /// Gives the files of all ranks their final names, files without payload last: readers look for these first.
     /// Precondition: all files are synced. Collective; throws an mpi::AgreedError.
-    void give_names() const;
+    void rename_to_final() const;
 
 private:
     bool mine(std::size_t file) const {
@@ -55,7 +55,7 @@ private:
     }
     void make(const std::function<Fd(std::size_t)>& open, TargetFiles& files) const;
     Fd adopt(std::size_t file, bool keep) const;
-    void check_room() const;
+    void check_disk_space() const;
     void sync_directories() const;
 
     const mpi::Comm& comm_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/difference.hpp"
-#include "lib/exec/kernel.hpp"
 
 #include <cstring>
 

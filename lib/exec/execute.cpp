@@ -4,14 +4,14 @@
 #include "lib/core/fingerprint.hpp"
 #include "lib/core/path.hpp"
 #include "lib/exec/arrivals.hpp"
+#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/draft_files.hpp"
-#include "lib/exec/kernel.hpp"
 #include "lib/exec/mover.hpp"
 #include "lib/exec/overflows.hpp"
-#include "lib/exec/pace.hpp"
 #include "lib/exec/payload_crcs.hpp"
+#include "lib/exec/rate_limiter.hpp"
 #include "lib/exec/review.hpp"
-#include "lib/exec/shares.hpp"
+#include "lib/exec/share_runner.hpp"
 #include "lib/exec/source_files.hpp"
 #include "lib/exec/tiles.hpp"
 
@@ -36,8 +36,8 @@ constexpr std::uint64_t preferred_tile = std::uint64_t{16} << 20;
 // With a rate limit, a tile takes an eighth of a second, so that the rate is even and a stop request is noticed soon.
 std::uint64_t tile_size(const ExecOptions& options) {
     constexpr std::uint64_t least = std::uint64_t{64} << 10;
-    if (options.pace == nullptr) return preferred_tile;
-    return std::clamp(static_cast<std::uint64_t>(options.pace->rate() / 8), least, preferred_tile);
+    if (options.rate_limiter == nullptr) return preferred_tile;
+    return std::clamp(static_cast<std::uint64_t>(options.rate_limiter->rate() / 8), least, preferred_tile);
 }
 
 void check_casts(const Side& source, const Side& target) {
@@ -55,7 +55,7 @@ void check_sources(const mpi::Comm& comm, const Moves& moves, const Side& source
     check_lengths(comm, source, needed, files);
 }
 
-Report report_of(const mpi::Comm& comm, const Movers& movers, const Timeline& own, bool takes_part) {
+ExecReport report_of(const mpi::Comm& comm, const Movers& movers, const Timeline& own, bool takes_part) {
     std::array<std::uint64_t, stage_count + 5> sums{};
     for (std::size_t k = 0; k < stage_count; ++k) sums[k] = own.nanoseconds(static_cast<Stage>(k));
     for (const auto& mover : movers) {
@@ -67,7 +67,7 @@ Report report_of(const mpi::Comm& comm, const Movers& movers, const Timeline& ow
     }
     sums[stage_count + 3] = takes_part ? movers.size() : 0;
     mpi::all_sum(comm, sums);
-    Report report;
+    ExecReport report;
     report.threads = static_cast<int>(sums[stage_count + 3]);
     report.bytes_read = sums[stage_count];
     report.bytes_written = sums[stage_count + 1];
@@ -116,7 +116,7 @@ void adopt(const std::vector<Fd>& files, TargetFiles& targets) {
 
 void create_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles& targets, const ExecOptions& options,
                   bool keep, Timeline& timeline) {
-    const Timed timed{timeline, Stage::create};
+    const ScopedTimer timed{timeline, Stage::create};
     const bool is_new = !options.journal || options.journal->attempt == 0;
     mpi::all_or_none(comm, [&] {
         if (options.memory_files != nullptr) return adopt(*options.memory_files, targets);
@@ -162,7 +162,7 @@ ExecOptions silent(ExecOptions options) {
 ByteRanges begin_journal(const mpi::Comm& comm, const ExecOptions& options, const std::optional<Journals>& before,
                          const ReviewJob& review, const JournalHeader& header, MoveJob& job) {
     ByteRanges written;
-    if (before) written = still_written(comm, options, review, before->entries);
+    if (before) written = find_intact_ranges(comm, options, review, before->entries);
     if (!options.journal) return written;
     mpi::all_or_none(comm, [&] { job.journal = std::make_unique<Journal>(*options.journal, comm.rank(), header); });
     return written;
@@ -187,7 +187,7 @@ bool share_page_cache(const mpi::Comm& comm, const std::filesystem::path& folder
 
 void complete_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles& targets, PayloadCrcs& crcs,
                     const Movers& movers, const ExecOptions& options, Timeline& timeline) {
-    const Timed timed{timeline, Stage::sync};
+    const ScopedTimer timed{timeline, Stage::sync};
     crcs.combine(comm);  // all ranks have written what they move
     if (options.memory_files != nullptr) {
         files.write_slots(crcs, targets);
@@ -205,7 +205,7 @@ void complete_files(const mpi::Comm& comm, const DraftFiles& files, TargetFiles&
 }
 
 // The sum may exceed `total`: tiles that an earlier run wrote in part are written completely.
-void check_all_written(const Report& report, std::uint64_t total) {
+void check_all_written(const ExecReport& report, std::uint64_t total) {
     if (report.bytes_written + report.bytes_kept < total)
         throw mpi::AgreedError{failure("internal error: {} of {} bytes were written; please report this",
                                        report.bytes_written + report.bytes_kept, total)};
@@ -213,9 +213,9 @@ void check_all_written(const Report& report, std::uint64_t total) {
 
 }  // namespace
 
-Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, std::span<const SourceFile> source_files,
-               const Side& target, const Draft& draft, const std::filesystem::path& directory,
-               const ExecOptions& options) {
+ExecReport execute(const mpi::Comm& comm, const Moves& moves, const Side& source,
+                   std::span<const SourceFile> source_files, const Side& target, const Draft& draft,
+                   const std::filesystem::path& directory, const ExecOptions& options) {
     const auto begin = Clock::now();
     const DraftFiles files{comm, draft, directory};
     // Files in memory have no path with which they could be reopened, so all of them stay open.
@@ -236,15 +236,15 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
                 options.read_digests,
                 options.move_digests,
                 options.file_crcs};
-    job.pace = options.pace;
+    job.rate_limiter = options.rate_limiter;
     job.cancelled = options.cancelled;
     if (options.arrivals != nullptr) job.arriving = options.arrivals->file();
     const SpanKeeper keeper{options.trace, job, own, movers};
-    Fitted fitted;
+    FittedOptions fitted;
     mpi::all_or_none(comm, [&] {
         check_casts(source, target);
         check_sources(comm, moves, source, source_files);
-        fitted = fit(options, source_files);
+        fitted = fit_decoding_memory(options, source_files);
         for (int k = 0; k < fitted.options.threads; ++k)
             movers.push_back(std::make_unique<Mover>(job, targets, fitted.memory, spans));
     });
@@ -267,13 +267,13 @@ Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, st
         fitted.options.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view) {
             options.progress(kept.count() + done, total, slowest_stage(movers));
         };
-    deal(comm, fitted.options, tiler, kept, std::min(fitted.memory, limits.preferred),
-         {carry, [&] { return bytes_done(movers); }});
+    process_tiles(comm, fitted.options, tiler, kept, std::min(fitted.memory, limits.preferred),
+                  {carry, [&] { return bytes_done(movers); }});
     Overflows overflows;
     for (const auto& mover : movers) overflows.join(mover->overflows());
     overflows.refuse(comm, source, source_files);
     complete_files(comm, files, targets, crcs, movers, options, own);
-    Report report = report_of(comm, movers, own, options.takes_part);
+    ExecReport report = report_of(comm, movers, own, options.takes_part);
     report.bytes_kept = kept.count();
     check_all_written(report, tiler.bytes());
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -3,8 +3,8 @@
 
 #include "lib/change/moves.hpp"
 #include "lib/core/catalogue.hpp"
+#include "lib/exec/exec_options.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/options.hpp"
 #include "lib/exec/timeline.hpp"
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace tpx {
 
 /// What an execution did, summed over all ranks.
-struct Report {
+struct ExecReport {
     std::uint64_t bytes_read = 0;     ///< bytes of the source's payloads
     std::uint64_t bytes_written = 0;  ///< bytes of the target's payloads
     std::uint64_t bytes_shared = 0;   ///< the part of bytes_written that shares disk blocks with the source
@@ -33,8 +33,8 @@ struct Report {
 
 /// Writes the draft's files under `directory`, which it creates if needed, with their unfinished_name(), and executes
 /// the moves: reads each source byte once, on one rank, and writes every target piece, cast if the dtypes differ. Bytes
-/// that nothing covers are zero. All files are on disk when it returns; a later call of DraftFiles::give_names() gives
-/// them their final names. Without a journal, the files must not exist yet.
+/// that nothing covers are zero. All files are on disk when it returns; a later call of DraftFiles::rename_to_final()
+/// gives them their final names. Without a journal, the files must not exist yet.
 ///
 /// With a journal in `options`, records what is written, and continues what earlier runs of the same request left under
 /// `directory`: reads the bytes that they recorded, and keeps those whose checksum matches the record. The outcome does
@@ -44,8 +44,8 @@ struct Report {
 /// infinite.
 ///
 /// Precondition: `moves` tile the pieces of `target`, whose files are the draft's.
-Report execute(const mpi::Comm& comm, const Moves& moves, const Side& source, std::span<const SourceFile> source_files,
-               const Side& target, const Draft& draft, const std::filesystem::path& directory,
-               const ExecOptions& options);
+ExecReport execute(const mpi::Comm& comm, const Moves& moves, const Side& source,
+                   std::span<const SourceFile> source_files, const Side& target, const Draft& draft,
+                   const std::filesystem::path& directory, const ExecOptions& options);
 
 }  // namespace tpx

@@ -3,7 +3,7 @@
 #include "lib/exec/ggml_blocks.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/exec/kernel.hpp"
+#include "lib/exec/copy_elements.hpp"
 
 #include <algorithm>
 #include <array>

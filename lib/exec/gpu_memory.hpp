@@ -16,7 +16,7 @@
 namespace tpx {
 
 /// A GPU and its memory, in bytes.
-struct GpuRoom {
+struct GpuInfo {
     std::string name;
     std::string bus;  ///< its PCI address, "0000:3b:00.0"
     std::uint64_t free = 0;
@@ -24,14 +24,14 @@ struct GpuRoom {
 };
 
 /// The GPUs that this process can use, by their CUDA number. Initializes CUDA, so children forked later cannot use it.
-std::vector<GpuRoom> gpu_rooms();
+std::vector<GpuInfo> list_gpus();
 
-/// The CUDA number of the GPU with the PCI address `bus`. Unlike gpu_rooms(), takes no memory of any GPU.
+/// The CUDA number of the GPU with the PCI address `bus`. Unlike list_gpus(), takes no memory of any GPU.
 int gpu_with_address(const std::string& bus);
 
 /// Frees all that CUDA has in a GPU for this process. Precondition: there is no GpuMemory and no GpuCopier of this GPU.
 /// Never throws.
-void leave_gpu(int gpu);
+void release_gpu(int gpu);
 
 /// A CUDA IPC handle, with which another process of this host opens GPU memory.
 using GpuHandle = std::array<std::byte, 64>;

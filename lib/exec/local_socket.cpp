@@ -65,7 +65,7 @@ std::optional<Fd> listen_at(const fs::path& path) {
     // Two processes that find the same abandoned socket must not both replace it.
     if (::flock(folder.get(), LOCK_EX) != 0) throw system_failure(path.parent_path(), errno);
     Fd other;
-    if (connect_to(path, other) == Contact::connected) return std::nullopt;
+    if (connect_to(path, other) == ConnectResult::connected) return std::nullopt;
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw system_failure(path, errno);
     // A client that goes away between poll and accept must not make accept wait for the next one.
     Fd fd = make_socket(path, SOCK_NONBLOCK);
@@ -78,16 +78,16 @@ std::optional<Fd> listen_at(const fs::path& path) {
     return fd;
 }
 
-Contact connect_to(const fs::path& path, Fd& connection) {
+ConnectResult connect_to(const fs::path& path, Fd& connection) {
     const auto address = address_of(path);
     connection = make_socket(path);
     int result = 0;
     do {
         result = ::connect(connection.get(), reinterpret_cast<const struct sockaddr*>(&address), sizeof address);
     } while (result != 0 && errno == EINTR);
-    if (result == 0) return Contact::connected;
-    if (errno == ENOENT || errno == ENOTDIR) return Contact::absent;
-    if (errno == ECONNREFUSED) return Contact::abandoned;
+    if (result == 0) return ConnectResult::connected;
+    if (errno == ENOENT || errno == ENOTDIR) return ConnectResult::absent;
+    if (errno == ECONNREFUSED) return ConnectResult::abandoned;
     throw system_failure(path, errno);
 }
 
@@ -108,7 +108,7 @@ void send_message(const Fd& connection, std::string_view text, std::span<const i
     struct iovec data {
         const_cast<char*>(text.data()), text.size()
     };
-    alignas(struct cmsghdr) std::array<char, CMSG_SPACE(most_files * sizeof(int))> control{};
+    alignas(struct cmsghdr) std::array<char, CMSG_SPACE(max_message_files * sizeof(int))> control{};
     struct msghdr message {};
     message.msg_iov = &data;
     message.msg_iovlen = 1;
@@ -138,11 +138,11 @@ std::optional<LocalMessage> receive_message(const Fd& connection, std::optional<
     } while (arrived < 0 && errno == EINTR);
     if (wait && arrived == 0) throw failure("no answer in {} s", wait->count());
     LocalMessage received;
-    received.text.resize(longest_message);
+    received.text.resize(max_message_bytes);
     struct iovec data {
         received.text.data(), received.text.size()
     };
-    alignas(struct cmsghdr) std::array<char, CMSG_SPACE(most_files * sizeof(int))> control{};
+    alignas(struct cmsghdr) std::array<char, CMSG_SPACE(max_message_files * sizeof(int))> control{};
     struct msghdr message {};
     message.msg_iov = &data;
     message.msg_iovlen = 1;
@@ -164,7 +164,8 @@ std::optional<LocalMessage> receive_message(const Fd& connection, std::optional<
     }
     if (got == 0) return std::nullopt;
     if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
-        throw failure("the message is longer than {} bytes or has more than {} files", longest_message, most_files);
+        throw failure("the message is longer than {} bytes or has more than {} files", max_message_bytes,
+                      max_message_files);
     received.text.resize(static_cast<std::size_t>(got));
     return received;
 }

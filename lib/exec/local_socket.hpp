@@ -25,11 +25,11 @@ std::filesystem::path socket_folder();
 std::optional<Fd> listen_at(const std::filesystem::path& path);
 
 /// How an attempt to connect ended.
-enum class Contact { connected, absent, abandoned };
+enum class ConnectResult { connected, absent, abandoned };
 
 /// Connects to the socket at `path`: absent if there is none, abandoned if its process has ended. Throws Error for
 /// anything else, such as a socket of another user.
-Contact connect_to(const std::filesystem::path& path, Fd& connection);
+ConnectResult connect_to(const std::filesystem::path& path, Fd& connection);
 
 /// The process at the other end.
 struct Peer {
@@ -48,8 +48,8 @@ struct LocalMessage {
 };
 
 /// The longest text of a message in bytes, and the most files.
-inline constexpr std::size_t longest_message = std::size_t{128} << 10;
-inline constexpr std::size_t most_files = 8;
+inline constexpr std::size_t max_message_bytes = std::size_t{128} << 10;
+inline constexpr std::size_t max_message_files = 8;
 
 /// Sends one message. Throws Error if it cannot be sent, for example because the other end does not read.
 void send_message(const Fd& connection, std::string_view text, std::span<const int> files = {});

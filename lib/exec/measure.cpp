@@ -87,7 +87,7 @@ std::uint64_t run_pass(const Pass& pass, char* buffer, std::uint64_t bytes, doub
 }
 
 // Reads one file and writes another at once, several times; bytes of both together per second.
-Measured measure_both(const Pass& read, const Pass& write, std::uint64_t bytes, double seconds) {
+MeasuredValue measure_both(const Pass& read, const Pass& write, std::uint64_t bytes, double seconds) {
     Arena arena{2 * disk_chunk};
     char *from = fill(arena, disk_chunk), *to = fill(arena, disk_chunk);
     std::vector<double> rates, unused_reads, unused_writes;
@@ -108,7 +108,7 @@ bool takes_direct(const std::filesystem::path& path) {
 
 }  // namespace
 
-Measured measure_memory_copy(double seconds) {
+MeasuredValue measure_memory_copy(double seconds) {
     constexpr std::size_t size = std::size_t{64} << 20;
     Arena arena{2 * size};
     char *from = fill(arena, size), *to = fill(arena, size);

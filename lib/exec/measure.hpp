@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/core/measured.hpp"
+#include "lib/core/measured_value.hpp"
 #include "lib/exec/mpi.hpp"
 
 #include <filesystem>
@@ -11,13 +11,13 @@
 namespace tpx {
 
 /// Bytes per second that one core copies between buffers larger than its caches; measures for about `seconds`.
-Measured measure_memory_copy(double seconds);
+MeasuredValue measure_memory_copy(double seconds);
 
 /// Bytes per second of the storage that a folder is on; operations that the file system refuses are not measured.
 struct DiskRates {
-    Measured direct_write, direct_read;      ///< with direct I/O, bypassing the page cache
-    Measured buffered_write, buffered_read;  ///< written and synced, read after dropping the cache
-    Measured both;                           ///< bytes read and written per second while doing both at once
+    MeasuredValue direct_write, direct_read;      ///< with direct I/O, bypassing the page cache
+    MeasuredValue buffered_write, buffered_read;  ///< written and synced, read after dropping the cache
+    MeasuredValue both;                           ///< bytes read and written per second while doing both at once
 };
 
 /// Writes and reads files in `folder`, of at most `most` bytes together, and removes them. Takes about `seconds`, or
@@ -28,8 +28,8 @@ DiskRates measure_disk(const std::filesystem::path& folder, double seconds, std:
 struct LinkRates {
     int from = 0;
     int to = 0;
-    Measured latency;  ///< seconds one way, of 8 bytes
-    Measured rate;     ///< bytes per second
+    MeasuredValue latency;  ///< seconds one way, of 8 bytes
+    MeasuredValue rate;     ///< bytes per second
 };
 
 /// Sleeps until all ranks have called it: a rank that waits in MPI would keep busy a core on which another rank

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/core/measured.hpp"
+#include "lib/core/measured_value.hpp"
 #include "lib/exec/mpi.hpp"
 
 #include <string>
@@ -27,8 +27,8 @@ CudaGpus find_cuda_gpus();
 
 /// Bytes per second of one GPU.
 struct GpuRates {
-    Measured to_device, from_device;  ///< between pinned host memory and GPU memory
-    Measured copy;                    ///< within GPU memory
+    MeasuredValue to_device, from_device;  ///< between pinned host memory and GPU memory
+    MeasuredValue copy;                    ///< within GPU memory
 };
 
 /// Throws Error "CALL: reason".
@@ -36,17 +36,17 @@ GpuRates measure_gpu(int gpu, double seconds);
 
 /// Bytes per second from each of the first `gpus` GPUs to each other one: directly if the two have peer access, else
 /// through the host, as CUDA does it. Throws Error "CALL: reason".
-std::vector<std::vector<Measured>> measure_peers(int gpus, double seconds);
+std::vector<std::vector<MeasuredValue>> measure_peers(int gpus, double seconds);
 
 /// Bytes per second that rank `from` copies from its GPU to memory of rank `to`'s GPU, through CUDA IPC. Both ranks,
 /// which must be on one host, call it with their own `gpu`; rank `from` gets the result. Throws Error "CALL: reason" on
 /// both.
-Measured measure_ipc(const mpi::Comm& comm, int from, int to, int gpu, double seconds);
+MeasuredValue measure_ipc(const mpi::Comm& comm, int from, int to, int gpu, double seconds);
 
 /// Bytes per second through NCCL.
 struct NcclRates {
-    std::vector<Measured> pairs;  ///< of each requested pair
-    Measured all_reduce;          ///< bus bandwidth of all GPUs: bytes / seconds × 2 (n − 1) / n
+    std::vector<MeasuredValue> pairs;  ///< of each requested pair
+    MeasuredValue all_reduce;          ///< bus bandwidth of all GPUs: bytes / seconds × 2 (n − 1) / n
 };
 
 /// Measures NCCL between the ranks of `members`, each with its own GPU `gpu`: first the pairs, given as positions in

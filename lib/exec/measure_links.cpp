@@ -30,7 +30,7 @@ void receive(const mpi::Comm& comm, int peer, void* data, std::size_t size) {
 
 // Seconds for 8 bytes to go one way, from 200 round trips, or fewer (at least 20) if these take longer than `seconds`.
 // In each message, the first rank says whether it is the last one. The times of the first tenth are dropped.
-Measured ping(const mpi::Comm& comm, int peer, bool first, double seconds) {
+MeasuredValue ping(const mpi::Comm& comm, int peer, bool first, double seconds) {
     constexpr int most = 200, least = 20;
     std::vector<double> values;
     const Clock::time_point begin = Clock::now();
@@ -65,7 +65,7 @@ double stream(const mpi::Comm& comm, int peer, std::span<const std::byte> data, 
 // The sender's side: a few messages to estimate the rate, then samples that take `seconds` in all, fewer if the link is
 // slow. The few messages are not counted: rate-limited links let a first burst through. The rate is that of all samples
 // together, including the pauses between them: otherwise, a link that catches up after a pause would look faster.
-Measured send_samples(const mpi::Comm& comm, int peer, double seconds) {
+MeasuredValue send_samples(const mpi::Comm& comm, int peer, double seconds) {
     const std::vector<std::byte> data(message, std::byte{'x'});
     std::vector<double> rates;
     double sent = 0, taken = 0;
@@ -178,8 +178,8 @@ std::vector<LinkRates> measure_links(const mpi::Comm& comm, const std::vector<Pa
         if (own != round.end()) {
             const bool first = (*own).first == comm.rank();
             const int peer = first ? (*own).second : (*own).first;
-            const Measured latency = ping(comm, peer, first, 0.1 * slice);
-            Measured rate;
+            const MeasuredValue latency = ping(comm, peer, first, 0.1 * slice);
+            MeasuredValue rate;
             if (first) rate = send_samples(comm, peer, 0.4 * slice);
             receive_samples(comm, peer);
             if (!first) rate = send_samples(comm, peer, 0.4 * slice);

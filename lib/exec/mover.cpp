@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/mover.hpp"
 
-#include "lib/exec/kernel.hpp"
-#include "lib/exec/pace.hpp"
+#include "lib/exec/copy_elements.hpp"
+#include "lib/exec/rate_limiter.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-std::string file_of(const MoveJob& job, const Span& span) {
+std::string file_of(const MoveJob& job, const TimelineSpan& span) {
     if (span.stage == Stage::read) return job.source_files[span.file].path.string();
     if (span.stage == Stage::checksum || span.stage == Stage::write) return job.target_files[span.file].string();
     return {};
@@ -18,7 +18,7 @@ std::string file_of(const MoveJob& job, const Span& span) {
 
 void add_timeline(Trace& trace, const MoveJob& job, int thread, const Timeline& timeline) {
     trace.dropped += timeline.dropped();
-    for (const Span& span : timeline.spans())
+    for (const TimelineSpan& span : timeline.spans())
         trace.add(thread, stage_names[static_cast<std::size_t>(span.stage)], span.begin, span.end, span.bytes,
                   file_of(job, span));
 }
@@ -37,18 +37,19 @@ void Mover::carry(Tile& tile) {
     targets.place_for_writing(arena_);
     std::uint64_t read = 0;
     {
-        Timed timed{timeline, Stage::read, tile.sources.front().file};
+        ScopedTimer timed{timeline, Stage::read, tile.sources.front().file};
         timed.span.bytes = read = sources.read(sources_);
         bytes_read += read;
     }
     {
-        const Timed timed{timeline, Stage::copy};
+        const ScopedTimer timed{timeline, Stage::copy};
         for (const TilePart& part : tile.parts) copy(part, tile, sources, targets);
         reflinks_.settle();
     }
     targets.write([this](auto file, auto offset, auto bytes) { write(file, offset, bytes); });
     bytes_done += tile.bytes;
-    if (job_.pace != nullptr) job_.pace->pay(read, tile.bytes - (bytes_shared - shared_before), job_.cancelled);
+    if (job_.rate_limiter != nullptr)
+        job_.rate_limiter->throttle(read, tile.bytes - (bytes_shared - shared_before), job_.cancelled);
     // Tiles with overflows are not recorded, so that a run that continues this one finds the overflow again.
     if (job_.journal && overflows_.count() == overflows_before) job_.journal->add({tile.range(), crc_});
 }
@@ -82,7 +83,7 @@ void Mover::note_equal(const Move& move, const Box& box) {
 
 void Mover::write(std::uint32_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
     {
-        const Timed timed{timeline, Stage::checksum, file};
+        const ScopedTimer timed{timeline, Stage::checksum, file};
         job_.crcs.add(file, offset, bytes);
         if (job_.journal || job_.file_crcs != nullptr) {
             const std::uint64_t crc = Crc64::of(bytes);
@@ -90,7 +91,7 @@ void Mover::write(std::uint32_t file, std::uint64_t offset, std::span<const std:
             if (job_.file_crcs != nullptr) job_.file_crcs->add(file, offset, bytes.size(), crc);
         }
     }
-    Timed timed{timeline, Stage::write, file};
+    ScopedTimer timed{timeline, Stage::write, file};
     timed.span.bytes = bytes.size();
     write_or_share(file, offset, bytes);
 }

@@ -42,7 +42,7 @@ struct MoveJob {
     MoveDigests* move_digests = nullptr;
     FileCrcs* file_crcs = nullptr;
     std::unique_ptr<Journal> journal = {};
-    Pace* pace = nullptr;  ///< null: no limit
+    RateLimiter* rate_limiter = nullptr;  ///< null: no limit
     const std::atomic<int>* cancelled = nullptr;
     std::optional<std::uint32_t> arriving = {};  ///< the source file whose bytes arrive during the job
     std::uint64_t block_size = 0;                ///< of the target's file system; 0: unknown

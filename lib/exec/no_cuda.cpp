@@ -14,9 +14,9 @@ CudaGpus find_cuda_gpus() { return {.gpus = {}, .reason = "this tpx was built wi
 
 GpuRates measure_gpu(int, double) { refuse(); }
 
-std::vector<std::vector<Measured>> measure_peers(int, double) { refuse(); }
+std::vector<std::vector<MeasuredValue>> measure_peers(int, double) { refuse(); }
 
-Measured measure_ipc(const mpi::Comm&, int, int, int, double) { refuse(); }
+MeasuredValue measure_ipc(const mpi::Comm&, int, int, int, double) { refuse(); }
 
 NcclRates measure_nccl(const mpi::Comm&, const std::vector<int>&, const std::vector<std::pair<int, int>>&, int) {
     refuse();
@@ -24,11 +24,11 @@ NcclRates measure_nccl(const mpi::Comm&, const std::vector<int>&, const std::vec
 
 struct GpuCopier::Buffers {};
 
-std::vector<GpuRoom> gpu_rooms() { refuse(); }
+std::vector<GpuInfo> list_gpus() { refuse(); }
 
 int gpu_with_address(const std::string&) { refuse(); }
 
-void leave_gpu(int) {}
+void release_gpu(int) {}
 
 GpuMemory::GpuMemory(int, std::uint64_t) { refuse(); }
 GpuMemory::GpuMemory(int, const GpuHandle&, std::uint64_t) { refuse(); }

@@ -2,8 +2,8 @@
 #include "lib/exec/overflows.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/difference.hpp"
-#include "lib/exec/kernel.hpp"
 
 #include <array>
 

@@ -141,8 +141,8 @@ fs::path with_suffix(fs::path path, const std::string& suffix) { return path += 
 
 fs::path partial_name(const fs::path& out, const std::string& id) { return with_suffix(out, ".partial-" + id); }
 
-Partial partial_at(const fs::path& folder) {
-    Partial partial{folder, first_line(folder / unfinished_marker), true};
+PartialOutput partial_at(const fs::path& folder) {
+    PartialOutput partial{folder, first_line(folder / unfinished_marker), true};
     try {
         partial.is_live = is_active(folder);
     } catch (const Error&) {  // another user's, or just removed: must not be written to in any case
@@ -150,9 +150,9 @@ Partial partial_at(const fs::path& folder) {
     return partial;
 }
 
-std::vector<Partial> partials_of(const fs::path& out) {
+std::vector<PartialOutput> partials_of(const fs::path& out) {
     const std::string prefix = out.filename().string() + ".partial-";
-    std::vector<Partial> partials;
+    std::vector<PartialOutput> partials;
     for (const std::string& name : list_directory(parent_of(out))) {
         const fs::path folder = out.parent_path() / name;
         if (name.starts_with(prefix) && path_is_file(folder / unfinished_marker))

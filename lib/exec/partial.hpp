@@ -41,17 +41,17 @@ private:
 std::string marker_text(const std::string& source, const std::filesystem::path& out);
 
 /// An unfinished output beside `out`.
-struct Partial {
+struct PartialOutput {
     std::filesystem::path path;
     std::string what;      ///< the first line of its marker
     bool is_live = false;  ///< whether its run is active
 };
 
 /// The unfinished output in `folder`, which has a marker.
-Partial partial_at(const std::filesystem::path& folder);
+PartialOutput partial_at(const std::filesystem::path& folder);
 
 /// The folders beside `out` that have a marker and in which runs were building `out`, sorted by name.
-std::vector<Partial> partials_of(const std::filesystem::path& out);
+std::vector<PartialOutput> partials_of(const std::filesystem::path& out);
 
 /// Removes the unfinished output in `folder`. Throws Error when its run is active, or when it cannot be removed.
 void remove_partial(const std::filesystem::path& folder);

@@ -71,7 +71,7 @@ void PartialDirectory::make() {
     }
     id_ = fmt::format("{:016x}", naming_.request);
     path_ = partial_name(naming_.out, id_);
-    settle_other_runs();
+    handle_other_runs();
     note_old_outputs();
     marker_ = marker_text(naming_.source, naming_.out);
     create();
@@ -147,8 +147,8 @@ void PartialDirectory::recover() {
     }
 }
 
-void PartialDirectory::settle_other_runs() {
-    for (const Partial& other : partials_of(naming_.out)) {
+void PartialDirectory::handle_other_runs() {
+    for (const PartialOutput& other : partials_of(naming_.out)) {
         if (other.is_live)
             throw failure("{}: another run is writing to {} ({}); wait for it or stop it", naming_.out.string(),
                           other.path.string(), other.what);

@@ -79,10 +79,10 @@ std::string PartialDirectory::remove() {
     return discard();
 }
 
-Published PartialDirectory::commit_as(const std::string& file) {
+PublishResult PartialDirectory::commit_as(const std::string& file) {
     mpi::barrier(comm_);
     const fs::path fresh = file.empty() ? path_ : path_ / file;
-    Published result;
+    PublishResult result;
     fs::path old;
     mpi::all_or_none(comm_, [&] {
         if (comm_.rank() != 0) return;
@@ -101,7 +101,7 @@ Published PartialDirectory::commit_as(const std::string& file) {
     return result;
 }
 
-void PartialDirectory::end_commit(const fs::path& file, const fs::path& old, Published& result) {
+void PartialDirectory::end_commit(const fs::path& file, const fs::path& old, PublishResult& result) {
     const fs::path parent = parent_of(naming_.out);
     if (naming_.calls.sync(parent.c_str()) != 0) {
         result.durable = false;
@@ -171,7 +171,7 @@ void PartialDirectory::take_free_name(const fs::path& fresh) const {
     if (naming_.calls.rename(fresh.c_str(), naming_.out.c_str(), 0) != 0) throw system_failure(naming_.out, errno);
 }
 
-void PartialDirectory::remove_old(const fs::path& old, Published& result) const {
+void PartialDirectory::remove_old(const fs::path& old, PublishResult& result) const {
     bool is_folder = false;
     try {
         // Somebody may have added files since it was checked.

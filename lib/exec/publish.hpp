@@ -47,7 +47,7 @@ struct Naming {
 };
 
 /// The result of giving an output its name.
-struct Published {
+struct PublishResult {
     /// What failed after the complete output was in place; empty if nothing failed. The same on all ranks.
     std::string fault;
     /// Whether the output survives a crash of the machine; valid on rank 0 only.
@@ -88,11 +88,11 @@ public:
     /// Waits for all ranks and gives the folder its final name. Precondition: everything in it is on disk. Keeps the
     /// old output as OUT.old-ID until the new name is on disk, and then removes it. If OUT could not be replaced, keeps
     /// the new output and throws an mpi::AgreedError that says where it is. Collective.
-    Published commit() { return commit_as({}); }
+    PublishResult commit() { return commit_as({}); }
 
     /// The same for an output that is a file: `name`, the only file in the folder besides the marker, gets the final
     /// name.
-    Published commit_file(const std::string& name) { return commit_as(name); }
+    PublishResult commit_file(const std::string& name) { return commit_as(name); }
 
     /// Removes the folder unless it is to be kept, for example because commit() could not rename it. Call it on rank 0;
     /// returns why it failed, or an empty text.
@@ -108,18 +108,18 @@ private:
     void make();
     void create();
     void recover();
-    void settle_other_runs();
+    void handle_other_runs();
     void note_old_outputs();
     void take_over();
     void move_aside();
     static void check_occupant(const Naming& naming);
-    Published commit_as(const std::string& file);
-    void end_commit(const std::filesystem::path& file, const std::filesystem::path& old, Published& result);
+    PublishResult commit_as(const std::string& file);
+    void end_commit(const std::filesystem::path& file, const std::filesystem::path& old, PublishResult& result);
     void unmark();
     std::filesystem::path swap(const std::filesystem::path& fresh);
     void swap_in_two_steps(const std::filesystem::path& fresh, const std::filesystem::path& old);
     void take_free_name(const std::filesystem::path& fresh) const;
-    void remove_old(const std::filesystem::path& old, Published& result) const;
+    void remove_old(const std::filesystem::path& old, PublishResult& result) const;
     std::filesystem::path free_name(const char* suffix) const;
 
     const mpi::Comm& comm_;

@@ -2,7 +2,7 @@
 #include "lib/exec/read_digests.hpp"
 
 #include "lib/core/crc.hpp"
-#include "lib/exec/digest_run.hpp"
+#include "lib/exec/digests.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -3,8 +3,8 @@
 
 #include "lib/core/catalogue.hpp"
 #include "lib/core/digest.hpp"
+#include "lib/exec/exec_options.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/options.hpp"
 
 #include <cstdint>
 #include <filesystem>

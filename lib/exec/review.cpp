@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/review.hpp"
 
-#include "lib/exec/shares.hpp"
+#include "lib/exec/share_runner.hpp"
 #include "lib/exec/source_files.hpp"
 #include "lib/exec/window.hpp"
 
@@ -85,7 +85,7 @@ std::vector<bool> review(const mpi::Comm& comm, const ExecOptions& options, cons
         return bytes;
     };
     // Each tile by itself, because tiles of several entries have no common checksum.
-    deal(comm, options, job.tiler, ShareOfRanges{ranges}, {read, done});
+    process_tiles(comm, options, job.tiler, ShareOfRanges{ranges}, {read, done});
     std::vector<std::uint64_t> holds(entries.size());
     for (std::size_t k = 0; k < own.size(); ++k) {
         const JournalEntry& entry = own[k];
@@ -98,8 +98,8 @@ std::vector<bool> review(const mpi::Comm& comm, const ExecOptions& options, cons
 
 }  // namespace
 
-ByteRanges still_written(const mpi::Comm& comm, const ExecOptions& options, const ReviewJob& job,
-                         std::vector<JournalEntry> entries) {
+ByteRanges find_intact_ranges(const mpi::Comm& comm, const ExecOptions& options, const ReviewJob& job,
+                              std::vector<JournalEntry> entries) {
     // Entries that do not match are in the payloads' checksums, so these are computed again from the entries that do.
     for (bool all_hold = false; !all_hold;) {
         job.payloads.clear();

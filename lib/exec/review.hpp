@@ -2,9 +2,9 @@
 #pragma once
 
 #include "lib/exec/byte_ranges.hpp"
+#include "lib/exec/exec_options.hpp"
 #include "lib/exec/journal.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/options.hpp"
 #include "lib/exec/payload_crcs.hpp"
 #include "lib/exec/tiles.hpp"
 #include "lib/exec/written_crc.hpp"
@@ -28,7 +28,7 @@ struct ReviewJob {
 /// and the entry counts only if its checksum matches. `entries`, the same on all ranks, are sorted and disjoint. Adds
 /// the entries that count to the payloads' checksums. The result is the same on all ranks. Collective; throws an
 /// mpi::AgreedError.
-ByteRanges still_written(const mpi::Comm& comm, const ExecOptions& options, const ReviewJob& job,
-                         std::vector<JournalEntry> entries);
+ByteRanges find_intact_ranges(const mpi::Comm& comm, const ExecOptions& options, const ReviewJob& job,
+                              std::vector<JournalEntry> entries);
 
 }  // namespace tpx

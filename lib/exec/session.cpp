@@ -96,7 +96,7 @@ Exit with_ranks(const std::function<Exit(const Comm&)>& body, const Report& repo
     return exit;
 }
 
-void limit_end(std::chrono::seconds limit, std::string message, Exit exit) {
+void limit_shutdown(std::chrono::seconds limit, std::string message, Exit exit) {
     end_limit() = {limit, std::move(message), exit};
 }
 

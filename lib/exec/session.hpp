@@ -21,7 +21,7 @@ Exit with_ranks(const std::function<Exit(const Comm&)>& body, const Report& repo
 
 /// Makes with_ranks() wait at most `limit` until all ranks have finished. After that, it reports `message` and ends
 /// this process, and so the job, with `exit`. Without a limit, it waits forever.
-void limit_end(std::chrono::seconds limit, std::string message, Exit exit);
+void limit_shutdown(std::chrono::seconds limit, std::string message, Exit exit);
 
 /// Ends this process at once with `exit`, and with it all ranks of the job, whatever their threads are doing.
 [[noreturn]] void end_job(Exit exit);

@@ -145,7 +145,7 @@ std::uint64_t memory_of_base(const SourceFile& file, std::span<const SourceFile>
 
 }  // namespace
 
-Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files) {
+FittedOptions fit_decoding_memory(const ExecOptions& wanted, std::span<const SourceFile> files) {
     std::uint64_t decoding = 0;
     const SourceFile* largest = nullptr;
     for (const SourceFile& file : files) {
@@ -154,7 +154,7 @@ Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files) {
         if (needed > decoding) largest = &file;
         decoding = std::max(decoding, needed);
     }
-    Fitted fitted{wanted, 0};
+    FittedOptions fitted{wanted, 0};
     int& threads = fitted.options.threads;
     while (threads > 1 && wanted.memory / static_cast<std::uint64_t>(threads) / 2 < decoding) --threads;
     const std::uint64_t share = wanted.memory / static_cast<std::uint64_t>(threads);

@@ -3,13 +3,13 @@
 
 #include "lib/change/moves.hpp"
 #include "lib/core/catalogue.hpp"
+#include "lib/exec/adapter_merger.hpp"
 #include "lib/exec/decode.hpp"
 #include "lib/exec/dequantize.hpp"
+#include "lib/exec/exec_options.hpp"
 #include "lib/exec/ggml_blocks.hpp"
-#include "lib/exec/merge.hpp"
 #include "lib/exec/mpi.hpp"
 #include "lib/exec/open_files.hpp"
-#include "lib/exec/options.hpp"
 #include "lib/exec/quantize.hpp"
 
 #include <optional>
@@ -49,7 +49,7 @@ private:
     Decoder decoder_;
     Dequantizer dequantizer_;
     BlockReader block_reader_;
-    Merger merger_;
+    AdapterMerger merger_;
     Quantizer quantizer_;
     std::vector<std::byte> chunk_;  // the decoded chunk that held_ names
     std::optional<std::pair<std::uint32_t, std::uint64_t>> held_;
@@ -63,11 +63,11 @@ std::vector<bool> decoded(std::span<const SourceFile> files);
 
 /// The options `wanted`, with fewer threads if needed to decode chunks of `files` within the memory; and the memory
 /// that each thread may use in addition to its decoder. Throws Error if even one thread needs too much.
-struct Fitted {
+struct FittedOptions {
     ExecOptions options;
     std::uint64_t memory = 0;
 };
-Fitted fit(const ExecOptions& wanted, std::span<const SourceFile> files);
+FittedOptions fit_decoding_memory(const ExecOptions& wanted, std::span<const SourceFile> files);
 
 /// Checks, for this rank's share of the files, that no piece marked in `wanted` extends past the end of its file.
 /// Throws Error "FILE: tensor 'NAME': ...".

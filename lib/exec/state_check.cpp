@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/state_check.hpp"
 
-#include "lib/exec/kernel.hpp"
+#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/slabs.hpp"
 #include "lib/exec/source_files.hpp"
 

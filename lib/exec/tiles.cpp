@@ -33,7 +33,7 @@ struct Tiler::Place {
 };
 
 struct Tiler::Walk {
-    const Share& share;
+    const TileShare& share;
     std::uint64_t done = 0;  // bytes of the tiles before this one, of all shares
     const std::function<bool(Tile&&)>& visit;
 };
@@ -59,7 +59,7 @@ Tiler::Tiler(const Moves& moves, const Side& source, const Side& target, const T
         bytes_ += static_cast<std::uint64_t>(volume(moves_[k].box) * target_itemsize(target_of(k)));
 }
 
-void Tiler::for_each(const Share& share, const std::function<bool(Tile&&)>& visit) const {
+void Tiler::for_each(const TileShare& share, const std::function<bool(Tile&&)>& visit) const {
     Walk walk{share, 0, visit};
     const Order order = order_of_moves();
     for (const std::uint32_t tensor : order.tensors) {

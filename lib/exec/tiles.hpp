@@ -3,7 +3,7 @@
 
 #include "lib/change/moves.hpp"
 #include "lib/exec/image.hpp"
-#include "lib/exec/share.hpp"
+#include "lib/exec/tile_share.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -53,7 +53,7 @@ public:
     std::uint64_t bytes() const { return bytes_; }
 
     /// Calls `visit` with each tile of `share`, in their order, until it returns false.
-    void for_each(const Share& share, const std::function<bool(Tile&&)>& visit) const;
+    void for_each(const TileShare& share, const std::function<bool(Tile&&)>& visit) const;
 
 private:
     struct Group;

@@ -18,7 +18,7 @@ inline constexpr std::array<std::string_view, stage_count> stage_names{"create",
                                                                        "checksum", "write", "sync"};
 
 /// A period of time that one thread spent on one stage.
-struct Span {
+struct TimelineSpan {
     Stage stage = Stage::create;
     std::chrono::steady_clock::time_point begin;
     std::chrono::steady_clock::time_point end;
@@ -33,10 +33,10 @@ public:
     explicit Timeline(std::size_t most_spans) : most_spans_{most_spans} {}
 
     std::uint64_t nanoseconds(Stage stage) const { return sums_[static_cast<std::size_t>(stage)]; }
-    const std::vector<Span>& spans() const { return spans_; }
+    const std::vector<TimelineSpan>& spans() const { return spans_; }
     std::uint64_t dropped() const { return dropped_; }
 
-    void add(const Span& span) {
+    void add(const TimelineSpan& span) {
         sums_[static_cast<std::size_t>(span.stage)] +=
             static_cast<std::uint64_t>(std::chrono::nanoseconds{span.end - span.begin}.count());
         if (spans_.size() < most_spans_)
@@ -48,26 +48,26 @@ public:
 private:
     std::size_t most_spans_;
     std::array<std::atomic<std::uint64_t>, stage_count> sums_{};
-    std::vector<Span> spans_;
+    std::vector<TimelineSpan> spans_;
     std::uint64_t dropped_ = 0;
 };
 
 /// Adds the time from its construction to its destruction to a timeline.
-class Timed {
+class ScopedTimer {
 public:
-    Timed(Timeline& timeline, Stage stage, std::uint32_t file = 0) : timeline_{timeline} {
+    ScopedTimer(Timeline& timeline, Stage stage, std::uint32_t file = 0) : timeline_{timeline} {
         span.stage = stage;
         span.file = file;
         span.begin = std::chrono::steady_clock::now();
     }
-    ~Timed() {
+    ~ScopedTimer() {
         span.end = std::chrono::steady_clock::now();
         timeline_.add(span);
     }
-    Timed(const Timed&) = delete;
-    Timed& operator=(const Timed&) = delete;
+    ScopedTimer(const ScopedTimer&) = delete;
+    ScopedTimer& operator=(const ScopedTimer&) = delete;
 
-    Span span;
+    TimelineSpan span;
 
 private:
     Timeline& timeline_;

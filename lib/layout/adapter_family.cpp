@@ -134,7 +134,7 @@ Family adapter_family(const Family& base) {
 
 }  // namespace
 
-bool are_of_adapter(std::span<const Tensor> tensors, const Config& config) {
+bool are_adapter_tensors(std::span<const Tensor> tensors, const Config& config) {
     const auto any = [&](std::string_view word) {
         return std::ranges::any_of(tensors,
                                    [&](const Tensor& tensor) { return tensor.name.find(word) != std::string::npos; });

@@ -13,13 +13,13 @@ namespace tpx {
 /// Whether `tensors` form a LoRA adapter whose names can be converted: they have the names of Megatron Bridge, or those
 /// of PEFT and `config` describes the base model. False if the base is part of another model, such as the text model of
 /// a vision-language model.
-bool are_of_adapter(std::span<const Tensor> tensors, const Config& config);
+bool are_adapter_tensors(std::span<const Tensor> tensors, const Config& config);
 
 /// The factor for the rank of an adapter, whose size differs between weights. Rules cannot contain this character.
 inline constexpr char adapter_rank = '\x7f';
 
 /// Whether `family` is one of adapter_families().
-inline bool is_of_adapters(const Family& family) { return family.dims.contains(adapter_rank); }
+inline bool is_adapter_family(const Family& family) { return family.dims.contains(adapter_rank); }
 
 /// The families of LoRA adapters for models of `families`, in the same order. For each weight W of a linear layer,
 /// except those of experts, an adapter has W.a of shape [rank, in] and W.b of shape [out, rank], under the names of

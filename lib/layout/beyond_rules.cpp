@@ -15,7 +15,7 @@ bool is_of_adapter(std::string_view name) {
 
 }  // namespace
 
-bool is_of_quantized_weights(std::string_view name) {
+bool is_quantized_weight_part(std::string_view name) {
     constexpr std::array<std::string_view, 15> endings{".qweight",
                                                        ".qzeros",
                                                        ".g_idx",
@@ -42,7 +42,7 @@ std::string_view why_beyond_rules(std::string_view name) {
                "base in Megatron Bridge";
     if (is_of_adapter(name))
         return "belongs to a LoRA adapter; merge the adapter into its base: tpx reshard BASE OUT --merge-adapter DIR";
-    if (is_of_quantized_weights(name))
+    if (is_quantized_weight_part(name))
         return "belongs to quantized weights; dequantize the model first (transformers: model.dequantize())";
     return {};
 }

@@ -11,7 +11,7 @@ namespace tpx {
 
 /// Whether a tensor of this name belongs to quantized weights, as packed values or as a scale: GPTQ, AWQ, bitsandbytes,
 /// compressed-tensors, FP8 and MXFP4 as Hugging Face checkpoints name them.
-bool is_of_quantized_weights(std::string_view name);
+bool is_quantized_weight_part(std::string_view name);
 
 /// Why no rule can describe the tensor, and how to obtain a model that rules can describe; empty for other tensors. A
 /// LoRA adapter must first be merged into its base, and quantized weights dequantized.

@@ -63,7 +63,7 @@ private:
             const auto value = reading_.config.find(word);
             if (value != reading_.config.end())
                 settings_.insert(reading_.lists.find(word) ? word
-                                                           : fmt::format("{} = {}", word, spelled(value->second)));
+                                                           : fmt::format("{} = {}", word, value_text(value->second)));
             else
                 add(word);
         }

@@ -76,7 +76,7 @@ bool has_real(std::string_view formula) {
 
 }  // namespace
 
-std::string spelled(const ConfigValue& value) {
+std::string value_text(const ConfigValue& value) {
     if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
     if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
     if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
@@ -100,7 +100,7 @@ bool holds(const Config& config, std::string_view condition) {
     const bool is_null = std::holds_alternative<std::nullptr_t>(found->second);
     const bool is = condition.empty()                ? truth(found->second)
                     : is_null || condition == "null" ? is_null && condition == "null"
-                                                     : spelled(found->second) == condition;
+                                                     : value_text(found->second) == condition;
     return is != negated;
 }
 

@@ -74,7 +74,7 @@ bool has_sizes_of_shapes(const Family& family, std::string_view source);
 bool holds(const Config& config, std::string_view condition);
 
 /// A value as text: true, 4, 0.5, text unchanged, empty for null.
-std::string spelled(const ConfigValue& value);
+std::string value_text(const ConfigValue& value);
 
 /// The integer under `key`, if there is one.
 std::optional<Index> integer(const Config& config, std::string_view key);

@@ -117,7 +117,7 @@ public:
         }
         const auto type = config.find("model_type");
         made.toml = fmt::format("family = \"{}\"\n", name);
-        if (type != config.end()) made.toml += fmt::format("detect.hf = [{}]\n", toml_string(spelled(type->second)));
+        if (type != config.end()) made.toml += fmt::format("detect.hf = [{}]\n", toml_string(value_text(type->second)));
         made.toml += fmt::format("\n[dims]\n{}", sizes_.toml());
         if (holds(config, "tie_word_embeddings")) made.toml += "\n[tied]\nhf = \"tie_word_embeddings\"\n";
         made.toml += fmt::format("\n[tensors]\n{}\n[dialects.hf]\n", tensors_);

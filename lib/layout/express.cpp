@@ -11,7 +11,7 @@
 #include "lib/layout/size_text.hpp"
 #include "lib/layout/states.hpp"
 #include "lib/layout/stored_name.hpp"
-#include "lib/layout/suggest.hpp"
+#include "lib/layout/suggest_rule.hpp"
 
 #include <algorithm>
 #include <set>
@@ -49,7 +49,7 @@ Shape shape_of(const Reading& reading, const Dims& sizes, const Meaning& meaning
 /// Makes stored tensors from canonical ones: weights, or the optimizer state that `pattern` names.
 class Writer {
 public:
-    Writer(Expressed& out, const Occurrences& have, const RolePattern* pattern, const Config& config, int tp,
+    Writer(ExpressedState& out, const Occurrences& have, const RolePattern* pattern, const Config& config, int tp,
            const std::set<std::string>& tags, int layers)
         : out_{out}, have_{have}, pattern_{pattern}, config_{config}, tp_{tp}, tags_{tags}, layers_{layers} {
         stacks_ = tags.contains("dist") && std::ranges::all_of(have, [&](const auto& entry) {
@@ -152,7 +152,7 @@ private:
             throw failure("{} {} stored, but the configuration has {}{}", counted(stored, noun), verb, all, each);
     }
 
-    Expressed& out_;
+    ExpressedState& out_;
     const Occurrences& have_;
     const RolePattern* pattern_;  // null: weights
     const Config& config_;
@@ -178,7 +178,7 @@ bool headless(const Reading& source, const Occurrences& have) {
 }
 
 /// Adds the tied output layer if the dialect writes it, or removes it if the dialect does not.
-void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have, Expressed& out) {
+void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have, ExpressedState& out) {
     const CanonicalTensor* head = tied_tensor(*source.family);
     if (!head) return;
     const bool lacking = !have.contains(head->name);
@@ -196,7 +196,7 @@ void settle_tie(const Reading& source, const Dialect& dialect, Occurrences& have
         out.aliases[head->name] = head->tie;
         have[head->name] = have[head->tie];
     } else if (!lacking && source.tied && !written) {
-        out.left_out.push_back(have[head->name].stored);
+        out.dropped_names.push_back(have[head->name].stored);
         have.erase(head->name);
     }
 }
@@ -209,8 +209,8 @@ void drop_tied(const Family& family, States& states) {
 }
 
 /// An empty result for the family of `source` in `dialect`.
-Expressed unwritten(const Reading& source, const Dialect& dialect) {
-    Expressed out;
+ExpressedState unwritten(const Reading& source, const Dialect& dialect) {
+    ExpressedState out;
     out.reading = source;
     out.reading.dialect = &dialect;
     out.reading.prefixed = !dialect.bare;
@@ -221,7 +221,7 @@ Expressed unwritten(const Reading& source, const Dialect& dialect) {
 
 /// Adds the stored tensors of all `states` to `out`.
 void write_states(const States& states, int layer_count, const Config& config, int tp,
-                  const std::set<std::string>& tags, Expressed& out) {
+                  const std::set<std::string>& tags, ExpressedState& out) {
     const Dialect& dialect = *out.reading.dialect;
     for (const Role role : state_roles) {
         const auto have = states.find(role);
@@ -235,31 +235,32 @@ void write_states(const States& states, int layer_count, const Config& config, i
 
 }  // namespace
 
-Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
-                  int tp, const std::set<std::string>& tags) {
+ExpressedState express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect,
+                       const Config& config, int tp, const std::set<std::string>& tags) {
     if (!source.unknown.empty()) {
         const Tensor& tensor = tensors[source.unknown[0]];
         throw failure("tensor '{}': {}", tensor.name,
-                      without_rule(*source.family, *source.dialect, source.dims, tensor));
+                      missing_rule_message(*source.family, *source.dialect, source.dims, tensor));
     }
     if (const std::string remainder = remainder_in_sizes(source); !remainder.empty())
         throw failure("the configuration contradicts itself: {}", remainder);
     if (!source.complete)
         throw failure("sizes are unknown: {}; pass the model's config.json with --config", missing_sizes(source));
-    Expressed out = unwritten(source, dialect);
-    States states = states_of(source, tensors, dialect, out.left_out);
-    settle_masters(*source.family, dialect, tags.contains("masters"), states, out);
+    ExpressedState out = unwritten(source, dialect);
+    States states = states_of(source, tensors, dialect, out.dropped_names);
+    resolve_masters(*source.family, dialect, tags.contains("masters"), states, out);
     Occurrences& weights = states[Role::weight];
     require_layers(source, weights);
     settle_tie(source, dialect, weights, out);
     drop_tied(*source.family, states);
-    settle_layer_ties(source, dialect, states, out);
+    resolve_layer_ties(source, dialect, states, out);
     write_states(states, layers(source, tensors), config, tp, tags, out);
     return out;
 }
 
-Expressed express_model(const Reading& source, const ModelState& model, int tp, const std::set<std::string>& tags) {
-    Expressed out = unwritten(source, *source.dialect);
+ExpressedState express_model(const Reading& source, const ModelState& model, int tp,
+                             const std::set<std::string>& tags) {
+    ExpressedState out = unwritten(source, *source.dialect);
     States states = states_of(model, *source.family);
     add_layer_sizes(source, states);
     settle_tie(source, *source.dialect, states[Role::weight], out);
@@ -268,8 +269,8 @@ Expressed express_model(const Reading& source, const ModelState& model, int tp, 
     return out;
 }
 
-Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Config& config, int tp) {
-    Expressed out{.reading = source, .tensors = {tensors.begin(), tensors.end()}};
+ExpressedState repad(const Reading& source, std::span<const Tensor> tensors, const Config& config, int tp) {
+    ExpressedState out{.reading = source, .tensors = {tensors.begin(), tensors.end()}};
     if (!source.family || !source.complete) return out;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
         const Meaning& meaning = source.meanings[t];
@@ -280,7 +281,7 @@ Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Co
             if (tp == 1) continue;
             throw failure("tensor '{}': shape {}, but the configuration asks for {}; it can be kept with tp=1 only",
                           tensors[t].name, to_string(tensors[t].shape),
-                          to_string(asked_shape(source, tensors[t], meaning)));
+                          to_string(expected_shape(source, tensors[t], meaning)));
         }
         const bool stacked = is_axis(*source.family, meaning, 'l');
         const Dims sizes = varies ? sizes_in(source, tensors[t], meaning) : source.dims;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/core/catalogue.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 #include "lib/layout/reading.hpp"
 
 #include <map>
@@ -14,7 +14,7 @@
 namespace tpx {
 
 /// How a state will be stored: the tensors to write, and a reading of them.
-struct Expressed {
+struct ExpressedState {
     Reading reading;
     std::vector<Tensor> tensors;
     /// Canonical tensors that are copies of others: a tied output layer is the embedding.
@@ -25,7 +25,7 @@ struct Expressed {
     /// Parts of the source that are not written because they must equal other parts: attention values that are tied to
     /// the keys.
     std::map<std::string, std::string> dropped_ties;
-    std::vector<std::string> left_out;  ///< names of tensors and parts of the source that are not written
+    std::vector<std::string> dropped_names;  ///< names of tensors and parts of the source that are not written
 };
 
 /// The weights of `source` as whole tensors with the names and axes of `dialect`, and its optimizer state if the
@@ -34,19 +34,19 @@ struct Expressed {
 /// (vocabulary divisor); `tp` is the degree that padding depends on; `tags` choose among spellings, and with "dist",
 /// layers that are all alike share a tensor if the name allows it. Throws Error if the dialect cannot store a
 /// parameter, a required one is missing, or the size of a factor is unknown; the message says how to specify it.
-Expressed express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect, const Config& config,
-                  int tp, const std::set<std::string>& tags);
+ExpressedState express(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect,
+                       const Config& config, int tp, const std::set<std::string>& tags);
 
 /// The tensors that store `model` in the dialect of `source`, a reading without tensors: its parameters in all roles,
 /// but not the state of virtual nodes. Sizes and configuration are those of `source`; `tp` and `tags` are as for
 /// express(). Throws Error if the dialect cannot store a parameter.
-Expressed express_model(const Reading& source, const ModelState& model, int tp, const std::set<std::string>& tags);
+ExpressedState express_model(const Reading& source, const ModelState& model, int tp, const std::set<std::string>& tags);
 
 /// The configuration keys that would give the sizes that `source` needs and lacks, separated by ", ".
 std::string missing_sizes(const Reading& source);
 
 /// The same tensors with the same names, padded for `tp`; unchanged for dialects that do not pad.
-Expressed repad(const Reading& source, std::span<const Tensor> tensors, const Config& config, int tp);
+ExpressedState repad(const Reading& source, std::span<const Tensor> tensors, const Config& config, int tp);
 
 /// One entry of a configuration for the framework that reads the new checkpoint.
 struct ConfigSetting {
@@ -57,13 +57,13 @@ struct ConfigSetting {
 };
 
 /// `config` with the keys about stored tensors that formulas and conditions may contain; see configuration_for().
-Config known_of(const Expressed& expressed, const Config& config);
+Config with_tensor_keys(const ExpressedState& expressed, const Config& config);
 
 /// The settings of the model that the framework of `dialect` needs by the family's rules, as far as they are known.
 /// Formulas may contain keys of `config`, sizes, `tied`, and for each stored canonical tensor `has_NAME`, `first_NAME`
 /// (a layer), `without_NAME` (the layers that lack it, "0,2") and `flags_NAME` (for each layer, whether it has the
 /// tensor, "0,1,0"); for each word of the list layer_types, `flags_WORD`.
-std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
+std::vector<ConfigSetting> configuration_for(const ExpressedState& expressed, const std::string& dialect,
                                              const Config& config);
 
 }  // namespace tpx

@@ -119,8 +119,8 @@ struct ConfigEntry {
     std::vector<std::string> more = {};  ///< formulas of the further items of a tuple
 };
 
-/// What a framework demands of one setting of the source, see check_limits().
-struct Limit {
+/// What a framework demands of one setting of the source, see check_framework_limits().
+struct FrameworkLimit {
     std::string condition;  ///< see evaluate_condition(); an unknown condition holds
     std::string reason;     ///< what the framework does instead of following the setting
     std::string value;      ///< the value of the setting that the framework follows
@@ -139,7 +139,7 @@ struct Family {
     /// For tensors that only some models or layers have: tensor -> source of configuration -> condition, see
     /// evaluate_condition().
     std::map<std::string, std::map<std::string, std::string>, std::less<>> present;
-    std::map<std::string, std::map<std::string, Limit>>
+    std::map<std::string, std::map<std::string, FrameworkLimit>>
         limits;  ///< dialect -> setting -> what its framework can follow
     /// Settings that change what a model computes, and for which its framework would assume a value if a configuration
     /// lacks them: dialect -> key -> assumed value.
@@ -148,7 +148,7 @@ struct Family {
     std::map<std::string, CanonicalTensor, std::less<>> tensors;
     std::vector<Dialect> dialects;
     std::vector<OuterModel> outer;
-    bool is_outer = false;  ///< it was extended to an outer model, see widened()
+    bool is_outer = false;  ///< it was extended to an outer model, see widen_family()
 
     const Dialect* dialect(std::string_view wanted) const;
     /// True if the size of a factor can differ from layer to layer (its formula for "any" is "varies"); see

@@ -51,7 +51,7 @@ WrittenDialect parse_dialect(const toml::table& table) {
     }
     for_each_in(table, "roles", [&](const std::string& word, const toml::node& node) {
         const auto role = role_by_name(word);
-        if (!role || !is_of_optimizer(*role))
+        if (!role || !is_optimizer_state(*role))
             throw failure("line {}: '{}' is not a role of optimizer state; use, for example, master or exp_avg",
                           node.source().begin.line, word);
         if (!node.is_array()) throw failure("line {}: a role must be a list", node.source().begin.line);
@@ -69,7 +69,7 @@ ConfigEntry parse_entry(const std::string& key, const toml::node& node) {
 }
 
 /// [condition, reason, value].
-Limit parse_limit(const toml::node& node) {
+FrameworkLimit parse_limit(const toml::node& node) {
     const std::vector<std::string> texts = texts_of(node, "a limit");
     const auto line = node.source().begin.line;
     if (texts.size() != 3) throw failure("line {}: a limit is [condition, reason, value]", line);

@@ -19,7 +19,7 @@ bool is_stored_with_others(const Dialect& dialect, const std::string& tensor) {
 
 /// Adds `tensor` to `have` where it is missing, as a copy of the tensor that it is tied to.
 void add_copies(const Reading& source, const CanonicalTensor& tensor, Role role, const Occurrences& weights,
-                Occurrences& have, Expressed& out) {
+                Occurrences& have, ExpressedState& out) {
     const auto original = have.find(tensor.tie);
     if (original == have.end()) return;
     Occurrence& copy = have[tensor.name];
@@ -55,7 +55,7 @@ void require_moments(const CanonicalTensor& tensor, const Dialect& dialect, cons
 
 /// Drops `tensor` where the model lacks it under the names of `dialect`.
 void drop_absent(const Reading& source, const Dialect& dialect, const CanonicalTensor& tensor, Role role,
-                 const Occurrences& weights, Occurrences& have, Expressed& out) {
+                 const Occurrences& weights, Occurrences& have, ExpressedState& out) {
     const auto found = have.find(tensor.name);
     if (found == have.end()) return;
     const auto original = weights.find(tensor.tie);
@@ -69,7 +69,7 @@ void drop_absent(const Reading& source, const Dialect& dialect, const CanonicalT
         if (role == Role::weight || role == Role::master)
             out.dropped_ties[name] = part_name(role, source.family->tensor(tensor.tie), indices_of(place));
         else
-            out.left_out.push_back(name);
+            out.dropped_names.push_back(name);
         return true;
     });
     if (found->second.places.empty()) have.erase(found);
@@ -97,7 +97,7 @@ std::optional<bool> is_present(const Reading& source, std::string_view dialect, 
     return evaluate_condition(*condition, lookup, source.lists);
 }
 
-void settle_layer_ties(const Reading& source, const Dialect& dialect, States& states, Expressed& out) {
+void resolve_layer_ties(const Reading& source, const Dialect& dialect, States& states, ExpressedState& out) {
     for (const auto& [name, tensor] : source.family->tensors) {
         if (tensor.tie.empty() || !tensor.has('l')) continue;
         const Occurrences weights = states[Role::weight];  // before any of them changes

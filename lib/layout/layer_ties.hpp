@@ -20,6 +20,6 @@ std::optional<bool> is_present(const Reading& source, std::string_view dialect, 
 /// stores them together with others, those that the model lacks under the names of `dialect` ([present]) are dropped;
 /// dropped weights and masters go to `out.dropped_ties`. Throws Error if a tensor is missing that the configuration of
 /// `source` does not tie, or if optimizer state of tied tensors cannot be stored.
-void settle_layer_ties(const Reading& source, const Dialect& dialect, States& states, Expressed& out);
+void resolve_layer_ties(const Reading& source, const Dialect& dialect, States& states, ExpressedState& out);
 
 }  // namespace tpx

@@ -2,8 +2,8 @@
 #include "lib/layout/matching.hpp"
 
 #include "lib/layout/beyond_rules.hpp"
-#include "lib/layout/rule_book.hpp"
-#include "lib/layout/suggest.hpp"
+#include "lib/layout/rule_index.hpp"
+#include "lib/layout/suggest_rule.hpp"
 
 #include <fmt/format.h>
 
@@ -43,15 +43,15 @@ void settle(const Family& family, const Dialect& dialect, std::vector<Meaning>& 
 FamilyMatch match(const Family& family, const Dialect& dialect, std::span<const Tensor> tensors,
                   const FoldedNames& names) {
     FamilyMatch found{&family, &dialect};
-    const RuleBook book{dialect};
-    std::vector<bool> may_know;
-    for (const std::string& folded : names.distinct) may_know.push_back(book.may_know(folded));
-    if (std::ranges::none_of(may_know, std::identity{})) return found;
+    const RuleIndex index{dialect};
+    std::vector<bool> may_match;
+    for (const std::string& folded : names.distinct) may_match.push_back(index.may_match(folded));
+    if (std::ranges::none_of(may_match, std::identity{})) return found;
     std::set<std::string_view> present;
     for (std::uint32_t t = 0; t < tensors.size(); ++t) {
         const std::uint32_t folded = names.of[t];
-        found.meanings.push_back(may_know[folded] ? book.meaning_of(tensors[t].name, names.distinct[folded])
-                                                  : Meaning{});
+        found.meanings.push_back(may_match[folded] ? index.meaning_of(tensors[t].name, names.distinct[folded])
+                                                   : Meaning{});
         const Meaning& meaning = found.meanings.back();
         if (meaning.kind == Meaning::Kind::unknown) found.unknown.push_back(t);
         if (meaning.kind != Meaning::Kind::parameter) continue;
@@ -99,12 +99,12 @@ Verdict ask(const FamilyHead& family, std::string_view source, const Config& con
         return std::ranges::find(types->second, *type) != types->second.end() ? Verdict::yes : Verdict::no;
     if (family.told) return Verdict::no;
     const auto detect = family.detect.find(std::string{source});
-    if (detect == family.detect.end()) return Verdict::silent;
+    if (detect == family.detect.end()) return Verdict::unknown;
     if (source == "mcore" && config.contains("num_layers"))
         return std::ranges::all_of(detect->second, [&](const std::string& c) { return any_holds(config, c); })
                    ? Verdict::yes
                    : Verdict::no;
-    return source == "hf" && names_model_type(config) ? Verdict::no : Verdict::silent;
+    return source == "hf" && names_model_type(config) ? Verdict::no : Verdict::unknown;
 }
 
 std::string_view source_of(const Dialect& dialect) { return dialect.name == "mcore" ? "mcore" : "hf"; }
@@ -129,10 +129,11 @@ std::string lacks(const FamilyMatch& closest, std::span<const Tensor> tensors, c
     // If only a few names match, such as those of a head or an embedding, the model is of another family, and these
     // rules do not help.
     if (closest.verdict != Verdict::yes && closest.unknown.size() > closest.parameters) return unknown_family;
-    const std::string_view source = configured_by(*closest.dialect, config);
+    const std::string_view source = config_source(*closest.dialect, config);
     const Tensor& tensor = tensors[*unknown];
-    return fmt::format("tensor '{}', {} names: {}", tensor.name, closest.dialect->name,
-                       without_rule(*closest.family, *closest.dialect, Dims{*closest.family, source, config}, tensor));
+    return fmt::format(
+        "tensor '{}', {} names: {}", tensor.name, closest.dialect->name,
+        missing_rule_message(*closest.family, *closest.dialect, Dims{*closest.family, source, config}, tensor));
 }
 
 /// Why no family was even tried.
@@ -149,7 +150,7 @@ std::string why_none_tried(const Config& config, const std::optional<std::string
 
 }  // namespace
 
-std::string_view configured_by(const Dialect& dialect, const Config& config) {
+std::string_view config_source(const Dialect& dialect, const Config& config) {
     const bool args = config.contains("num_layers");
     const bool file = names_model_type(config);
     return args == file ? (dialect.name == "mcore" ? "mcore" : "hf") : args ? "mcore" : "hf";
@@ -164,7 +165,7 @@ FamilyMatch best_match(std::span<const Tensor> tensors, const Families& families
     const auto type = model_type(families, config);
     const FoldedNames names{tensors};
     FamilyMatch best;
-    for (const Verdict verdict : {Verdict::yes, Verdict::silent}) {
+    for (const Verdict verdict : {Verdict::yes, Verdict::unknown}) {
         // No other family is better than one that the configuration selects and that fits, so the others are not read.
         if (best.family && best.fits()) break;
         for (std::size_t number = 0; number < families.size(); ++number) {

@@ -13,13 +13,13 @@
 namespace tpx {
 
 /// Whether a configuration selects a family: no, unknown, or yes.
-enum class Verdict { no, silent, yes };
+enum class Verdict { no, unknown, yes };
 
 /// How tensors match the rules of a dialect of a family.
 struct FamilyMatch {
     const Family* family = nullptr;
     const Dialect* dialect = nullptr;
-    Verdict verdict = Verdict::silent;
+    Verdict verdict = Verdict::unknown;
     bool named = false;     ///< the family's rules have conditions on configurations (detect) for this dialect
     std::size_t asked = 0;  ///< the number of conditions on Megatron's args, all of which hold
     std::vector<Meaning> meanings;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/model_parameters.hpp"
 
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 #include "lib/layout/places.hpp"
 #include "lib/layout/states.hpp"
 #include "lib/layout/stored_name.hpp"
@@ -33,7 +33,7 @@ std::vector<PlacedTensor> beyond(const Reading& reading, const Places& a, const 
 
 }  // namespace
 
-ParameterDifference parameter_difference(const Expressed& expressed, const Config& written) {
+ParameterDifference parameter_difference(const ExpressedState& expressed, const Config& written) {
     const Reading& reading = expressed.reading;
     // Without its tensors, the parameters of such a model are unknown.
     if (has_sizes_of_shapes(*reading.family, reading.dialect->name)) return {};

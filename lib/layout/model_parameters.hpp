@@ -27,6 +27,6 @@ struct ParameterDifference {
 /// Compares the weights of `expressed` with the parameters of the model that the framework of its dialect builds from
 /// the configuration `written`, by the family's [present] conditions, with an entry for each layer and expert. Empty if
 /// some sizes follow only from tensors. Throws Error if `written` lacks sizes of the model.
-ParameterDifference parameter_difference(const Expressed& expressed, const Config& written);
+ParameterDifference parameter_difference(const ExpressedState& expressed, const Config& written);
 
 }  // namespace tpx

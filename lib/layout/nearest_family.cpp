@@ -2,7 +2,7 @@
 #include "lib/layout/nearest_family.hpp"
 
 #include "lib/layout/name_parts.hpp"
-#include "lib/layout/rule_book.hpp"
+#include "lib/layout/rule_index.hpp"
 
 #include <fmt/ranges.h>
 
@@ -51,11 +51,11 @@ struct Samples {
 
 FamilyFit fit_dialect(const Family& family, const Dialect& dialect, const Samples& samples) {
     FamilyFit fit{&family, &dialect};
-    const RuleBook book{dialect};
+    const RuleIndex index{dialect};
     std::set<std::string_view> present;
     const auto& [tensors, names, kinds] = samples;
     const auto is_unknown = [&](std::uint32_t t) {
-        const Meaning meaning = book.meaning_of(tensors[t].name, names.distinct[names.of[t]]);
+        const Meaning meaning = index.meaning_of(tensors[t].name, names.distinct[names.of[t]]);
         if (meaning.kind == Meaning::Kind::parameter)
             present.insert(meaning.rule->expression.parts.begin(), meaning.rule->expression.parts.end());
         // Not is_whole(): in a nested dialect, most tensors of other models would count as known.

@@ -260,7 +260,7 @@ bool glob_match(std::string_view pattern, std::string_view name) {
     return p == pattern.size();
 }
 
-std::optional<std::string_view> star_of(std::string_view pattern, std::string_view name) {
+std::optional<std::string_view> wildcard_match(std::string_view pattern, std::string_view name) {
     const std::size_t star = pattern.find('*');
     if (star == std::string_view::npos) return std::nullopt;
     const std::string_view head = pattern.substr(0, star);

@@ -105,6 +105,6 @@ std::string fold_numbers(std::string_view name);
 bool glob_match(std::string_view pattern, std::string_view name);
 
 /// What `*` stands for in `name`, for a pattern with exactly one `*`; nothing if `name` does not match.
-std::optional<std::string_view> star_of(std::string_view pattern, std::string_view name);
+std::optional<std::string_view> wildcard_match(std::string_view pattern, std::string_view name);
 
 }  // namespace tpx

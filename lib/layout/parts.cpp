@@ -262,7 +262,7 @@ bool fits_shape(const Reading& reading, const Tensor& tensor, const Meaning& mea
     return fits_axes(tensor.shape, factored_shape(*reading.family, meaning, *sizes, layers));
 }
 
-Shape asked_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
+Shape expected_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
     const bool stacked = is_axis(*reading.family, meaning, 'l') && !tensor.shape.empty();
     const Dims& sizes = has_varying_size(*reading.family, meaning) ? sizes_in(reading, tensor, meaning) : reading.dims;
     Shape asked;

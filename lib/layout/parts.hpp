@@ -57,7 +57,7 @@ bool fits_shape(const Reading& reading, const Tensor& tensor, const Meaning& mea
 
 /// The shape, without padding, that a tensor must have by the rule of `meaning` and the sizes of `reading`, which must
 /// be complete.
-Shape asked_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
+Shape expected_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning);
 
 /// The axes of a stored tensor with the sizes of their factors; `layers` is the size of an axis of layers. Throws Error
 /// if a factor has no size.

@@ -5,9 +5,9 @@
 #include "lib/layout/adapter_family.hpp"
 #include "lib/layout/layer_numbers.hpp"
 #include "lib/layout/matching.hpp"
-#include "lib/layout/outer_model.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/virtual_nodes.hpp"
+#include "lib/layout/widen_family.hpp"
 
 #include <algorithm>
 #include <map>
@@ -172,7 +172,7 @@ bool knows_any(const Family& family, std::span<const Tensor> tensors) {
 /// they include tensors of its base: a model that is stored together with its adapter counts as a model.
 FamilyMatch adapter_match(std::span<const Tensor> tensors, const Families& families, const Config& config,
                           std::shared_ptr<const Family>& owner) {
-    if (!are_of_adapter(tensors, config)) return {};
+    if (!are_adapter_tensors(tensors, config)) return {};
     const auto made = std::make_shared<const Families>(adapter_families(families));
     std::string why_not;
     FamilyMatch best = best_match(tensors, *made, config, why_not);
@@ -190,7 +190,7 @@ Reading read_model(std::span<const Tensor> tensors, const Families& families, co
     FamilyMatch best = adapter_match(tensors, families, config, reading.own_family);
     if (!best.family) best = best_match(tensors, families, config, reading.why_not);
     if (best.family && !best.unknown.empty()) {
-        if (auto wide = widened(*best.family, *best.dialect, tensors, best.unknown, config)) {
+        if (auto wide = widen_family(*best.family, *best.dialect, tensors, best.unknown, config)) {
             reading.own_family = std::move(wide->family);
             best = match_dialect(*reading.own_family, *wide->dialect, tensors);
         }

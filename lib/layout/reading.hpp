@@ -48,7 +48,7 @@ struct WeightPart {
 
 /// The source of `config` for tensors of `dialect`: "mcore" for Megatron's args, "hf" for a config.json; either may
 /// come with names of the other. If `config` does not show it, the source of the dialect's own framework.
-std::string_view configured_by(const Dialect& dialect, const Config& config);
+std::string_view config_source(const Dialect& dialect, const Config& config);
 
 /// How the tensors of a checkpoint are read: by which family, in which framework's names.
 struct Reading {
@@ -65,8 +65,8 @@ struct Reading {
     ListItems lists;      ///< those of `config`
     std::string why_not;  ///< if no family fits: which came closest and what it lacks
 
-    /// The source of `config`, see configured_by(); "hf" if no family fits.
-    std::string_view source() const { return dialect ? configured_by(*dialect, config) : "hf"; }
+    /// The source of `config`, see config_source(); "hf" if no family fits.
+    std::string_view source() const { return dialect ? config_source(*dialect, config) : "hf"; }
 };
 
 /// Finds the family and dialect whose rules match every tensor (except extras and state of virtual nodes) and that fit

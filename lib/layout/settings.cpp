@@ -17,7 +17,7 @@ namespace tpx {
 namespace {
 
 /// The layers in which each canonical tensor is stored.
-std::map<std::string, std::set<int>> layers_of_tensors(const Expressed& expressed, int count) {
+std::map<std::string, std::set<int>> layers_of_tensors(const ExpressedState& expressed, int count) {
     std::map<std::string, std::set<int>> layers;
     const Reading& reading = expressed.reading;
     for (const Meaning& meaning : reading.meanings) {
@@ -70,7 +70,7 @@ void add_sizes_by_layer_type(Config& known, const Reading& reading) {
 }
 
 /// Adds the keys about stored tensors that formulas may contain.
-void add_tensors(Config& known, const Expressed& expressed, int count) {
+void add_tensors(Config& known, const ExpressedState& expressed, int count) {
     for (const auto& [name, layers] : layers_of_tensors(expressed, count)) {
         std::vector<int> flags;
         std::vector<int> without;
@@ -87,7 +87,7 @@ void add_tensors(Config& known, const Expressed& expressed, int count) {
 
 }  // namespace
 
-Config known_of(const Expressed& expressed, const Config& config) {
+Config with_tensor_keys(const ExpressedState& expressed, const Config& config) {
     const Reading& reading = expressed.reading;
     Config known = config;
     add_tensors(known, expressed, layers(reading, expressed.tensors));
@@ -97,13 +97,13 @@ Config known_of(const Expressed& expressed, const Config& config) {
     return known;
 }
 
-std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const std::string& dialect,
+std::vector<ConfigSetting> configuration_for(const ExpressedState& expressed, const std::string& dialect,
                                              const Config& config) {
     const Reading& reading = expressed.reading;
     const auto entries = reading.family->config.find(dialect);
     if (entries == reading.family->config.end()) return {};
     const int count = layers(reading, expressed.tensors);
-    const Config known = known_of(expressed, config);
+    const Config known = with_tensor_keys(expressed, config);
     Dims dims = reading.dims;
     dims.set('l', count);
     std::vector<ConfigSetting> settings;
@@ -111,7 +111,7 @@ std::vector<ConfigSetting> configuration_for(const Expressed& expressed, const s
         auto value = dims.value(entry.formula, known);
         if (!value) continue;
         for (const std::string& formula : entry.more)
-            value = fmt::format("{},{}", spelled(*value), spelled(dims.value(formula, known).value_or(nullptr)));
+            value = fmt::format("{},{}", value_text(*value), value_text(dims.value(formula, known).value_or(nullptr)));
         settings.push_back({entry.key, std::move(*value), entry.list, !entry.more.empty()});
     }
     return settings;

@@ -72,7 +72,7 @@ void add_settings(const Reading& reading, char letter, int depth, std::set<std::
     const auto add = [&](std::string_view word) {
         if (is_letter(word) && depth < deepest) return add_settings(reading, word[0], depth + 1, found);
         if (const auto value = reading.config.find(word); value != reading.config.end())
-            found.insert(fmt::format("{} = {}", word, spelled(value->second)));
+            found.insert(fmt::format("{} = {}", word, value_text(value->second)));
     };
     for_each_word(chosen_alternative(reading, letter), add, [](char) {});
 }

@@ -16,7 +16,7 @@ bool has_role(const Dialect& dialect, Role role) {
 
 /// Records in `out.copies` that parts of role `to` are copies of those of role `from`, for all `places`.
 void copy_parts(const Family& family, const std::string& tensor, const Occurrence& places, Role from, Role to,
-                Expressed& out) {
+                ExpressedState& out) {
     const CanonicalTensor& canonical = family.tensor(tensor);
     for (const Place place : places.places)
         out.copies[part_name(to, canonical, indices_of(place))] = part_name(from, canonical, indices_of(place));
@@ -39,7 +39,7 @@ const RolePattern& pattern_of(const Dialect& dialect, Role role, const std::set<
 }
 
 States states_of(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect,
-                 std::vector<std::string>& left_out) {
+                 std::vector<std::string>& dropped_names) {
     States states;
     for (const Role role : state_roles) {
         if (role == Role::weight || !dialect.roles.empty()) states[role] = occurrences_of(source, tensors, role);
@@ -48,7 +48,7 @@ States states_of(const Reading& source, std::span<const Tensor> tensors, const D
         const Meaning& meaning = source.meanings[t];
         const bool step = meaning.role == Role::step && !dialect.roles.empty();
         if (meaning.kind != Meaning::Kind::parameter || (!states.contains(meaning.role) && !step))
-            left_out.push_back(tensors[t].name);
+            dropped_names.push_back(tensors[t].name);
     }
     return states;
 }
@@ -74,7 +74,7 @@ States states_of(const ModelState& model, const Family& family) {
     return states;
 }
 
-void settle_masters(const Family& family, const Dialect& dialect, bool wanted, States& states, Expressed& out) {
+void resolve_masters(const Family& family, const Dialect& dialect, bool wanted, States& states, ExpressedState& out) {
     if (dialect.roles.empty()) return;
     Occurrences& weights = states[Role::weight];
     Occurrences& masters = states[Role::master];

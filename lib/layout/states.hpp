@@ -27,9 +27,9 @@ NameIndices indices_of(Place place);
 const RolePattern& pattern_of(const Dialect& dialect, Role role, const std::set<std::string>& tags);
 
 /// The occurrences of each role, or of weights alone if `dialect` has no names for others. The names of all other
-/// tensors are added to `left_out`, except steps if the dialect has names for optimizer state.
+/// tensors are added to `dropped_names`, except steps if the dialect has names for optimizer state.
 States states_of(const Reading& source, std::span<const Tensor> tensors, const Dialect& dialect,
-                 std::vector<std::string>& left_out);
+                 std::vector<std::string>& dropped_names);
 
 /// The occurrences of each role of `model`, a model of `family`. Buffers have no optimizer state.
 States states_of(const ModelState& model, const Family& family);
@@ -37,6 +37,6 @@ States states_of(const ModelState& model, const Family& family);
 /// Masters become the weights if the source has no other weights (ZeRO 3) or `dialect` has no names for masters;
 /// weights become masters if these are `wanted` and the source has none. Records the origin of the copies in
 /// `out.copies`.
-void settle_masters(const Family& family, const Dialect& dialect, bool wanted, States& states, Expressed& out);
+void resolve_masters(const Family& family, const Dialect& dialect, bool wanted, States& states, ExpressedState& out);
 
 }  // namespace tpx

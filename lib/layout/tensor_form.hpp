@@ -3,7 +3,7 @@
 
 #include "lib/core/catalogue.hpp"
 #include "lib/layout/layout.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 #include "lib/layout/reading.hpp"
 
 #include <string>

@@ -180,7 +180,7 @@ Fit finish(const Posterior& posterior, const ModelSize& model, std::span<const R
     fit.belief = belief;
     fit.weights = posterior.weights(belief.mean);
     fit.shares = posterior.shares();
-    fit.left_out_variances = posterior.left_out_variances(belief.mean, posterior.covariance(belief.mean));
+    fit.leave_one_out_variances = posterior.leave_one_out_variances(belief.mean, posterior.covariance(belief.mean));
     for (const Run& run : runs) fit.errors.push_back(predicted_seconds(fit.parameters, model, run) / run.seconds - 1);
     return fit;
 }

@@ -15,7 +15,7 @@ struct Fit {
     std::vector<double> errors;   ///< predicted / measured - 1 of each run
     std::vector<double> weights;  ///< how much each run counted: 1, or near 0 for one that contradicts the others
     std::vector<double> shares;   ///< one over the number of runs of each run's configuration
-    std::vector<double> left_out_variances;  ///< of the logarithm of each predicted time, by other configurations
+    std::vector<double> leave_one_out_variances;  ///< of the logarithm of each predicted time, by other configurations
     double cost = 0;  ///< minus the logarithm of the posterior's density at the parameters, up to a constant
 };
 

@@ -11,8 +11,8 @@ namespace {
 
 // The rates that make hosts alike, and that plans take: as they are while all hosts work, where that was measured.
 struct PlannedRate {
-    Measured HostHardware::*measured;
-    Measured HostHardware::*shared;
+    MeasuredValue HostHardware::*measured;
+    MeasuredValue HostHardware::*shared;
     std::optional<double> Host::*planned;
 };
 constexpr std::array<PlannedRate, 4> planned_rates{
@@ -21,7 +21,7 @@ constexpr std::array<PlannedRate, 4> planned_rates{
      {&HostHardware::disk_write, &HostHardware::shared_write, &Host::disk_write},
      {&HostHardware::nic, &HostHardware::nic, &Host::nic}}};
 
-bool alike(const Measured& a, const Measured& b) { return agree(a, b, 0.05, 0.25); }
+bool alike(const MeasuredValue& a, const MeasuredValue& b) { return agree(a, b, 0.05, 0.25); }
 
 bool alike(const GpuHardware& a, const GpuHardware& b) {
     return a.name == b.name && std::ranges::all_of(gpu_quantities, [&](const Quantity<GpuHardware>& quantity) {
@@ -33,7 +33,7 @@ bool alike(const GpuHardware& a, const GpuHardware& b) {
 void add_device_rates(const HostHardware& host, std::vector<double>& copies, std::vector<double>& links) {
     for (const GpuHardware& gpu : host.gpus) {
         if (gpu.copy.median > 0) copies.push_back(gpu.copy.median);
-        for (const Measured& peer : gpu.peers) {
+        for (const MeasuredValue& peer : gpu.peers) {
             if (peer.median > 0) links.push_back(peer.median);
         }
     }
@@ -61,13 +61,13 @@ void for_each_link(const Hardware& hardware, Visit&& visit) {
 }
 
 // The median over `links`; its spread is theirs, or how far they differ if that is more.
-Measured typical_of(const std::vector<LinkHardware>& links, Measured LinkHardware::*value) {
+MeasuredValue typical_of(const std::vector<LinkHardware>& links, MeasuredValue LinkHardware::*value) {
     std::vector<double> medians, spreads;
     for (const LinkHardware& link : links) {
         medians.push_back((link.*value).median);
         spreads.push_back((link.*value).spread);
     }
-    const Measured typical = summarize(medians);
+    const MeasuredValue typical = summarize(medians);
     return {typical.median, std::max(typical.spread, summarize(spreads).median)};
 }
 
@@ -99,7 +99,7 @@ void for_each_rate(const Hardware& hardware, bool all, Visit&& visit) {
 void find_nics(Hardware& hardware) {
     for (std::size_t a = 0; a < hardware.links.size(); ++a)
         for (std::size_t b = 0; b < hardware.links.size(); ++b)
-            for (const Measured& rate : {hardware.links[a][b].rate, hardware.links[b][a].rate})
+            for (const MeasuredValue& rate : {hardware.links[a][b].rate, hardware.links[b][a].rate})
                 if (a != b && rate.median > hardware.hosts[a].nic.median) hardware.hosts[a].nic = rate;
 }
 
@@ -128,8 +128,8 @@ std::vector<Host> hosts_for_planning(const Hardware& hardware, const std::vector
     for (const PlannedRate& rate : planned_rates) {
         std::vector<std::vector<double>> rates(static_cast<std::size_t>(count));
         for (std::size_t i = 0; i < hosts.size(); ++i) {
-            const Measured& shared = hardware.hosts[i].*rate.shared;
-            const Measured& measured = shared.median > 0 ? shared : hardware.hosts[i].*rate.measured;
+            const MeasuredValue& shared = hardware.hosts[i].*rate.shared;
+            const MeasuredValue& measured = shared.median > 0 ? shared : hardware.hosts[i].*rate.measured;
             if (measured.median > 0) rates[classes[i]].push_back(measured.median);
         }
         for (std::size_t i = 0; i < hosts.size(); ++i)
@@ -177,7 +177,7 @@ std::vector<SlowLink> slow_links(const Hardware& hardware) {
     std::vector<SlowLink> slow;
     for (std::size_t a = 0; a < hardware.links.size(); ++a)
         for (std::size_t b = 0; b < hardware.links.size(); ++b) {
-            const Measured& rate = hardware.links[a][b].rate;
+            const MeasuredValue& rate = hardware.links[a][b].rate;
             const double expected = std::min(hardware.hosts[a].nic.median, hardware.hosts[b].nic.median);
             if (rate.median > 0 && rate.median < (1 - std::max(0.1, rate.spread)) * expected)
                 slow.push_back({a, b, expected});
@@ -195,16 +195,16 @@ bool has_uneven_links(const Hardware& hardware) {
     return uneven;
 }
 
-std::vector<Degraded> degraded(const Hardware& before, const Hardware& now) {
-    std::vector<std::pair<std::string, Measured>> known;
+std::vector<DegradedRate> degraded(const Hardware& before, const Hardware& now) {
+    std::vector<std::pair<std::string, MeasuredValue>> known;
     for_each_rate(before, false,
-                  [&](std::string name, const Measured& rate) { known.emplace_back(std::move(name), rate); });
-    std::ranges::sort(known, {}, &std::pair<std::string, Measured>::first);
-    std::vector<Degraded> found;
-    for_each_rate(now, false, [&](const std::string& name, const Measured& rate) {
-        const auto old = std::ranges::lower_bound(known, name, {}, &std::pair<std::string, Measured>::first);
+                  [&](std::string name, const MeasuredValue& rate) { known.emplace_back(std::move(name), rate); });
+    std::ranges::sort(known, {}, &std::pair<std::string, MeasuredValue>::first);
+    std::vector<DegradedRate> found;
+    for_each_rate(now, false, [&](const std::string& name, const MeasuredValue& rate) {
+        const auto old = std::ranges::lower_bound(known, name, {}, &std::pair<std::string, MeasuredValue>::first);
         if (old == known.end() || (*old).first != name || rate.median <= 0) return;
-        const Measured& was = (*old).second;
+        const MeasuredValue& was = (*old).second;
         if (rate.median < was.median && !agree(rate, was, 0.1, 0.75)) found.push_back({name, was.median, rate.median});
     });
     return found;
@@ -212,7 +212,7 @@ std::vector<Degraded> degraded(const Hardware& before, const Hardware& now) {
 
 std::vector<std::string> noisy(const Hardware& hardware) {
     std::vector<std::pair<double, std::string>> unsure;
-    for_each_rate(hardware, true, [&](std::string name, const Measured& rate) {
+    for_each_rate(hardware, true, [&](std::string name, const MeasuredValue& rate) {
         if (rate.spread > 0.2) unsure.emplace_back(rate.spread, std::move(name));
     });
     std::ranges::stable_sort(unsure, std::ranges::greater{}, &std::pair<double, std::string>::first);

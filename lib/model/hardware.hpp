@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/change/hosts.hpp"
-#include "lib/core/measured.hpp"
+#include "lib/core/measured_value.hpp"
 
 #include <array>
 #include <span>
@@ -19,20 +19,20 @@ inline constexpr std::array<std::string_view, 4> pair_class_names{"same socket",
 
 /// Messages from one rank to another.
 struct LinkHardware {
-    Measured rate;     ///< bytes per second
-    Measured latency;  ///< seconds one way, of a few bytes
+    MeasuredValue rate;     ///< bytes per second
+    MeasuredValue latency;  ///< seconds one way, of a few bytes
 };
 
 /// One GPU. Rates are in bytes per second.
 struct GpuHardware {
     std::string name;
-    std::string bus;     ///< its PCI address
-    int numa_node = -1;  ///< -1: not known
-    int nvlinks = 0;     ///< how many are up
-    Measured to_device;  ///< from pinned memory of the host
-    Measured from_device;
-    Measured copy;                ///< inside its memory: bytes copied
-    std::vector<Measured> peers;  ///< to each GPU of the host, in their order; its own is not measured
+    std::string bus;          ///< its PCI address
+    int numa_node = -1;       ///< -1: not known
+    int nvlinks = 0;          ///< how many are up
+    MeasuredValue to_device;  ///< from pinned memory of the host
+    MeasuredValue from_device;
+    MeasuredValue copy;                ///< inside its memory: bytes copied
+    std::vector<MeasuredValue> peers;  ///< to each GPU of the host, in their order; its own is not measured
 };
 
 /// What was measured of one host. Rates are in bytes per second.
@@ -41,23 +41,23 @@ struct HostHardware {
     std::string switch_group;                                 ///< empty: not known
     int ranks = 1;                                            ///< how many were started there
     int sockets = 0, numa_nodes = 0, cores = 0, threads = 0;  ///< 0: not known
-    Measured memory;                                          ///< bytes that one core copies
-    Measured direct_read, direct_write;                       ///< of the disk, past the page cache
-    Measured buffered_read, buffered_write;                   ///< of the disk, through the page cache
-    Measured disk_both;                                       ///< read and written, while it does both at once
-    Measured disk_read, disk_write;                           ///< the better of direct and buffered
-    Measured shared_read, shared_write;                       ///< of the disk, while all hosts use theirs
-    Measured nic;                                             ///< the best link from or to it
+    MeasuredValue memory;                                     ///< bytes that one core copies
+    MeasuredValue direct_read, direct_write;                  ///< of the disk, past the page cache
+    MeasuredValue buffered_read, buffered_write;              ///< of the disk, through the page cache
+    MeasuredValue disk_both;                                  ///< read and written, while it does both at once
+    MeasuredValue disk_read, disk_write;                      ///< the better of direct and buffered
+    MeasuredValue shared_read, shared_write;                  ///< of the disk, while all hosts use theirs
+    MeasuredValue nic;                                        ///< the best link from or to it
     LinkHardware same_socket, same_host;                      ///< between two of its ranks
-    Measured ipc;                                             ///< between GPUs of two processes
+    MeasuredValue ipc;                                        ///< between GPUs of two processes
     std::vector<GpuHardware> gpus;
 };
 
 /// What NCCL reaches. Rates are in bytes per second.
 struct NcclHardware {
-    int gpus = 0;                     ///< 0: not measured
-    std::array<Measured, 4> between;  ///< a pair of GPUs of each class
-    Measured all_reduce;              ///< of all GPUs, as bus bandwidth: bytes / seconds × 2 (n − 1) / n
+    int gpus = 0;                          ///< 0: not measured
+    std::array<MeasuredValue, 4> between;  ///< a pair of GPUs of each class
+    MeasuredValue all_reduce;              ///< of all GPUs, as bus bandwidth: bytes / seconds × 2 (n − 1) / n
 };
 
 /// What was measured of a cluster: hosts, and the links between any two of them.
@@ -72,7 +72,7 @@ template <class Owner>
 struct Quantity {
     std::string_view key;   ///< in files
     std::string_view name;  ///< for people
-    Measured Owner::*value;
+    MeasuredValue Owner::*value;
     bool compared = true;  ///< judged by degraded(); others are parts of these
 };
 inline constexpr std::array<Quantity<HostHardware>, 12> host_quantities{{
@@ -133,14 +133,14 @@ std::vector<SlowLink> slow_links(const Hardware& hardware);
 bool has_uneven_links(const Hardware& hardware);
 
 /// Something that is slower than it was.
-struct Degraded {
+struct DegradedRate {
     std::string what;  ///< "n2: NIC", "n0 to n2", "n1: GPU 3: host to GPU"
     double before = 0, now = 0;
 };
 
 /// What of the hosts of the same names is slower than `before` says, by more than 10 % and more than the spreads of
 /// both together; by three quarters in any case.
-std::vector<Degraded> degraded(const Hardware& before, const Hardware& now);
+std::vector<DegradedRate> degraded(const Hardware& before, const Hardware& now);
 
 /// Rates that the measurements themselves are unsure of: "n0: disk write: samples spread by 35 %", for spreads above
 /// 20 %, largest first.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/model/hold_out.hpp"
 
-#include "lib/model/suggest.hpp"
+#include "lib/model/most_informative.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -12,10 +12,10 @@
 
 namespace tpx {
 
-HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                 std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count,
-                 std::optional<unsigned> draw) {
-    HeldOut result;
+HoldOutResult hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
+                       std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count,
+                       std::optional<unsigned> draw) {
+    HoldOutResult result;
     const std::vector<std::size_t> same = configurations(runs);
     const std::vector<std::size_t> all = candidates;
     std::set<std::size_t> chosen;
@@ -51,22 +51,22 @@ HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief
     return result;
 }
 
-HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count,
-                 std::optional<unsigned> draw) {
+HoldOutResult hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count,
+                       std::optional<unsigned> draw) {
     std::vector<std::size_t> all(runs.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
     return hold_out(model, runs, prior, all, all, count, draw);
 }
 
-std::vector<HeldOut> leave_one_placement_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                             int count, std::optional<unsigned> draw) {
+std::vector<HoldOutResult> leave_one_placement_out(const ModelSize& model, std::span<const Run> runs,
+                                                   const Belief& prior, int count, std::optional<unsigned> draw) {
     std::map<std::vector<int>, std::vector<std::size_t>> placements;
     for (std::size_t i = 0; i < runs.size(); ++i) {
         std::vector<int> gpus = runs[i].allocation.gpus;
         std::ranges::sort(gpus);
         placements[gpus].push_back(i);
     }
-    std::vector<HeldOut> results;
+    std::vector<HoldOutResult> results;
     for (const auto& [placement, test] : placements) {
         std::vector<std::size_t> others;
         for (std::size_t i = 0; i < runs.size(); ++i)

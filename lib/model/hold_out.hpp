@@ -10,7 +10,7 @@
 namespace tpx {
 
 /// How a fit to some runs predicts others that it has not seen.
-struct HeldOut {
+struct HoldOutResult {
     std::vector<std::size_t> train;  ///< indices of the runs that were fitted
     std::vector<std::size_t> test;   ///< those of all others that count
     std::vector<double> errors;      ///< predicted / measured - 1 of each in `test`
@@ -20,16 +20,16 @@ struct HeldOut {
 /// Fits all runs of `count` configurations among the `candidates` (indices into `runs`), and predicts each of `test`
 /// that is of another configuration. The most informative ones are fitted, or a first one that `draw` picks and the
 /// most informative ones beside it; no time outside the training set is looked at.
-HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                 std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count,
-                 std::optional<unsigned> draw = {});
+HoldOutResult hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
+                       std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count,
+                       std::optional<unsigned> draw = {});
 
 /// hold_out() on all runs: what is not fitted is predicted.
-HeldOut hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count,
-                 std::optional<unsigned> draw = {});
+HoldOutResult hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count,
+                       std::optional<unsigned> draw = {});
 
 /// hold_out() once for each placement (hosts in any order): no run on it is fitted, and all runs on it are predicted.
-std::vector<HeldOut> leave_one_placement_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                             int count, std::optional<unsigned> draw = {});
+std::vector<HoldOutResult> leave_one_placement_out(const ModelSize& model, std::span<const Run> runs,
+                                                   const Belief& prior, int count, std::optional<unsigned> draw = {});
 
 }  // namespace tpx

@@ -163,7 +163,7 @@ std::vector<double> Posterior::weights(const std::vector<double>& log_errors) co
     return result;
 }
 
-std::vector<double> Posterior::left_out_variances(const Vector& at, const Matrix& covariance) const {
+std::vector<double> Posterior::leave_one_out_variances(const Vector& at, const Matrix& covariance) const {
     std::vector<double> of_group;
     for (const Share& share : shares_at(at)) {
         const double variance = dot(share.slope, covariance * share.slope);

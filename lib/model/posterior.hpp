@@ -63,7 +63,7 @@ public:
 
     /// For each run, the variance of the logarithm of its predicted time that is left when all runs of other
     /// configurations are known; `covariance` is that of the maximum `at`.
-    std::vector<double> left_out_variances(const Vector& at, const Matrix& covariance) const;
+    std::vector<double> leave_one_out_variances(const Vector& at, const Matrix& covariance) const;
 
     /// For each run, one over the number of runs of its configuration.
     const std::vector<double>& shares() const { return shares_; }

@@ -27,11 +27,12 @@ double total_deviation(double scale, double variance) {
 
 }  // namespace
 
-Uncertainty uncertainty_of(const Fit& fit, std::span<const double> left_out_errors) {
+Uncertainty uncertainty_of(const Fit& fit, std::span<const double> leave_one_out_errors) {
     double squares = assumed_runs, count = assumed_runs;
-    for (std::size_t i = 0; i < left_out_errors.size(); ++i) {
-        const double variance = fit.left_out_variances[i] + model_deviation * model_deviation;
-        squares += fit.shares[i] * std::min(std::pow(std::log1p(left_out_errors[i]), 2) / variance, largest_square);
+    for (std::size_t i = 0; i < leave_one_out_errors.size(); ++i) {
+        const double variance = fit.leave_one_out_variances[i] + model_deviation * model_deviation;
+        squares +=
+            fit.shares[i] * std::min(std::pow(std::log1p(leave_one_out_errors[i]), 2) / variance, largest_square);
         count += fit.shares[i];
     }
     return {fit.belief, std::sqrt(squares / count)};

@@ -21,7 +21,7 @@ struct SecondsRange {
 
 /// The uncertainty of predictions by `fit`, given leave_one_out() of its runs: repeated runs of a
 /// configuration count together as one.
-Uncertainty uncertainty_of(const Fit& fit, std::span<const double> left_out_errors);
+Uncertainty uncertainty_of(const Fit& fit, std::span<const double> leave_one_out_errors);
 
 /// Expected deviation of the logarithm of measured from predicted seconds of `run`.
 double prediction_deviation(const Uncertainty& uncertainty, const ModelSize& model, const Run& run);

@@ -34,18 +34,18 @@ std::vector<Gain> summed(std::vector<Gain> gains) {
 }
 
 // The size of each class, or 0 for a number that no member has.
-std::vector<std::uint32_t> class_sizes(const std::vector<Problem::Member>& members) {
+std::vector<std::uint32_t> class_sizes(const std::vector<AssignmentProblem::Member>& members) {
     std::vector<std::uint32_t> sizes;
-    for (const Problem::Member& member : members) {
+    for (const AssignmentProblem::Member& member : members) {
         if (member.kind >= sizes.size()) sizes.resize(member.kind + 1);
         sizes[member.kind] = member.size;
     }
     return sizes;
 }
 
-std::vector<std::uint32_t> distinct_sizes(const std::vector<Problem::Member>& members) {
+std::vector<std::uint32_t> distinct_sizes(const std::vector<AssignmentProblem::Member>& members) {
     std::vector<std::uint32_t> sizes;
-    for (const Problem::Member& member : members) {
+    for (const AssignmentProblem::Member& member : members) {
         if (sizes.empty() || sizes.back() != member.size) sizes.push_back(member.size);
     }
     std::ranges::sort(sizes);
@@ -55,7 +55,7 @@ std::vector<std::uint32_t> distinct_sizes(const std::vector<Problem::Member>& me
 
 class Solver {
 public:
-    explicit Solver(const Problem& problem)
+    explicit Solver(const AssignmentProblem& problem)
         : problem_{problem},
           row_sizes_{class_sizes(problem.rows)},
           column_sizes_{class_sizes(problem.columns)},
@@ -95,7 +95,7 @@ private:
     std::vector<std::uint32_t> columns() const;
     std::vector<std::int64_t> prices(std::uint32_t begin, std::uint32_t end, int sign) const;
 
-    const Problem& problem_;
+    const AssignmentProblem& problem_;
     std::vector<std::uint32_t> row_sizes_;  // by class
     std::vector<std::uint32_t> column_sizes_;
     std::vector<std::uint32_t> sizes_;  // of columns, ascending
@@ -182,6 +182,6 @@ std::vector<std::int64_t> Solver::prices(std::uint32_t begin, std::uint32_t end,
 
 }  // namespace
 
-Assignment assign(const Problem& problem) { return Solver{problem}.run(); }
+Assignment assign(const AssignmentProblem& problem) { return Solver{problem}.run(); }
 
 }  // namespace tpx

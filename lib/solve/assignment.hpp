@@ -15,7 +15,7 @@ struct Gain {
 
 /// An assignment problem: each row needs a column of its own. A row fits a column of at least its size. An assigned
 /// pair gains what its classes gain plus what the pair itself gains; gains that are listed several times add up.
-struct Problem {
+struct AssignmentProblem {
     struct Member {
         std::uint32_t size = 1;
         std::uint32_t kind = 0;  ///< its class; members of a class have the same size
@@ -40,6 +40,6 @@ struct Assignment {
 /// Solves `problem`; among equally good solutions, returns one that keeps the most rows on their given columns. All
 /// gains of a row must add up to less than 2^62. Time and memory grow with the number of rows, columns and listed
 /// gains, never with rows times columns.
-Assignment assign(const Problem& problem);
+Assignment assign(const AssignmentProblem& problem);
 
 }  // namespace tpx

@@ -43,7 +43,7 @@ std::vector<Role> roles_by_name(std::span<const std::string> texts);
 std::vector<std::string> names_of(std::span<const Role> roles);
 
 /// Whether tensors of this role are optimizer state, which ZeRO shards across replicas.
-constexpr bool is_of_optimizer(Role role) {
+constexpr bool is_optimizer_state(Role role) {
     return role != Role::weight && role != Role::quantized && role != Role::extra && role != Role::copy &&
            role != Role::virtual_node;
 }

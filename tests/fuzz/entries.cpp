@@ -23,7 +23,7 @@
 #include "formats/files/trace/trace_file.hpp"
 #include "formats/open_source.hpp"
 #include "formats/rules/rules.hpp"
-#include "formats/state/state.hpp"
+#include "formats/state/read_state.hpp"
 #include "lib/cluster/speed.hpp"
 #include "lib/layout/layout.hpp"
 

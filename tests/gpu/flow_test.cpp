@@ -62,7 +62,7 @@ TEST_CASE("each GPU is measured, and each pair but with itself") {
 TEST_CASE("a rank writes to the memory of another one's GPU, and faults reach both") {
     const mpi::Comm world = mpi::Comm::world();
     if (world.rank() > 1) return;
-    Measured rate;
+    MeasuredValue rate;
     CHECK(fault_of([&] { rate = measure_ipc(world, 0, 1, world.rank(), 0.01); }) == std::nullopt);
     CHECK((rate.median > 0) == (world.rank() == 0));
     for (const char* call : {"cudaIpcGetMemHandle", "cudaIpcOpenMemHandle"}) {

@@ -71,7 +71,7 @@ bool is_same(const Case& one) {
 }
 
 // Bytes read and written per second.
-Measured rate(const Case& one, const GpuMemory& from, const GpuMemory& to, double seconds) {
+MeasuredValue rate(const Case& one, const GpuMemory& from, const GpuMemory& to, double seconds) {
     const CopyBatch batch = batch_of(one, from.data(), to.data());
     const bool casts = one.from != one.to;
     const CopyList& list = casts ? batch.casts() : batch.plain();

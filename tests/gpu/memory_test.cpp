@@ -100,7 +100,7 @@ TEST_CASE("kernels copy and cast what the host does, in one launch each") {
 TEST_CASE("the rooms of GPUs are what CUDA says, and what does not fit is refused with numbers") {
     const Setting small{"FAKE_MEMORY", "1000000"};
     const GpuMemory used{1, 400000};
-    const std::vector<GpuRoom> rooms = gpu_rooms();
+    const std::vector<GpuInfo> rooms = list_gpus();
     REQUIRE(rooms.size() == 2);
     CHECK(rooms[0].free == 1000000);
     CHECK(rooms[1].free == 600000);
@@ -111,7 +111,7 @@ TEST_CASE("the rooms of GPUs are what CUDA says, and what does not fit is refuse
           }) == "GPU 1: 600 kB do not fit: 600 kB of 1.00 MB are free");
     CHECK(message_of([] { const GpuMemory other{2, 1}; }) == "GPU 2: cudaSetDevice: fake fault");
     const Setting none{"FAKE_GPUS", "0"};
-    CHECK(message_of([] { gpu_rooms(); }) == "no GPU: no CUDA-capable device is detected");
+    CHECK(message_of([] { list_gpus(); }) == "no GPU: no CUDA-capable device is detected");
 }
 
 TEST_CASE("each call that fails is named") {
@@ -124,7 +124,7 @@ TEST_CASE("each call that fails is named") {
     };
     fault("cudaSetDevice", [] { const GpuMemory more{0, 1}; });
     fault("cudaMalloc", [] { const GpuMemory more{0, 1}; });
-    fault("cudaMemGetInfo", [] { gpu_rooms(); });
+    fault("cudaMemGetInfo", [] { list_gpus(); });
     fault("cudaMallocHost", [] { const GpuCopier other{0}; });
     fault("cudaMemcpyAsync", [&] { copier.upload(file, memory); });
     fault("cudaEventRecord", [&] { copier.download(memory, file); });

@@ -26,9 +26,9 @@ std::vector<SourceFile> write_source(const RandomJob& job, const test::Scratch& 
     return files;
 }
 
-Report run(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scratch, const ExecOptions& options) {
+ExecReport run(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scratch, const ExecOptions& options) {
     const auto sources = write_source(job, scratch);
-    const Report report =
+    const ExecReport report =
         execute(comm, job.moves, job.source.side(), sources, job.target.side(), job.draft, scratch / "new", options);
     if (comm.rank() == 0) {
         // No reader recognizes any of the files until all are complete (T3).
@@ -36,7 +36,7 @@ Report run(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scr
             CHECK((entry.is_directory() || entry.path().extension() == ".partial"));
     }
     mpi::barrier(comm);
-    DraftFiles{comm, job.draft, scratch / "new"}.give_names();
+    DraftFiles{comm, job.draft, scratch / "new"}.rename_to_final();
     return report;
 }
 
@@ -53,8 +53,8 @@ std::string difference(const RandomJob& job, const test::Scratch& scratch) {
     return "";
 }
 
-Report execute_job(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scratch,
-                   const std::vector<SourceFile>& sources, const ExecOptions& options) {
+ExecReport execute_job(const mpi::Comm& comm, const RandomJob& job, const test::Scratch& scratch,
+                       const std::vector<SourceFile>& sources, const ExecOptions& options) {
     return execute(comm, job.moves, job.source.side(), sources, job.target.side(), job.draft, scratch / "new", options);
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("files equal the result of moving one element at a time") {
         ExecOptions options;
         options.memory = std::uint64_t{seed % 8 == 0 ? 8u : 1u} << 20;
         options.threads = 1 + int(seed % 3);
-        const Report report = run(world, job, scratch, options);
+        const ExecReport report = run(world, job, scratch, options);
         CHECK(difference(job, scratch) == "");
         std::uint64_t bytes = 0;
         for (const Piece& piece : job.target.pieces)
@@ -140,7 +140,7 @@ TEST_CASE("source bytes that arrive during a run are read once they have arrived
         options.memory = std::uint64_t{1} << 20;
         options.arrivals = &arrivals;
         execute_job(alone, job, scratch, sources, options);
-        DraftFiles{alone, job.draft, scratch / "new"}.give_names();
+        DraftFiles{alone, job.draft, scratch / "new"}.rename_to_final();
         CHECK(difference(job, scratch) == "");
     }
 }
@@ -269,10 +269,10 @@ TEST_CASE("whatever an earlier run left, the files are those of an undisturbed r
         mpi::barrier(world);
         if (!second_alone || world.rank() == 0) {
             const mpi::Comm& comm = second_alone ? alone : world;
-            const Report report = execute_job(comm, job, scratch, sources, second);
+            const ExecReport report = execute_job(comm, job, scratch, sources, second);
             if (seed % 3 == 0) CHECK(report.bytes_written == 0);
             mpi::barrier(comm);
-            DraftFiles{comm, job.draft, scratch / "new"}.give_names();
+            DraftFiles{comm, job.draft, scratch / "new"}.rename_to_final();
         }
         mpi::barrier(world);
         CHECK(difference(job, scratch) == "");

@@ -104,7 +104,7 @@ TEST_CASE("a link at the path where a disk is measured redirects no write") {
 }
 
 TEST_CASE("memory is copied at a plausible rate") {
-    const Measured rate = measure_memory_copy(0.05);
+    const MeasuredValue rate = measure_memory_copy(0.05);
     CHECK(rate.median > 1e3);
     CHECK(rate.median < 1e13);
 }

@@ -3,7 +3,7 @@
 
 #include "lib/core/file.hpp"
 #include "lib/core/unfinished.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 #include "tests/mpi/scratch.hpp"
 
 #include <doctest/doctest.h>
@@ -145,7 +145,7 @@ TEST_CASE("an existing output is kept unless it may be replaced") {
             write_in(world, partial.path());
             CHECK(names(scratch / "out") == Names{"old"});
             mpi::barrier(world);
-            const Published published = partial.commit();
+            const PublishResult published = partial.commit();
             CHECK(published.fault.empty());
         }
         CHECK(names(scratch / "out").size() == std::size_t(world.size()));
@@ -235,7 +235,7 @@ TEST_CASE("an output in place but perhaps not on disk is not reported as failed,
         wish.calls = failing({.sync = 3});  // the first two are for the partial folder
         PartialDirectory partial{world, wish};
         if (world.rank() == 0) std::ofstream{partial.path() / "new"} << "new";
-        const Published published = partial.commit();
+        const PublishResult published = partial.commit();
         CHECK(contains(published.fault, "out is complete and in place, but may be lost if the machine crashes"));
     }
     mpi::barrier(world);
@@ -321,7 +321,7 @@ TEST_CASE("a replaced output that somebody added to is kept") {
             if (path != scratch / "out") throw failure("it has a new file");
         };
         PartialDirectory partial{world, wish};
-        const Published published = partial.commit();
+        const PublishResult published = partial.commit();
         CHECK(contains(published.fault, "it has a new file"));
         CHECK(published.durable);
     }

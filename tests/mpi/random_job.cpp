@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/mpi/random_job.hpp"
 
-#include "lib/exec/kernel.hpp"
+#include "lib/exec/copy_elements.hpp"
 
 #include <fmt/format.h>
 #include <zlib.h>

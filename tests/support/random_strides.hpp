@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/core/box.hpp"
-#include "lib/exec/kernel.hpp"
+#include "lib/exec/copy_elements.hpp"
 
 #include <algorithm>
 #include <random>

@@ -4,7 +4,7 @@
 // is larger than any disk here have real metadata but take little space.
 #include "cmd/plan/plan_hosts.hpp"
 #include "cmd/stores/managed_target.hpp"
-#include "formats/files/stores.hpp"
+#include "formats/files/merged_stores.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -68,13 +68,13 @@ void make_stores(const std::vector<std::string>& words) {
     options.replicas = std::stoi(words[4]);
     options.iteration = std::stoll(words[5]);
     const mpi::Comm self;
-    Team team{.hosts = given_hosts(options.plan, 1)};
+    Team team{.hosts = hosts_from_options(options.plan, 1)};
     team.rank_of_host.assign(team.hosts.size(), 0);
     const NodeStore first{fs::path{formats::store_of(options.store, team.hosts[0])}};
-    const Managed run{self, self, options, team, first, {}};
+    const ManagedRun run{self, self, options, team, first, {}};
     ReadRecord record;
-    const ManagedJob job = plan_import(run, words[0], Purpose::stores, record);
-    formats::Manifest manifest = manifest_to_be(run, job, "0");
+    const ManagedJob job = plan_import(run, words[0], MigrateTarget::stores, record);
+    formats::Manifest manifest = planned_manifest(run, job, "0");
     const Draft& draft = job.migration.conversion.draft;
     const auto fixed = fixed_bytes(draft);
     for (std::size_t f = 0; f < draft.files.size(); ++f) manifest.files[f].crc = crc_of(fixed[f], draft.files[f].size);

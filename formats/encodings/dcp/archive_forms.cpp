@@ -175,7 +175,7 @@ std::vector<ArchiveForms> forms_of(std::span<const FileArchives> files) {
     return forms;
 }
 
-std::string answer_about_archives(const std::filesystem::path& path, std::string_view question) {
+std::string answer_archive_question(const std::filesystem::path& path, std::string_view question) {
     FileArchives file{path, {}};
     file.places.resize(question.size() / sizeof(ArchivePlace));
     for (ArchivePlace& place : file.places) place = unpack<ArchivePlace>(question);

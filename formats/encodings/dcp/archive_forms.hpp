@@ -41,6 +41,6 @@ struct ArchiveForms {
 std::vector<ArchiveForms> forms_of(std::span<const FileArchives> files);
 
 /// Answers a question that forms_of() asks about the file at `path`.
-std::string answer_about_archives(const std::filesystem::path& path, std::string_view question);
+std::string answer_archive_question(const std::filesystem::path& path, std::string_view question);
 
 }  // namespace tpx::formats

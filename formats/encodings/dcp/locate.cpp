@@ -27,7 +27,8 @@ bool in_one_run(const torch::StoredTensor& stored) {
 }
 
 /// Makes `piece` refer to the payload of `stored`, whose offset is relative to the archive, instead of to the archive.
-void locate_one(const Catalogue& catalogue, Piece& piece, const torch::StoredTensor& stored, const Inside& inside) {
+void locate_one(const Catalogue& catalogue, Piece& piece, const torch::StoredTensor& stored,
+                const ArchiveSlice& inside) {
     const Tensor& tensor = catalogue.tensors[piece.tensor];
     if (stored.dtype != tensor.dtype)
         throw failure("dtype is {}, but the metadata records {}", tpx::name(stored.dtype), tpx::name(tensor.dtype));
@@ -66,7 +67,7 @@ void locate_in_file(Checkpoint& checkpoint, PiecesOfFile pieces, const FileArchi
         if (archive == forms.of_archives.size()) throw named(forms.cause, catalogue, piece);
         try {
             locate_one(catalogue, piece, forms.of(archive),
-                       checkpoint.insides.empty() ? Inside{} : checkpoint.insides[index]);
+                       checkpoint.archive_slices.empty() ? ArchiveSlice{} : checkpoint.archive_slices[index]);
         } catch (const Error& error) {
             throw named(error.what(), catalogue, piece);
         }

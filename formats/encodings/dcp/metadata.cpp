@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/encodings/dcp/metadata.hpp"
 
-#include "formats/encodings/torch/kept.hpp"
+#include "formats/encodings/torch/keep_alive.hpp"
 #include "formats/encodings/torch/pickle.hpp"
 #include "formats/encodings/torch/value.hpp"
 #include "lib/core/error.hpp"
@@ -313,7 +313,7 @@ void read_metadata(const std::filesystem::path& directory, Checkpoint& checkpoin
                    if (!planner_data || planner_data->is_none()) return;
                    if (!planner_data->is(torch::Kind::dict))
                        throw failure("planner_data is {} instead of a dict", planner_data->describe());
-                   checkpoint.planner_data = kept_copy(*planner_data);
+                   checkpoint.planner_data = keep_copy_alive(*planner_data);
                });
 }
 

@@ -106,7 +106,7 @@ void describe_compound(hid_t type, DatasetFacts& facts) {
 }
 
 void describe_opaque(std::size_t size, DatasetFacts& facts) {
-    facts.vague = true;
+    facts.is_ambiguous = true;
     // Keras stores bfloat16 as opaque bytes and does not always name the dtype in an attribute.
     if (size == 2)
         facts.dtype = DType::bf16;
@@ -137,14 +137,14 @@ void describe_type(hid_t type, DatasetFacts& facts) {
     switch (H5Tget_class(type)) {
         case H5T_INTEGER:
             facts.dtype = integer_type(type);
-            facts.vague = true;
+            facts.is_ambiguous = true;
             break;
         case H5T_FLOAT:
             facts.dtype = real_type(type);
             break;
         case H5T_BITFIELD:
             facts.dtype = whole_type(size, false);
-            facts.vague = true;
+            facts.is_ambiguous = true;
             break;
         case H5T_ENUM:
             return describe_enumeration(type, facts);

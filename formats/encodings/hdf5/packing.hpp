@@ -105,7 +105,7 @@ void pack(Archive& archive, T& g) { archive(g.path, g.attributes); }
 template <class Archive, class T>
 requires std::same_as<std::remove_const_t<T>, DatasetFacts>
 void pack(Archive& archive, T& d) {
-    archive(d.path, d.refusal, d.kind, d.dtype, d.vague, d.item, d.part, d.swapped, d.shape, d.storage, d.offset,
+    archive(d.path, d.refusal, d.kind, d.dtype, d.is_ambiguous, d.item, d.part, d.swapped, d.shape, d.storage, d.offset,
             d.written, d.chunk_shape, d.filters, d.edges_are_plain, d.chunks, d.fill, d.attributes);
 }
 template <class Archive, class T>

@@ -151,7 +151,7 @@ private:
             compressed |= coding.filters[k] == Filter::deflate || coding.filters[k] == Filter::lzf;
             if (coding.filters[k] == Filter::fletcher32) plain += 4;
         }
-        if (compressed ? grid.bytes / Coding::most_inflation > chunk.length + small_chunk : plain != chunk.length)
+        if (compressed ? grid.bytes / Coding::max_inflation > chunk.length + small_chunk : plain != chunk.length)
             throw failure("has {} bytes at {} for a chunk of {}", chunk.length, chunk.offset, grid.bytes);
     }
 
@@ -238,7 +238,7 @@ std::optional<DType> named_dtype(std::string_view name) {
 
 DType dtype_of(const DatasetFacts& facts) {
     if (!facts.refusal.empty()) throw failure("{}", facts.refusal);
-    const std::string* name = facts.vague ? text_of(facts.attributes, "dtype") : nullptr;
+    const std::string* name = facts.is_ambiguous ? text_of(facts.attributes, "dtype") : nullptr;
     if (name != nullptr) {
         const auto dtype = named_dtype(*name);
         if (dtype && itemsize(*dtype) == static_cast<int>(facts.item)) return *dtype;

@@ -58,7 +58,7 @@ struct DatasetFacts {
     std::string refusal;         ///< why it cannot be read, though it is a tensor; empty when it can
     std::string kind;            ///< what it is if it is not a tensor, such as "text"; empty for tensors
     std::optional<DType> dtype;  ///< from the HDF5 type alone, without attributes
-    bool vague = false;          ///< an integer or opaque type; an attribute may name another dtype
+    bool is_ambiguous = false;   ///< an integer or opaque type; an attribute may name another dtype
     std::uint32_t item = 0;      ///< bytes of an element
     std::uint32_t part = 0;      ///< bytes of the unit that has a byte order: half an element if complex
     bool swapped = false;        ///< big-endian

@@ -16,7 +16,7 @@
 namespace tpx::formats::safetensors {
 
 /// The longest header in bytes that the reference library reads or writes.
-inline constexpr std::uint64_t longest_header = 100'000'000;
+inline constexpr std::uint64_t max_header_bytes = 100'000'000;
 
 /// One tensor of one file; its bytes are [begin, end) of the file's buffer.
 struct Entry {
@@ -62,7 +62,7 @@ std::uint64_t arrange(std::span<Entry> entries);
 
 /// The bytes before the buffer, as the reference library writes them for arranged entries. With `place`, a multiple of
 /// 8, adds spaces so that the buffer starts at that byte of a block (see file_blocks.hpp), unless this would make the
-/// header longer than `longest_header`. Throws Error if the header is longer than that even without these spaces.
+/// header longer than `max_header_bytes`. Throws Error if the header is longer than that even without these spaces.
 std::string write_header(const Metadata& metadata, std::span<const Entry> entries,
                          std::optional<std::uint64_t> place = {});
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/encodings/safetensors/header.hpp"
-#include "formats/encodings/safetensors/sax.hpp"
+#include "formats/encodings/safetensors/strict_sax.hpp"
 #include "lib/core/file.hpp"
 
 #include <fcntl.h>
@@ -204,8 +204,8 @@ Header read_header(const std::filesystem::path& path) {
     std::array<unsigned char, 8> prefix{};
     read_at(fd, 0, std::as_writable_bytes(std::span{prefix}), path);
     const std::uint64_t length = little_endian(prefix);
-    if (length > longest_header)
-        throw failure("{}: a header of {} bytes, at most {} are allowed", path.string(), length, longest_header);
+    if (length > max_header_bytes)
+        throw failure("{}: a header of {} bytes, at most {} are allowed", path.string(), length, max_header_bytes);
     if (length > size - 8)
         throw failure("{}: a header of {} bytes in a file of {}: the file is truncated", path.string(), length, size);
     std::string json(length, '\0');

@@ -59,10 +59,10 @@ std::string write_header(const Metadata& metadata, std::span<const Entry> entrie
     json += '}';
     json.resize((json.size() + 7) / 8 * 8, ' ');
     const std::uint64_t longer = place ? json.size() + gap_to(before + json.size(), *place) : 0;
-    if (longer <= longest_header) json.resize(std::max<std::uint64_t>(json.size(), longer), ' ');
-    if (json.size() > longest_header)
+    if (longer <= max_header_bytes) json.resize(std::max<std::uint64_t>(json.size(), longer), ' ');
+    if (json.size() > max_header_bytes)
         throw failure("a header of {} bytes, at most {} are allowed: choose a smaller shard size", json.size(),
-                      longest_header);
+                      max_header_bytes);
     std::string bytes(before, '\0');
     for (int k = 0; k < 8; ++k) bytes[k] = static_cast<char>(json.size() >> 8 * k & 0xff);
     return bytes + json;

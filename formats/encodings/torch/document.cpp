@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/encodings/torch/value.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/pages.hpp"
+#include "lib/core/populate_pages.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -24,7 +24,7 @@ void* Document::allocate_bytes(std::size_t bytes) {
         // Chunks grow with the document, so that a small document uses little memory.
         const std::size_t size = std::max(bytes, std::clamp(memory_, smallest_chunk, largest_chunk));
         chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
-        if (size == largest_chunk) take_pages(chunks_.back().get(), size);
+        if (size == largest_chunk) populate_pages(chunks_.back().get(), size);
         memory_ += size;
         if (size - bytes < left_) return chunks_.back().get();  // the previous chunk has more space left: keep using it
         next_ = chunks_.back().get();

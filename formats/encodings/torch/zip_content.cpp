@@ -20,7 +20,7 @@ constexpr std::size_t chunk = std::size_t{1} << 20;
 /// MiB of the result. Holds at most two chunks in memory.
 template <class Next, class Each>
 void inflate_all(std::uint64_t stored_size, std::uint64_t size, Next&& next, Each&& each) {
-    if (size / Coding::most_inflation > stored_size) throw failure("{} bytes cannot inflate to {}", stored_size, size);
+    if (size / Coding::max_inflation > stored_size) throw failure("{} bytes cannot inflate to {}", stored_size, size);
     z_stream stream{};
     if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw failure("zlib cannot start");
     const std::unique_ptr<z_stream, int (*)(z_stream*)> owner{&stream, inflateEnd};

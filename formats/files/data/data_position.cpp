@@ -26,9 +26,9 @@ constexpr std::string_view schema = "tpx.data/1";
 
 bool is_valid(const DataPosition& position) {
     const Index samples = position.order.samples;
-    return samples > 0 && samples <= most_samples && position.virtual_nodes > 0 &&
+    return samples > 0 && samples <= max_samples && position.virtual_nodes > 0 &&
            position.batch >= position.virtual_nodes && position.batch <= most_batch && position.consumed >= 0 &&
-           position.consumed <= most_samples && position.consumed % position.batch == 0;
+           position.consumed <= max_samples && position.consumed % position.batch == 0;
 }
 
 /// Reads the TOML file of a data position key by key.
@@ -45,8 +45,8 @@ public:
         position.order = {samples(position.files), static_cast<std::uint64_t>(required(
                                                        table_, "seed", 0, std::numeric_limits<std::int64_t>::max()))};
         if (position.batch < position.virtual_nodes)
-            throw mistake(*table_.get("virtual_nodes"), file_, "{} virtual nodes cannot share a global batch of {}",
-                          position.virtual_nodes, position.batch);
+            throw toml_error(*table_.get("virtual_nodes"), file_, "{} virtual nodes cannot share a global batch of {}",
+                             position.virtual_nodes, position.batch);
         position.consumed = consumed(position);
         return position;
     }
@@ -56,13 +56,13 @@ private:
     void check_keys(const toml::table& table, const std::array<const char*, size>& known) const {
         for (const auto& [key, node] : table)
             if (std::ranges::find(known, key.str()) == known.end())
-                throw mistake(node, file_, "unknown key '{}'; valid keys: {}", key.str(), fmt::join(known, ", "));
+                throw toml_error(node, file_, "unknown key '{}'; valid keys: {}", key.str(), fmt::join(known, ", "));
     }
 
     Index number(const toml::node& node, std::string_view key, Index least, Index most) const {
         const auto value = node.value_exact<std::int64_t>();
         if (!value || *value < least || *value > most)
-            throw mistake(node, file_, "{}: a whole number from {} to {} was expected", key, least, most);
+            throw toml_error(node, file_, "{}: a whole number from {} to {} was expected", key, least, most);
         return *value;
     }
 
@@ -79,18 +79,18 @@ private:
     DataFile file_of(const toml::node& node) const {
         constexpr std::array keys{"path", "samples"};
         const toml::table* table = node.as_table();
-        if (table == nullptr) throw mistake(node, file_, "files: a table with path and samples was expected");
+        if (table == nullptr) throw toml_error(node, file_, "files: a table with path and samples was expected");
         check_keys(*table, keys);
         const toml::node* path = table->get("path");
-        if (path == nullptr) throw mistake(node, file_, "files: path is missing");
+        if (path == nullptr) throw toml_error(node, file_, "files: path is missing");
         DataFile file{.path = text_of(*path, file_)};
         if (table->contains("samples")) {
-            file.samples = required(*table, "samples", 1, most_samples);
+            file.samples = required(*table, "samples", 1, max_samples);
             return file;
         }
         file.samples = in_context([&] { return fmt::format("{}:{}", file_, node.source().begin.line); },
                                   [&] { return count_samples(path_.parent_path() / file.path); });
-        if (file.samples == 0) throw mistake(node, file_, "{}: has no samples", file.path);
+        if (file.samples == 0) throw toml_error(node, file_, "{}: has no samples", file.path);
         return file;
     }
 
@@ -98,9 +98,9 @@ private:
         std::vector<DataFile> files;
         const toml::node* list = table_.get("files");
         if (list == nullptr) return files;
-        if (!list->is_array()) throw mistake(*list, file_, "files: a list of tables was expected");
+        if (!list->is_array()) throw toml_error(*list, file_, "files: a list of tables was expected");
         for (const toml::node& node : *list->as_array()) files.push_back(file_of(node));
-        if (files.empty()) throw mistake(*list, file_, "files: is empty");
+        if (files.empty()) throw toml_error(*list, file_, "files: is empty");
         return files;
     }
 
@@ -108,13 +108,13 @@ private:
         const bool is_given = table_.contains("samples");
         if (!is_given && files.empty()) throw usage_error("{}: samples is missing, or files", file_);
         if (is_given && !files.empty())
-            throw mistake(*table_.get("samples"), file_,
-                          "samples: conflicts with files, which have their own samples; use only one of these");
-        if (is_given) return required(table_, "samples", 1, most_samples);
+            throw toml_error(*table_.get("samples"), file_,
+                             "samples: conflicts with files, which have their own samples; use only one of these");
+        if (is_given) return required(table_, "samples", 1, max_samples);
         Index sum = 0;
         for (const DataFile& file : files) {
             sum += file.samples;
-            if (sum > most_samples) throw usage_error("{}: files have more than {} samples", file_, most_samples);
+            if (sum > max_samples) throw usage_error("{}: files have more than {} samples", file_, max_samples);
         }
         return sum;
     }
@@ -123,16 +123,16 @@ private:
         const Index samples = position.order.samples;
         const toml::node* node = table_.get("consumed");
         if (node != nullptr && (table_.contains("epoch") || table_.contains("cursor")))
-            throw mistake(*node, file_,
-                          "consumed: conflicts with epoch and cursor; use either consumed or both of these");
+            throw toml_error(*node, file_,
+                             "consumed: conflicts with epoch and cursor; use either consumed or both of these");
         if (node == nullptr && !(table_.contains("epoch") && table_.contains("cursor")))
             throw usage_error("{}: consumed is missing, or epoch and cursor", file_);
-        const Index sum = node != nullptr ? number(*node, "consumed", 0, most_samples)
-                                          : required(table_, "epoch", 0, most_samples / samples - 1) * samples +
+        const Index sum = node != nullptr ? number(*node, "consumed", 0, max_samples)
+                                          : required(table_, "epoch", 0, max_samples / samples - 1) * samples +
                                                 required(table_, "cursor", 0, samples - 1);
         if (sum % position.batch != 0)
-            throw mistake(node != nullptr ? *node : *table_.get("cursor"), file_,
-                          "{} consumed samples are not a multiple of the global batch of {}", sum, position.batch);
+            throw toml_error(node != nullptr ? *node : *table_.get("cursor"), file_,
+                             "{} consumed samples are not a multiple of the global batch of {}", sum, position.batch);
         return sum;
     }
 

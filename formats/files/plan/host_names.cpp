@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_names = 1'000'000;
 
-Error mistake(std::string_view list, std::string_view cause) {
+Error toml_error(std::string_view list, std::string_view cause) {
     return Error{Exit::usage, "hosts '{}': {}", list, cause};
 }
 
@@ -32,7 +32,7 @@ std::uint64_t number(std::string_view text, std::string_view list) {
     std::uint64_t value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code != std::errc{} || end != text.data() + text.size() || text.size() > 9)
-        throw mistake(list, fmt::format("'{}' is not a number", text));
+        throw toml_error(list, fmt::format("'{}' is not a number", text));
     return value;
 }
 
@@ -42,15 +42,15 @@ void expand_range(std::string_view range, std::string_view list, std::vector<std
     const std::string_view last = range.size() > first.size() ? range.substr(first.size() + 1) : first;
     const std::uint64_t begin = number(first, list);
     const std::uint64_t end = number(last, list);
-    if (end < begin) throw mistake(list, fmt::format("the range '{}' runs backwards", range));
-    if (end - begin >= most_names) throw mistake(list, fmt::format("more than {} names", most_names));
+    if (end < begin) throw toml_error(list, fmt::format("the range '{}' runs backwards", range));
+    if (end - begin >= most_names) throw toml_error(list, fmt::format("more than {} names", most_names));
     for (std::uint64_t n = begin; n <= end; ++n) names.push_back(fmt::format("{:0{}}", n, first.size()));
 }
 
 // All concatenations of one of `heads` and one of `tails`.
 std::vector<std::string> join(const std::vector<std::string>& heads, const std::vector<std::string>& tails,
                               std::string_view list) {
-    if (heads.size() * tails.size() > most_names) throw mistake(list, fmt::format("more than {} names", most_names));
+    if (heads.size() * tails.size() > most_names) throw toml_error(list, fmt::format("more than {} names", most_names));
     std::vector<std::string> all;
     for (const std::string& head : heads) {
         for (const std::string& tail : tails) all.push_back(head + tail);
@@ -62,12 +62,12 @@ std::vector<std::string> expand_item(std::string_view item, std::string_view lis
     std::vector<std::string> names{""};
     while (!item.empty()) {
         const std::size_t open = std::min(item.find('['), item.size());
-        if (item.substr(0, open).find(']') != item.npos) throw mistake(list, "']' without '['");
+        if (item.substr(0, open).find(']') != item.npos) throw toml_error(list, "']' without '['");
         names = join(names, {std::string{item.substr(0, open)}}, list);
         item.remove_prefix(open);
         if (item.empty()) break;
         const std::size_t close = item.find(']');
-        if (close == item.npos) throw mistake(list, "'[' without ']'");
+        if (close == item.npos) throw toml_error(list, "'[' without ']'");
         std::vector<std::string> numbers;
         for (std::string_view ranges = item.substr(1, close - 1); !ranges.empty();)
             expand_range(take_item(ranges, ','), list, numbers);
@@ -100,9 +100,9 @@ std::vector<std::string> expand_host_names(std::string_view list) {
     std::vector<std::string> all;
     for (std::string_view rest = list; !rest.empty();) {
         const std::string_view item = take_item(rest, ',');
-        if (item.empty()) throw mistake(list, "a name is missing");
+        if (item.empty()) throw toml_error(list, "a name is missing");
         for (std::string& name : expand_item(item, list)) all.push_back(std::move(name));
-        if (all.size() > most_names) throw mistake(list, fmt::format("more than {} names", most_names));
+        if (all.size() > most_names) throw toml_error(list, fmt::format("more than {} names", most_names));
     }
     return all;
 }

@@ -26,7 +26,7 @@ constexpr std::uint64_t longest_file = std::uint64_t{256} << 20;
 constexpr double least_rate = 1e3, most_rate = 1e15;  // bytes per second
 
 template <class Line, class... Args>
-Error mistake(std::string_view file, Line line, fmt::format_string<Args...> format, Args&&... args) {
+Error toml_error(std::string_view file, Line line, fmt::format_string<Args...> format, Args&&... args) {
     Error error{Exit::usage, format, std::forward<Args>(args)...};
     error.prepend(fmt::format("{}:{}", file, line));
     return error;
@@ -53,13 +53,13 @@ public:
     explicit Hosts(std::string_view file) : file_{file} {}
 
     void add(Host host, std::size_t line) {
-        if (host.name.empty()) throw mistake(file_, line, "a host needs a name");
+        if (host.name.empty()) throw toml_error(file_, line, "a host needs a name");
         if (host.name.find_first_of("[],") != host.name.npos)
-            throw mistake(file_, line, "'{}' is not a valid host name: it contains brackets or commas", host.name);
+            throw toml_error(file_, line, "'{}' is not a valid host name: it contains brackets or commas", host.name);
         if (const std::string_view fault = path_fault(host.name); !fault.empty())
-            throw mistake(file_, line, "'{}' is not a valid host name: {}", host.name, fault);
+            throw toml_error(file_, line, "'{}' is not a valid host name: {}", host.name, fault);
         const auto [first, is_new] = lines_.try_emplace(host.name, line);
-        if (!is_new) throw mistake(file_, line, "host '{}' is already named on line {}", host.name, first->second);
+        if (!is_new) throw toml_error(file_, line, "host '{}' is already named on line {}", host.name, first->second);
         hosts_.push_back(std::move(host));
     }
 
@@ -95,7 +95,8 @@ std::optional<Host> host_of_line(std::string_view line, std::string_view file, s
         if (i > 0) count = is_limit || count.starts_with("slots=") ? count.substr(count.find('=') + 1) : "";
         const std::optional<int> slots = whole_number(count);
         if (!slots)
-            throw mistake(file, number, "'{}' is not a number of slots such as slots=8 (1 to {})", words[i], most_gpus);
+            throw toml_error(file, number, "'{}' is not a number of slots such as slots=8 (1 to {})", words[i],
+                             most_gpus);
         if (!is_limit) host.gpus = *slots;
     }
     return host;
@@ -117,8 +118,8 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
 // machine may be stalled.
 double sane_rate(double rate, const toml::node& value, std::string_view key, std::string_view file) {
     if (rate < (value.is_string() ? 1 : least_rate) || rate > most_rate)
-        throw mistake(file, value.source().begin.line,
-                      "{}: {:g} bytes per second cannot be right; write the unit, as in \"25 GB/s\"", key, rate);
+        throw toml_error(file, value.source().begin.line,
+                         "{}: {:g} bytes per second cannot be right; write the unit, as in \"25 GB/s\"", key, rate);
     return rate;
 }
 
@@ -127,45 +128,46 @@ double rate_of(const toml::node& value, std::string_view key, std::string_view f
     try {
         if (const auto text = value.value<std::string_view>()) return parse_rate(*text);
     } catch (const Error& error) {
-        throw mistake(file, line, "{}: {}", key, error.what());
+        throw toml_error(file, line, "{}: {}", key, error.what());
     }
     const auto number = value.is_number() ? value.value<double>() : std::nullopt;
     if (!number || !std::isfinite(*number) || *number <= 0)
-        throw mistake(file, line, "{}: a rate is a positive number of bytes per second, or text such as \"25 GB/s\"",
-                      key);
+        throw toml_error(file, line, "{}: a rate is a positive number of bytes per second, or text such as \"25 GB/s\"",
+                         key);
     return *number;
 }
 
 int count_of(const toml::node& value, std::string_view key, std::string_view file) {
     const auto count = value.value_exact<std::int64_t>();
     if (!count || *count < 1 || *count > most_gpus)
-        throw mistake(file, value.source().begin.line, "{}: a whole number from 1 to {} was expected", key, most_gpus);
+        throw toml_error(file, value.source().begin.line, "{}: a whole number from 1 to {} was expected", key,
+                         most_gpus);
     return static_cast<int>(*count);
 }
 
 std::uint64_t iteration_of(const toml::node& value, std::string_view key, std::string_view file) {
     const auto iteration = value.value_exact<std::int64_t>();
     if (!iteration || *iteration < 0)
-        throw mistake(file, value.source().begin.line, "{}: a whole number that is not negative was expected", key);
+        throw toml_error(file, value.source().begin.line, "{}: a whole number that is not negative was expected", key);
     return static_cast<std::uint64_t>(*iteration);
 }
 
 std::string text_of(const toml::node& value, std::string_view key, std::string_view file) {
     const auto text = value.value_exact<std::string>();
-    if (!text) throw mistake(file, value.source().begin.line, "{}: text was expected", key);
+    if (!text) throw toml_error(file, value.source().begin.line, "{}: text was expected", key);
     return *text;
 }
 
 bool truth_of(const toml::node& value, std::string_view key, std::string_view file) {
     const auto truth = value.value_exact<bool>();
-    if (!truth) throw mistake(file, value.source().begin.line, "{}: true or false was expected", key);
+    if (!truth) throw toml_error(file, value.source().begin.line, "{}: true or false was expected", key);
     return *truth;
 }
 
 // The distinct device numbers in `value`, ascending.
 std::vector<int> numbers_of(const toml::node& value, std::string_view key, std::string_view file) {
     const auto refuse = [&] {
-        return mistake(file, value.source().begin.line, "{}: a list of devices such as [0, 5] was expected", key);
+        return toml_error(file, value.source().begin.line, "{}: a list of devices such as [0, 5] was expected", key);
     };
     const toml::array* list = value.as_array();
     if (!list) throw refuse();
@@ -184,7 +186,7 @@ double size_of(const toml::node& value, std::string_view key, std::string_view f
     try {
         if (const auto text = value.value_exact<std::string_view>()) return static_cast<double>(parse_bytes(*text));
     } catch (const Error& error) {
-        throw mistake(file, value.source().begin.line, "{}: {}", key, error.what());
+        throw toml_error(file, value.source().begin.line, "{}: {}", key, error.what());
     }
     return rate_of(value, key, file);
 }
@@ -216,10 +218,11 @@ void set(Host& host, std::string_view key, const toml::node& value, std::string_
     else if (key == "spare")
         host.spare = truth_of(value, key, file);
     else
-        throw mistake(file, value.source().begin.line,
-                      "unknown key '{}'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_copy, "
-                      "device_link, device_memory, device_type, iteration, lost, lost_devices and spare are known",
-                      key);
+        throw toml_error(
+            file, value.source().begin.line,
+            "unknown key '{}'; name, gpus, nic, rails, switch, disk_read, disk_write, memory, device_copy, "
+            "device_link, device_memory, device_type, iteration, lost, lost_devices and spare are known",
+            key);
 }
 
 std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
@@ -229,17 +232,17 @@ std::vector<Host> parse_toml(std::string_view text, std::string_view file) {
         if (key == "measured" && value.is_table()) continue;  // parse_hardware reads it
         const toml::array* tables = value.as_array();
         if (key != "hosts" || !tables)
-            throw mistake(file, value.source().begin.line, "'{}': only [[hosts]] tables are known",
-                          std::string_view{key});
+            throw toml_error(file, value.source().begin.line, "'{}': only [[hosts]] tables are known",
+                             std::string_view{key});
         for (const toml::node& entry : *tables) {
             const auto line = entry.source().begin.line;
             const toml::table* table = entry.as_table();
-            if (!table) throw mistake(file, line, "hosts: a table was expected");
+            if (!table) throw toml_error(file, line, "hosts: a table was expected");
             Host host;
             for (const auto& [name, field] : *table) set(host, name, field, file);
             if (!host.lost_devices.empty() && host.lost_devices.back() >= host.gpus)
-                throw mistake(file, line, "lost_devices: host '{}' has no device {}, its devices are 0 to {}",
-                              host.name, host.lost_devices.back(), host.gpus - 1);
+                throw toml_error(file, line, "lost_devices: host '{}' has no device {}, its devices are 0 to {}",
+                                 host.name, host.lost_devices.back(), host.gpus - 1);
             if (host.name.find_first_of("[,") == host.name.npos) {
                 hosts.add(std::move(host), line);
                 continue;

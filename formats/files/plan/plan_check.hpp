@@ -3,7 +3,7 @@
 
 #include "formats/files/plan/plan_file.hpp"
 #include "lib/change/certificate.hpp"
-#include "lib/check/check.hpp"
+#include "lib/check/check_plan.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -6,7 +6,7 @@
 #include "formats/files/plan/plan_columns.hpp"
 #include "formats/files/plan/plan_tables.hpp"
 #include "formats/files/plan/plan_values.hpp"
-#include "lib/check/shape.hpp"
+#include "lib/check/check_shape.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 

@@ -6,7 +6,7 @@
 #include "lib/change/moves.hpp"
 #include "lib/change/piece_parcels.hpp"
 #include "lib/layout/config.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 
 #include <cstdint>
 #include <filesystem>

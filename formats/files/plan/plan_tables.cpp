@@ -9,8 +9,8 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::array states{std::pair{"memory", StateIn::memory}, std::pair{"stores", StateIn::stores},
-                            std::pair{"shared", StateIn::shared}};
+constexpr std::array states{std::pair{"memory", StateMedium::memory}, std::pair{"stores", StateMedium::stores},
+                            std::pair{"shared", StateMedium::shared}};
 
 // Appends `get` of each of `rows` to `column`.
 template <class T, class Rows, class Get>
@@ -137,7 +137,7 @@ void put_placement(const Placement& placement, HostTables& tables) {
 
 void get_placement(const HostTables& tables, Placement& placement) {
     placement.devices = tables.new_devices;
-    placement.placed_for = static_cast<PlacedFor>(tables.pinned);
+    placement.placed_for = static_cast<PlacementGoal>(tables.pinned);
     placement.group = static_cast<int>(tables.group);
     placement.crossing = tables.crossing;
     placement.group_bound = tables.group_bound;
@@ -149,15 +149,15 @@ void get_placement(const HostTables& tables, Placement& placement) {
 }
 
 void put_relocation(const Relocation& relocation, HostTables& tables) {
-    const Bytes& total = relocation.total;
+    const BytesBySource& total = relocation.total;
     tables.total = {total.needed, total.kept, total.local, total.same_host, total.other_host, total.storage};
     auto& roles = tables.roles;
-    fill(roles.needed, relocation.roles, [](const Bytes& b) { return b.needed; });
-    fill(roles.kept, relocation.roles, [](const Bytes& b) { return b.kept; });
-    fill(roles.local, relocation.roles, [](const Bytes& b) { return b.local; });
-    fill(roles.same_host, relocation.roles, [](const Bytes& b) { return b.same_host; });
-    fill(roles.other_host, relocation.roles, [](const Bytes& b) { return b.other_host; });
-    fill(roles.storage, relocation.roles, [](const Bytes& b) { return b.storage; });
+    fill(roles.needed, relocation.roles, [](const BytesBySource& b) { return b.needed; });
+    fill(roles.kept, relocation.roles, [](const BytesBySource& b) { return b.kept; });
+    fill(roles.local, relocation.roles, [](const BytesBySource& b) { return b.local; });
+    fill(roles.same_host, relocation.roles, [](const BytesBySource& b) { return b.same_host; });
+    fill(roles.other_host, relocation.roles, [](const BytesBySource& b) { return b.other_host; });
+    fill(roles.storage, relocation.roles, [](const BytesBySource& b) { return b.storage; });
     auto& to = tables.transfers;
     fill(to.parcel, relocation.transfers, [](const Transfer& t) { return t.parcel; });
     fill(to.from, relocation.transfers, [](const Transfer& t) { return t.from; });
@@ -269,8 +269,8 @@ HostTables to_tables(const Change& plan, const ModelState* model) {
         if (state == plan.state) tables.state = word;
     }
     put_hosts(plan, tables);
-    fill(tables.old_ranks.host, plan.old_ranks, [](const Seat& s) { return s.host; });
-    fill(tables.old_ranks.device, plan.old_ranks, [](const Seat& s) { return s.device; });
+    fill(tables.old_ranks.host, plan.old_ranks, [](const RankLocation& s) { return s.host; });
+    fill(tables.old_ranks.device, plan.old_ranks, [](const RankLocation& s) { return s.device; });
     put_parcels(plan.parcels, tables);
     put_placement(plan.placement, tables);
     put_relocation(plan.relocation, tables);

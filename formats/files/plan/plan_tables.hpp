@@ -6,7 +6,7 @@
 
 namespace tpx::formats {
 
-/// A model as tables, and back. from_tables() relies on fault_of() of lib/check/shape.hpp having found nothing.
+/// A model as tables, and back. from_tables() relies on fault_of() of lib/check/check_shape.hpp having found nothing.
 ModelTables to_tables(const ModelState& model);
 ModelState from_tables(const ModelTables& tables, std::string name, const HostTables& hosts);
 

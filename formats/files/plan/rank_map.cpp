@@ -52,11 +52,11 @@ public:
     }
 
     void add_line(std::string_view text);
-    std::vector<Seat> seats() &&;
+    std::vector<RankLocation> rank_locations() &&;
 
 private:
     template <class... Args>
-    Error mistake(fmt::format_string<Args...> format, Args&&... args) const {
+    Error toml_error(fmt::format_string<Args...> format, Args&&... args) const {
         Error error{Exit::usage, format, std::forward<Args>(args)...};
         error.prepend(fmt::format("{}:{}", file_, line_));
         return error;
@@ -68,7 +68,7 @@ private:
     std::span<const Host> hosts_;
     std::vector<std::int32_t> firsts_;
     std::map<std::string_view, std::int32_t> numbers_;
-    std::vector<Seat> seats_;
+    std::vector<RankLocation> seats_;
     std::vector<std::size_t> line_of_rank_;    // 0: not named yet
     std::vector<std::size_t> line_of_device_;  // 0: free
     std::int32_t next_ = 0;                    // the rank of a line that names only a host
@@ -83,7 +83,8 @@ Entry Map::parse(std::span<const std::string_view> words) const {
     std::string_view device = words.size() > 2 ? words[2] : std::string_view{};
     if (ranks == "rank") {
         const std::size_t equals = words[1].find('=');
-        if (equals == words[1].npos || !device.starts_with("slot=")) throw mistake("'rank N=HOST slot=S' was expected");
+        if (equals == words[1].npos || !device.starts_with("slot="))
+            throw toml_error("'rank N=HOST slot=S' was expected");
         ranks = words[1].substr(0, equals);
         host = words[1].substr(equals + 1);
         device = {};
@@ -92,22 +93,22 @@ Entry Map::parse(std::span<const std::string_view> words) const {
     const auto last = ranks.find('-') == ranks.npos ? first : number(ranks.substr(ranks.find('-') + 1));
     const auto slot = device.empty() ? std::optional<std::int32_t>{} : number(device);
     if (!first || !last || *last < *first || (!device.empty() && !slot) || words.size() > 3)
-        throw mistake("'RANKS HOST [DEVICE]' was expected, such as '0-7 n0'");
+        throw toml_error("'RANKS HOST [DEVICE]' was expected, such as '0-7 n0'");
     return {*first, *last, host, slot};
 }
 
 void Map::put(std::int32_t rank, std::int32_t host, std::optional<std::int32_t> device) {
     if (rank >= std::ssize(seats_))
-        throw mistake("rank {} is beyond the {} ranks of the old layout", rank, seats_.size());
-    if (line_of_rank_[rank] > 0) throw mistake("rank {} is already on line {}", rank, line_of_rank_[rank]);
+        throw toml_error("rank {} is beyond the {} ranks of the old layout", rank, seats_.size());
+    if (line_of_rank_[rank] > 0) throw toml_error("rank {} is already on line {}", rank, line_of_rank_[rank]);
     const auto taken = std::span{line_of_device_}.subspan(firsts_[host], hosts_[host].gpus);
     const std::int32_t slot =
         device ? *device : static_cast<std::int32_t>(std::ranges::find(taken, 0u) - taken.begin());
     if (slot >= hosts_[host].gpus)
-        throw mistake("rank {}: host '{}' has only {}", rank, hosts_[host].name,
-                      counted(static_cast<std::uint64_t>(hosts_[host].gpus), "device"));
+        throw toml_error("rank {}: host '{}' has only {}", rank, hosts_[host].name,
+                         counted(static_cast<std::uint64_t>(hosts_[host].gpus), "device"));
     if (taken[slot] > 0)
-        throw mistake("rank {}: device {} of '{}' is taken by line {}", rank, slot, hosts_[host].name, taken[slot]);
+        throw toml_error("rank {}: device {} of '{}' is taken by line {}", rank, slot, hosts_[host].name, taken[slot]);
     taken[slot] = line_;
     line_of_rank_[rank] = line_;
     if (!hosts_[host].lost) seats_[rank] = {host, firsts_[host] + slot};
@@ -120,14 +121,14 @@ void Map::add_line(std::string_view text) {
     if (words.empty()) return;
     const Entry entry = parse(words);
     const auto host = numbers_.find(entry.host);
-    if (host == numbers_.end()) throw mistake("host '{}' is not among the {} hosts", entry.host, hosts_.size());
+    if (host == numbers_.end()) throw toml_error("host '{}' is not among the {} hosts", entry.host, hosts_.size());
     for (std::int32_t rank = entry.first; rank <= entry.last; ++rank) {
         const auto device = entry.device ? std::optional{*entry.device + rank - entry.first} : std::nullopt;
         put(rank, host->second, device);
     }
 }
 
-std::vector<Seat> Map::seats() && {
+std::vector<RankLocation> Map::rank_locations() && {
     const auto missing = std::ranges::find(line_of_rank_, 0u);
     if (missing != line_of_rank_.end())
         throw Error{Exit::usage, "{}: has no line for rank {} of {}", file_, missing - line_of_rank_.begin(),
@@ -137,28 +138,29 @@ std::vector<Seat> Map::seats() && {
 
 }  // namespace
 
-std::vector<Seat> parse_rank_map(std::string_view text, std::string_view file, std::span<const Host> hosts, int ranks) {
+std::vector<RankLocation> parse_rank_map(std::string_view text, std::string_view file, std::span<const Host> hosts,
+                                         int ranks) {
     Map map{file, hosts, ranks};
     while (!text.empty()) {
         const std::string_view line = text.substr(0, text.find('\n'));
         text.remove_prefix(std::min(line.size() + 1, text.size()));
         map.add_line(line);
     }
-    return std::move(map).seats();
+    return std::move(map).rank_locations();
 }
 
-std::vector<Seat> seats_in_order(std::span<const Host> hosts, int ranks) {
+std::vector<RankLocation> rank_locations_in_order(std::span<const Host> hosts, int ranks) {
     const std::vector<std::int32_t> firsts = first_devices(hosts);
-    std::vector<Seat> seats;
+    std::vector<RankLocation> rank_locations;
     for (std::int32_t h = 0; h < std::ssize(hosts); ++h) {
         if (hosts[h].spare) continue;
-        for (int slot = 0; slot < hosts[h].gpus && std::ssize(seats) < ranks; ++slot)
-            seats.push_back(hosts[h].lost ? Seat{} : Seat{h, firsts[h] + slot});
+        for (int slot = 0; slot < hosts[h].gpus && std::ssize(rank_locations) < ranks; ++slot)
+            rank_locations.push_back(hosts[h].lost ? RankLocation{} : RankLocation{h, firsts[h] + slot});
     }
-    if (std::ssize(seats) < ranks)
+    if (std::ssize(rank_locations) < ranks)
         throw Error{Exit::usage, "the {} ranks of the old layout do not fit on hosts with {} devices", ranks,
-                    seats.size()};
-    return seats;
+                    rank_locations.size()};
+    return rank_locations;
 }
 
 std::string rank_map(std::span<const Host> hosts, const Placement& placement) {

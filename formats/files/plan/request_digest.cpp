@@ -44,9 +44,9 @@ void add(Fingerprint& print, const Change& plan) {
         for (int device : plan.hosts[h].lost_devices) print.add(static_cast<std::uint64_t>(firsts[h] + device));
     }
     print.add(plan.old_ranks.size());
-    for (const Seat& seat : plan.old_ranks) {
-        print.add(static_cast<std::uint64_t>(seat.host));
-        print.add(static_cast<std::uint64_t>(seat.device));
+    for (const RankLocation& location : plan.old_ranks) {
+        print.add(static_cast<std::uint64_t>(location.host));
+        print.add(static_cast<std::uint64_t>(location.device));
     }
     print.add(plan.placement.devices.size());
     for (const Role role : plan.parcels.roles) print.add(name(role));

@@ -16,7 +16,7 @@ struct AssignedDevices {
 };
 
 /// The samples of a global batch, divided among devices of several types.
-struct Assignment {
+struct BatchAssignment {
     std::string file;  ///< the path that it was read from
     int batch = 0;
     std::vector<AssignedDevices> devices;  ///< their samples add up to `batch`
@@ -24,6 +24,6 @@ struct Assignment {
 
 /// Reads an assignment that tpx profile hetero has written, see tpx-throughput(5); `file` is its path. Throws Error
 /// (usage) "FILE:LINE: cause".
-Assignment parse_assignment(std::string_view text, const std::string& file);
+BatchAssignment parse_assignment(std::string_view text, const std::string& file);
 
 }  // namespace tpx::formats

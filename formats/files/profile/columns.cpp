@@ -17,7 +17,7 @@ std::string scalar_text(const toml::node& node, std::string_view file) {
     if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
     if (const auto number = node.value_exact<double>()) return fmt::format("{}", *number);
     if (const auto truth = node.value_exact<bool>()) return *truth ? "true" : "false";
-    throw mistake(node, file, "text or a number was expected");
+    throw toml_error(node, file, "text or a number was expected");
 }
 
 std::vector<std::string> words_of(std::string text) {
@@ -51,10 +51,11 @@ ColumnSource source_of(const toml::node& node, std::string_view file) {
             for (const auto& [cell, meaning] : *value.as_table())
                 source.values[std::string{cell.str()}] = scalar_text(meaning, file);
         } else {
-            throw mistake(value, file, "unknown key '{}'; column, value, unit, digits and values are known", key.str());
+            throw toml_error(value, file, "unknown key '{}'; column, value, unit, digits and values are known",
+                             key.str());
         }
     }
-    if (source.column.empty() == source.value.empty()) throw mistake(node, file, "either column or value is needed");
+    if (source.column.empty() == source.value.empty()) throw toml_error(node, file, "either column or value is needed");
     return source;
 }
 
@@ -67,11 +68,11 @@ void check_unit(std::string_view quantity, const ColumnSource& source, const tom
     if (source.unit.empty() || quantity == "memory") return;
     const auto known = units.find(quantity);
     if (known == units.end())
-        throw mistake(node, file, "{} has no unit; only seconds, rate, tokens_per_second and memory have one",
-                      quantity);
+        throw toml_error(node, file, "{} has no unit; only seconds, rate, tokens_per_second and memory have one",
+                         quantity);
     if (std::ranges::count(known->second, source.unit) == 0)
-        throw mistake(node, file, "unknown unit '{}' of {}; use {}", source.unit, quantity,
-                      fmt::join(known->second, ", "));
+        throw toml_error(node, file, "unknown unit '{}' of {}; use {}", source.unit, quantity,
+                         fmt::join(known->second, ", "));
 }
 
 }  // namespace
@@ -131,8 +132,8 @@ ColumnMap parse_columns(std::string_view text, std::string_view file) {
             const ColumnSource& source = map.sources[std::string{key.str()}] = source_of(value, file);
             check_unit(key.str(), source, value, file);
         } else {
-            throw mistake(value, file, "unknown quantity '{}'; where, ignore, {} are known", key.str(),
-                          fmt::join(run_quantities(), ", "));
+            throw toml_error(value, file, "unknown quantity '{}'; where, ignore, {} are known", key.str(),
+                             fmt::join(run_quantities(), ", "));
         }
     }
     return map;

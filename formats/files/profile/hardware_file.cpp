@@ -15,18 +15,18 @@ namespace {
 
 constexpr std::size_t few_hosts = 16;
 
-bool is_measured(const Measured& measured, const FigureRange& range) {
+bool is_measured(const MeasuredValue& measured, const FigureRange& range) {
     return range.has(measured.median) && std::isfinite(measured.spread);
 }
 
 // "[119500000, 0.012]"; nothing in the brackets: not measured.
-std::string pair_of(const Measured& measured, const FigureRange& range = rates_of_files) {
+std::string pair_of(const MeasuredValue& measured, const FigureRange& range = rates_of_files) {
     if (!is_measured(measured, range)) return "[]";
     if (measured.median < 1) return fmt::format("[{:.4g}, {:.3g}]", measured.median, measured.spread);
     return fmt::format("[{:.0f}, {:.3g}]", measured.median, measured.spread);
 }
 
-std::string pair_line(std::string_view key, const Measured& measured, const FigureRange& range = rates_of_files) {
+std::string pair_line(std::string_view key, const MeasuredValue& measured, const FigureRange& range = rates_of_files) {
     return is_measured(measured, range) ? fmt::format("{} = {}\n", key, pair_of(measured, range)) : "";
 }
 
@@ -78,7 +78,7 @@ std::string gpu_text(const GpuHardware& gpu) {
     text += text_line("bus", gpu.bus) + count_line("numa_node", gpu.numa_node, -1) + count_line("nvlinks", gpu.nvlinks);
     for (const auto& quantity : gpu_quantities) text += pair_line(quantity.key, gpu.*quantity.value);
     std::vector<std::string> peers;
-    for (const Measured& peer : gpu.peers) peers.push_back(pair_of(peer));
+    for (const MeasuredValue& peer : gpu.peers) peers.push_back(pair_of(peer));
     return peers.empty() ? text : text + fmt::format("peers = [{}]\n", fmt::join(peers, ", "));
 }
 
@@ -98,7 +98,7 @@ std::string host_text(const HostHardware& host, int own_class) {
     return text;
 }
 
-std::string matrix(std::string_view key, const Hardware& hardware, Measured LinkHardware::*value) {
+std::string matrix(std::string_view key, const Hardware& hardware, MeasuredValue LinkHardware::*value) {
     const FigureRange& range = value == &LinkHardware::rate ? rates_of_files : times_of_files;
     std::string text = fmt::format("{} = [\n", key);
     for (const std::vector<LinkHardware>& row : hardware.links) {

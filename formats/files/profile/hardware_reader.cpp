@@ -14,27 +14,27 @@ constexpr std::uint64_t longest_file = std::uint64_t{256} << 20;
 
 const toml::array& array_of(const toml::node& node, std::string_view file, std::size_t size) {
     const toml::array* array = node.as_array();
-    if (!array || (*array).size() != size) throw mistake(node, file, "an array of {} values was expected", size);
+    if (!array || (*array).size() != size) throw toml_error(node, file, "an array of {} values was expected", size);
     return *array;
 }
 
 // [median, spread]; [] is not measured.
-Measured measured_of(const toml::node& node, std::string_view file, const FigureRange& range) {
+MeasuredValue measured_of(const toml::node& node, std::string_view file, const FigureRange& range) {
     if (const toml::array* array = node.as_array(); array && (*array).empty()) return {};
     const toml::array& pair = array_of(node, file, 2);
     const auto median = pair[0].is_number() ? pair[0].value<double>() : std::nullopt;
     const auto spread = pair[1].is_number() ? pair[1].value<double>() : std::nullopt;
-    if (!median || !spread) throw mistake(node, file, "two numbers were expected: a median and a spread");
-    if (!range.has(*median)) throw mistake(node, file, "{:g} {} cannot be right", *median, range.unit);
+    if (!median || !spread) throw toml_error(node, file, "two numbers were expected: a median and a spread");
+    if (!range.has(*median)) throw toml_error(node, file, "{:g} {} cannot be right", *median, range.unit);
     // No spread is too large: visits to a machine that stood still for a while lie a thousand times apart.
     if (!(std::isfinite(*spread) && *spread >= 0))
-        throw mistake(node, file, "a spread of {:g} cannot be right", *spread);
+        throw toml_error(node, file, "a spread of {:g} cannot be right", *spread);
     return {*median, *spread};
 }
 
 const toml::table& table_of(const toml::node& node, std::string_view file) {
     const toml::table* table = node.as_table();
-    if (!table) throw mistake(node, file, "a table was expected");
+    if (!table) throw toml_error(node, file, "a table was expected");
     return *table;
 }
 
@@ -66,12 +66,12 @@ bool set_count(Owner& owner, const std::array<Count<Owner>, Size>& counts, std::
                std::string_view file) {
     const auto found = std::ranges::find(counts, key, &Count<Owner>::key);
     if (found == counts.end()) return false;
-    owner.*((*found).value) = whole_of(node, file, 0, 1'000'000);
+    owner.*((*found).value) = integer_of(node, file, 0, 1'000'000);
     return true;
 }
 
 [[noreturn]] void refuse(std::string_view key, const toml::node& node, std::string_view file) {
-    throw mistake(node, file, "unknown key '{}'; tpx-hardware(5) lists the known keys", key);
+    throw toml_error(node, file, "unknown key '{}'; tpx-hardware(5) lists the known keys", key);
 }
 
 GpuHardware gpu_of(const toml::node& node, std::string_view file, std::size_t gpus) {
@@ -114,7 +114,7 @@ void set_host(HostHardware& host, const toml::table& table, std::string_view fil
             set_count(host, host_counts, key, value, file) || set_near_link(host, key, value, file))
             continue;
         if (key == "class") {
-            whole_of(value, file, 0, 1'000'000);  // it follows from the rates
+            integer_of(value, file, 0, 1'000'000);  // it follows from the rates
         } else if (key == "gpus" && value.is_array()) {
             const toml::array& gpus = *value.as_array();
             for (const toml::node& gpu : gpus) host.gpus.push_back(gpu_of(gpu, file, gpus.size()));
@@ -126,19 +126,19 @@ void set_host(HostHardware& host, const toml::table& table, std::string_view fil
 
 void set_hosts(Hardware& hardware, const toml::node& node, std::string_view file) {
     const toml::array* tables = node.as_array();
-    if (!tables) throw mistake(node, file, "[[measured.hosts]] tables were expected");
+    if (!tables) throw toml_error(node, file, "[[measured.hosts]] tables were expected");
     for (const toml::node& entry : *tables) {
         const toml::table& table = table_of(entry, file);
         const toml::node* name = table.get("name");
-        if (!name) throw mistake(entry, file, "a host needs a name");
+        if (!name) throw toml_error(entry, file, "a host needs a name");
         const auto host = std::ranges::find(hardware.hosts, text_of(*name, file), &HostHardware::name);
         if (host == hardware.hosts.end())
-            throw mistake(*name, file, "no [[hosts]] table has the host '{}'", text_of(*name, file));
+            throw toml_error(*name, file, "no [[hosts]] table has the host '{}'", text_of(*name, file));
         set_host(*host, table, file);
     }
 }
 
-void set_matrix(Hardware& hardware, Measured LinkHardware::*value, const toml::node& node, std::string_view file) {
+void set_matrix(Hardware& hardware, MeasuredValue LinkHardware::*value, const toml::node& node, std::string_view file) {
     const std::size_t count = hardware.hosts.size();
     const FigureRange& range = value == &LinkHardware::rate ? rates_of_files : times_of_files;
     const toml::array& rows = array_of(node, file, count);
@@ -147,7 +147,7 @@ void set_matrix(Hardware& hardware, Measured LinkHardware::*value, const toml::n
         for (std::size_t to = 0; to < count; ++to) {
             hardware.links[from][to].*value = measured_of(row[to], file, range);
             if (from == to && (hardware.links[from][to].*value).median > 0)
-                throw mistake(row[to], file, "a host has no link to itself: [] was expected");
+                throw toml_error(row[to], file, "a host has no link to itself: [] was expected");
         }
     }
 }
@@ -185,7 +185,7 @@ void set_nccl(NcclHardware& nccl, const toml::node& node, std::string_view file)
         else if (key == "all_reduce")
             nccl.all_reduce = measured_of(value, file, rates_of_files);
         else if (key == "gpus")
-            nccl.gpus = whole_of(value, file, 1, 1'000'000);
+            nccl.gpus = integer_of(value, file, 1, 1'000'000);
         else
             refuse(key, value, file);
     }

@@ -81,7 +81,7 @@ ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
 // Computes the number of micro-batches of a pipeline, or of passes without one, from the samples of each.
 void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
     const double passes = batch / plan.dp / samples;
-    if (passes != std::floor(passes) || passes < 1 || passes > most_samples)
+    if (passes != std::floor(passes) || passes < 1 || passes > max_samples)
         throw failure("{} sample{} over {} cannot be split into whole micro-batches of {}", batch,
                       batch == 1 ? "" : "s", counted(std::uint64_t(plan.dp), "replica"), samples);
     (plan.pp > 1 ? plan.micro_batches : plan.accumulation) = static_cast<int>(passes);

@@ -7,7 +7,7 @@
 namespace tpx::formats {
 
 /// The most samples of a step that a table of runs can have.
-inline constexpr double most_samples = 1 << 24;
+inline constexpr double max_samples = 1 << 24;
 
 /// The execution plan of a row, from its column `plan` and those of single degrees. `gpus` is the number of GPUs that
 /// the row records, or 0; `batch` is in samples of a step. Throws Error "FILE:LINE: column 'NAME': cause".

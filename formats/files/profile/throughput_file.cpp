@@ -29,7 +29,7 @@ public:
     explicit Values(std::string_view file) : file_{file} {}
 
     template <class... Args>
-    Error mistake(const toml::node& node, fmt::format_string<Args...> format, Args&&... args) const {
+    Error toml_error(const toml::node& node, fmt::format_string<Args...> format, Args&&... args) const {
         Error error{Exit::usage, format, std::forward<Args>(args)...};
         error.prepend(fmt::format("{}:{}", file_, node.source().begin.line));
         return error;
@@ -38,20 +38,20 @@ public:
     double number(const toml::node& node, double least, double most = 1e30) const {
         const auto value = node.is_number() ? node.value<double>() : std::nullopt;
         if (!value || !std::isfinite(*value) || *value < least)
-            throw mistake(node, "a number of at least {:g} was expected", least);
-        if (*value > most) throw mistake(node, "a number of at most {:g} was expected", most);
+            throw toml_error(node, "a number of at least {:g} was expected", least);
+        if (*value > most) throw toml_error(node, "a number of at most {:g} was expected", most);
         return *value;
     }
 
     int whole(const toml::node& node, int least, int most) const {
         const double value = number(node, least, most);
-        if (value != std::floor(value)) throw mistake(node, "a whole number was expected");
+        if (value != std::floor(value)) throw toml_error(node, "a whole number was expected");
         return static_cast<int>(value);
     }
 
     bool truth(const toml::node& node) const {
         const auto value = node.value_exact<bool>();
-        if (!value) throw mistake(node, "true or false was expected");
+        if (!value) throw toml_error(node, "true or false was expected");
         return *value;
     }
 
@@ -61,7 +61,7 @@ public:
             try {
                 return static_cast<double>(parse_bytes(*text));
             } catch (const Error& error) {
-                throw mistake(node, "{}", error.what());
+                throw toml_error(node, "{}", error.what());
             }
         }
         return number(node, 0);
@@ -73,7 +73,7 @@ public:
             try {
                 return parse_rate(*text);
             } catch (const Error& error) {
-                throw mistake(node, "{}", error.what());
+                throw toml_error(node, "{}", error.what());
             }
         }
         return number(node, 1);
@@ -90,7 +90,7 @@ public:
     void read(const toml::table& table, std::string_view name, const Section& section) const {
         for (const auto& [key, value] : table) {
             const auto found = section.find(key.str());
-            if (found == section.end()) throw mistake(value, "unknown key '{}' in [{}]", key.str(), name);
+            if (found == section.end()) throw toml_error(value, "unknown key '{}' in [{}]", key.str(), name);
             found->second(value);
         }
     }
@@ -129,7 +129,7 @@ Section fit_section(const Values& values, ThroughputModel& model) {
     return {
         {"runs", [&](const toml::node& node) { model.runs = static_cast<std::size_t>(values.number(node, 0, 1e9)); }},
         {"error", values.into(model.error, 0)},
-        {"left_out_error", values.into(model.left_out_error, 0)},
+        {"left_out_error", values.into(model.leave_one_out_error, 0)},
         {"interval_scale", values.into(model.interval_scale, 0)},
         {"memory_scale", values.into(model.memory.scale, 0)},
         {"memory_offset", values.into(model.memory.offset, -1e12)}};
@@ -143,7 +143,7 @@ void read_parameters(const Values& values, const toml::table& table, ThroughputM
     values.read(table, "parameters", section);
     for (const ParameterInfo& info : parameter_infos())
         if (!(parameters.*info.value > info.least))
-            throw values.mistake(table, "{} must be above {:g}", info.name, info.least);
+            throw values.toml_error(table, "{} must be above {:g}", info.name, info.least);
 }
 
 // Files of earlier versions have deviations alone: the covariance is taken as 0.
@@ -165,7 +165,7 @@ void read_covariance(const Values& values, const toml::table& table, ThroughputM
         section[std::string{parameter_infos()[i].name}] = [&, i](const toml::node& node) {
             const toml::array* row = node.as_array();
             if (!row || row->size() != static_cast<std::size_t>(i) + 1)
-                throw values.mistake(node, "{} numbers were expected", i + 1);
+                throw values.toml_error(node, "{} numbers were expected", i + 1);
             for (int j = 0; j <= i; ++j)
                 covariance[i][j] = covariance[j][i] = values.number((*row)[j], i == j ? 0 : -1e30);
         };
@@ -197,7 +197,7 @@ ThroughputModel parse_throughput_model(std::string_view text, std::string_view f
     };
     for (const auto& [key, value] : root)
         if (!value.is_table() || std::ranges::count(sections, key.str()) == 0)
-            throw values.mistake(value, "'{}': [{}] are known", key.str(), fmt::join(sections, "], ["));
+            throw values.toml_error(value, "'{}': [{}] are known", key.str(), fmt::join(sections, "], ["));
     values.read(section("model"), "model", model_section(values, model));
     values.read(section("job"), "job", job_section(values, model));
     if (model.size.parameters <= 0) throw Error{Exit::usage, "{}: [model] has no parameters = N", file};
@@ -291,7 +291,7 @@ std::string throughput_model_text(const ThroughputModel& model) {
     text += "\n[fit]\n";
     add("runs", static_cast<double>(model.runs));
     add("error", model.error);
-    add("left_out_error", model.left_out_error);
+    add("left_out_error", model.leave_one_out_error);
     add("interval_scale", model.interval_scale);
     add("memory_scale", model.memory.scale);
     add("memory_offset", model.memory.offset, "B");

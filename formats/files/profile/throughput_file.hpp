@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/model/choice.hpp"
+#include "lib/model/evaluate_plan.hpp"
 #include "lib/model/fit.hpp"
-#include "lib/model/memory.hpp"
+#include "lib/model/memory_use.hpp"
 #include "lib/model/uncertainty.hpp"
 
 #include <optional>
@@ -27,7 +27,7 @@ struct ThroughputModel {
     MemoryCalibration memory;
     std::size_t runs = 0;              ///< that were fitted
     double error = 0;                  ///< mean relative error on them
-    double left_out_error = 0;         ///< the same where each is predicted from all others
+    double leave_one_out_error = 0;    ///< the same where each is predicted from all others
     std::optional<Matrix> covariance;  ///< of the logarithms of the parameters
     double interval_scale = 1;         ///< Uncertainty::scale of predictions
 };

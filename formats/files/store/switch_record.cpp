@@ -23,7 +23,7 @@ std::string to_text(const SwitchRecord& record) {
     return sealed(switch_schema, {{"change", record.change},
                                   {"epoch", record.epoch},
                                   {"state", record.state},
-                                  {"says", words[static_cast<std::size_t>(record.says)]},
+                                  {"says", words[static_cast<std::size_t>(record.phase)]},
                                   {"decision_dir", record.decision_dir}});
 }
 
@@ -34,7 +34,7 @@ SwitchRecord parse_record(const std::string& text, const std::filesystem::path& 
         if (word == words.end())
             throw failure("{}: is damaged: unknown status '{}'", file.string(), std::string{json["says"]});
         return {json.at("change"), json.at("epoch"), json.at("state"),
-                static_cast<SwitchRecord::Says>(word - words.begin()), json.at("decision_dir")};
+                static_cast<SwitchRecord::SwitchPhase>(word - words.begin()), json.at("decision_dir")};
     } catch (const Json::exception&) {
         throw failure("{}: is damaged: an entry is missing or has another type", file.string());
     }

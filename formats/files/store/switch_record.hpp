@@ -11,11 +11,11 @@ namespace tpx::formats {
 /// A record of a switch of managed stores: one store has the complete new state (prepared), or the decision was made
 /// (commit, abort).
 struct SwitchRecord {
-    enum class Says { prepared, commit, abort };
+    enum class SwitchPhase { prepared, commit, abort };
     std::string change;
     std::uint64_t epoch = 0;
     std::string state;  ///< the name of the new state
-    Says says = Says::prepared;
+    SwitchPhase phase = SwitchPhase::prepared;
     std::string decision_dir;  ///< the folder on shared storage that also contains the decision; empty: none
 
     bool is_of(const SwitchRecord& other) const { return change == other.change && epoch == other.epoch; }

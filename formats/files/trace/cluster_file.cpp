@@ -75,7 +75,7 @@ public:
             else if (key == "tenants")
                 each(value, [&](const toml::table& table) { add_tenant(table); });
             else
-                throw mistake(value, file_, "unknown key '{}'; hosts and tenants are known", key.str());
+                throw toml_error(value, file_, "unknown key '{}'; hosts and tenants are known", key.str());
         }
         if (cluster_.hosts.empty()) throw Error{Exit::usage, "{}: contains no hosts", file_};
         check_quotas(root);
@@ -86,7 +86,7 @@ private:
     template <class Body>
     void each(const toml::node& node, Body body) {
         const toml::array* array = node.as_array();
-        if (!array || !array->is_array_of_tables()) throw mistake(node, file_, "an array of tables was expected");
+        if (!array || !array->is_array_of_tables()) throw toml_error(node, file_, "an array of tables was expected");
         for (const toml::node& element : *array) body(*element.as_table());
     }
 
@@ -96,7 +96,7 @@ private:
         try {
             return static_cast<double>(parse_bytes(text_of(node, file_)));
         } catch (Error& error) {
-            throw mistake(node, file_, "{}", error.what());
+            throw toml_error(node, file_, "{}", error.what());
         }
     }
 
@@ -109,22 +109,23 @@ private:
             else if (key == "kind")
                 kind = text_of(value, file_);
             else if (key == "gpus")
-                host.gpus = whole_of(value, file_, 0, most_host_gpus);
+                host.gpus = integer_of(value, file_, 0, most_host_gpus);
             else if (key == "cpus")
-                host.cpus = whole_of(value, file_, 0, 1 << 20);
+                host.cpus = integer_of(value, file_, 0, 1 << 20);
             else if (key == "memory")
                 host.memory = bytes(value);
             else
-                throw mistake(value, file_, "unknown key '{}'; name, kind, gpus, cpus and memory are known", key.str());
+                throw toml_error(value, file_, "unknown key '{}'; name, kind, gpus, cpus and memory are known",
+                                 key.str());
         }
         host.kind = kind_of(cluster_, kind);
         for (const std::string& name : expand_host_names(names)) {
             host.name = name;
-            if (!names_.insert(name).second) throw mistake(table, file_, "host '{}' is there twice", name);
+            if (!names_.insert(name).second) throw toml_error(table, file_, "host '{}' is there twice", name);
             cluster_.hosts.push_back(host);
         }
-        if (names.empty()) throw mistake(table, file_, "a host needs a name");
-        if (cluster_.hosts.size() > most_hosts) throw mistake(table, file_, "more than {} hosts", most_hosts);
+        if (names.empty()) throw toml_error(table, file_, "a host needs a name");
+        if (cluster_.hosts.size() > most_hosts) throw toml_error(table, file_, "more than {} hosts", most_hosts);
     }
 
     void add_tenant(const toml::table& table) {
@@ -133,22 +134,22 @@ private:
             if (key == "name")
                 tenant.name = text_of(value, file_);
             else if (key == "quota")
-                tenant.quota = whole_of(value, file_, 0, std::numeric_limits<int>::max());
+                tenant.quota = integer_of(value, file_, 0, std::numeric_limits<int>::max());
             else
-                throw mistake(value, file_, "unknown key '{}'; name and quota are known", key.str());
+                throw toml_error(value, file_, "unknown key '{}'; name and quota are known", key.str());
         }
-        if (tenant.name.empty()) throw mistake(table, file_, "a tenant needs a name");
+        if (tenant.name.empty()) throw toml_error(table, file_, "a tenant needs a name");
         for (const Tenant& other : cluster_.tenants)
-            if (other.name == tenant.name) throw mistake(table, file_, "tenant '{}' is there twice", tenant.name);
+            if (other.name == tenant.name) throw toml_error(table, file_, "tenant '{}' is there twice", tenant.name);
         cluster_.tenants.push_back(std::move(tenant));
     }
 
     void check_quotas(const toml::table& root) const {
         for (std::size_t i = 0; i < cluster_.tenants.size(); ++i)
             if (cluster_.tenants[i].quota > cluster_.gpus())
-                throw mistake((*root["tenants"].as_array())[i], file_,
-                              "tenant '{}' has a quota of {}, the cluster has {}", cluster_.tenants[i].name,
-                              counted(std::uint64_t(cluster_.tenants[i].quota), "GPU"), cluster_.gpus());
+                throw toml_error((*root["tenants"].as_array())[i], file_,
+                                 "tenant '{}' has a quota of {}, the cluster has {}", cluster_.tenants[i].name,
+                                 counted(std::uint64_t(cluster_.tenants[i].quota), "GPU"), cluster_.gpus());
     }
 
     std::string_view file_;

@@ -172,21 +172,21 @@ std::optional<Time> ClusterLog::moment(const Table::Row& row, Quantity quantity)
 std::optional<Time> ClusterLog::duration_of(const Table::Row& row) const {
     const auto ended = moment(row, Quantity::ended);
     if (has(Quantity::ended) && !ended) return std::nullopt;
-    if (!is_no_time(text(row, Quantity::duration))) return parsed(row, Quantity::duration, parse_duration);
+    if (!is_missing_time(text(row, Quantity::duration))) return parsed(row, Quantity::duration, parse_duration);
     const auto started = moment(row, Quantity::started);
     if (!started || !ended) return std::nullopt;
     if (*ended < *started)
         throw bad(row, Quantity::ended, "'{}' is before the start of the job, '{}'", text(row, Quantity::ended),
                   text(row, Quantity::started));
-    if (*ended - *started > time_of(longest_time))
+    if (*ended - *started > time_of(max_trace_seconds))
         throw bad(row, Quantity::ended, "'{}' is more than {:g} seconds after the start of the job, '{}'",
-                  text(row, Quantity::ended), longest_time, text(row, Quantity::started));
+                  text(row, Quantity::ended), max_trace_seconds, text(row, Quantity::started));
     return *ended - *started;
 }
 
 std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContext& context) {
     const auto leave_out = [&](std::string_view why) {
-        ++left_out_[why];
+        ++skipped_[why];
         return std::nullopt;
     };
     // sacct lists the steps of a job ("101.batch") after the job.
@@ -216,7 +216,7 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
 
 std::vector<std::string> ClusterLog::notes() const {
     std::vector<std::string> notes;
-    for (const auto& [why, count] : left_out_)
+    for (const auto& [why, count] : skipped_)
         notes.push_back(fmt::format("left out {} {}", counted(count, "job"), why));
     if (rounded_ > 0)
         notes.push_back(fmt::format("{} requested part of a GPU; rounded up to a whole GPU", counted(rounded_, "job")));

@@ -77,8 +77,8 @@ private:
 
     const Table& table_;
     std::array<Column, quantity_count> columns_{};
-    std::map<std::string_view, std::uint64_t> left_out_;  // jobs by why
-    std::uint64_t rounded_ = 0;                           // jobs that requested a part of a GPU
+    std::map<std::string_view, std::uint64_t> skipped_;  // jobs by why
+    std::uint64_t rounded_ = 0;                          // jobs that requested a part of a GPU
 };
 
 }  // namespace tpx::formats

@@ -53,7 +53,7 @@ std::string lower_case(std::string_view text) {
     return result;
 }
 
-bool is_no_time(std::string_view text) {
+bool is_missing_time(std::string_view text) {
     constexpr std::array<std::string_view, 6> words{"", "none", "null", "nan", "unknown", "n/a"};
     return std::ranges::count(words, lower_case(text)) > 0;
 }
@@ -88,12 +88,13 @@ Time parse_duration(std::string_view text) {
     const bool has_days =
         !text.starts_with('-') && text.find('-') != text.npos && text.find_first_of("eE") == text.npos;
     const double total = has_days || text.find(':') != text.npos ? clock_seconds(text) : parse_number(text);
-    if (total < 0 || total > longest_time) throw failure("{:g} is not from 0 to {:g} seconds", total, longest_time);
+    if (total < 0 || total > max_trace_seconds)
+        throw failure("{:g} is not from 0 to {:g} seconds", total, max_trace_seconds);
     return time_of(total);
 }
 
 std::optional<Time> parse_moment(std::string_view text) {
-    if (is_no_time(text)) return std::nullopt;
+    if (is_missing_time(text)) return std::nullopt;
     if (text.find('-', 1) != text.npos && text.find_first_of("eE") == text.npos) return parse_timestamp(text);
     double value = parse_number(text);
     if (value >= first_milliseconds && value <= latest_moment * 1e3) value /= 1e3;

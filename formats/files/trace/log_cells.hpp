@@ -14,7 +14,7 @@ namespace tpx::formats {
 std::string lower_case(std::string_view text);
 
 /// Whether `text` is one of the words that schedulers write for a missing time, or empty.
-bool is_no_time(std::string_view text);
+bool is_missing_time(std::string_view text);
 
 /// Whether `text` is a list such as Slurm's "billing=16,cpu=16,gres/gpu:a100=8,mem=64G".
 bool is_resource_list(std::string_view text);
@@ -26,10 +26,10 @@ double slurm_amount(std::string_view list, std::string_view resource);
 std::string_view slurm_gpu_type(std::string_view list);
 
 /// Seconds, or [DAYS-]HH:MM:SS as Slurm writes how long a job ran. Throws Error for other text, and for more than
-/// longest_time.
+/// max_trace_seconds.
 Time parse_duration(std::string_view text);
 
-/// Seconds, or a date; nothing if is_no_time(). Throws Error for other text.
+/// Seconds, or a date; nothing if is_missing_time(). Throws Error for other text.
 std::optional<Time> parse_moment(std::string_view text);
 
 }  // namespace tpx::formats

@@ -22,15 +22,15 @@ class ModelReader {
         try {
             return body();
         } catch (const Error& error) {
-            throw mistake(node, file_, "{}", error.what());
+            throw toml_error(node, file_, "{}", error.what());
         }
     }
 
 public:
     ModelReader(std::string_view file, const Families& families) : file_{file}, families_{families} {}
 
-    ModelBook::Entry entry(const toml::table& table) const {
-        ModelBook::Entry entry;
+    JobModels::Entry entry(const toml::table& table) const {
+        JobModels::Entry entry;
         auto model = std::make_shared<JobModel>();
         Sizes sizes;
         std::string described;
@@ -38,24 +38,25 @@ public:
             if (key == "name")
                 entry.name = text_of(value, file_);
             else if (key == "gpus")
-                entry.gpus = whole_of(value, file_, 1, 1 << 20);
+                entry.gpus = integer_of(value, file_, 1, 1 << 20);
             else if (key == "model")
                 described = text_of(value, file_);
             else if (key == "parameters")
                 sizes.parameters = number(value);
             else if (key == "layers")
-                sizes.layers = whole_of(value, file_, 1, 1 << 16);
+                sizes.layers = integer_of(value, file_, 1, 1 << 16);
             else if (key == "hidden")
-                sizes.hidden = whole_of(value, file_, 1, 1 << 24);
+                sizes.hidden = integer_of(value, file_, 1, 1 << 24);
             else if (key == "vocabulary")
-                sizes.vocabulary = whole_of(value, file_, 0, 1 << 24);
+                sizes.vocabulary = integer_of(value, file_, 0, 1 << 24);
             else if (key == "layout")
                 model->layout = checked(value, [&] { return parse_layout(text_of(value, file_)); });
             else
-                throw mistake(value, file_,
-                              "unknown key '{}'; name, gpus, model, parameters, layers, hidden, vocabulary and layout "
-                              "are known",
-                              key.str());
+                throw toml_error(
+                    value, file_,
+                    "unknown key '{}'; name, gpus, model, parameters, layers, hidden, vocabulary and layout "
+                    "are known",
+                    key.str());
         }
         model->state = checked(table, [&] { return state(described, sizes); });
         entry.model = std::move(model);
@@ -74,7 +75,7 @@ private:
     double number(const toml::node& node) const {
         const auto value = node.value<double>();
         if (!value || !(*value >= 1 && *value <= 1e15))
-            throw mistake(node, file_, "a number from 1 to 1e15 was expected");
+            throw toml_error(node, file_, "a number from 1 to 1e15 was expected");
         return *value;
     }
 
@@ -84,7 +85,7 @@ private:
 
 }  // namespace
 
-std::shared_ptr<const JobModel> ModelBook::find(const TraceJob& job) const {
+std::shared_ptr<const JobModel> JobModels::find(const TraceJob& job) const {
     const auto fits = [&](const Entry& entry) {
         return job.gpus >= entry.gpus && (entry.name.empty() || entry.name == job.model);
     };
@@ -92,21 +93,21 @@ std::shared_ptr<const JobModel> ModelBook::find(const TraceJob& job) const {
     return found == entries.end() ? nullptr : found->model;
 }
 
-ModelBook parse_models(std::string_view text, std::string_view file, const Families& families) {
+JobModels parse_models(std::string_view text, std::string_view file, const Families& families) {
     const toml::table root = parse_toml_text(text, file);
     const ModelReader reader{file, families};
-    ModelBook book;
+    JobModels models;
     for (const auto& [key, value] : root) {
         const toml::array* tables = value.as_array();
-        if (key != "models") throw mistake(value, file, "unknown key '{}'; models is known", key.str());
-        if (!tables || !tables->is_array_of_tables()) throw mistake(value, file, "an array of tables was expected");
-        for (const toml::node& table : *tables) book.entries.push_back(reader.entry(*table.as_table()));
+        if (key != "models") throw toml_error(value, file, "unknown key '{}'; models is known", key.str());
+        if (!tables || !tables->is_array_of_tables()) throw toml_error(value, file, "an array of tables was expected");
+        for (const toml::node& table : *tables) models.entries.push_back(reader.entry(*table.as_table()));
     }
-    if (book.entries.empty()) throw Error{Exit::usage, "{}: no models in it", file};
-    return book;
+    if (models.entries.empty()) throw Error{Exit::usage, "{}: no models in it", file};
+    return models;
 }
 
-ModelBook read_models(const std::string& path, const Families& families) {
+JobModels read_models(const std::string& path, const Families& families) {
     constexpr std::uint64_t longest = std::uint64_t{1} << 20;
     return parse_models(read_file(path, longest), path, families);
 }

@@ -14,7 +14,7 @@
 namespace tpx::formats {
 
 /// What the jobs of a trace keep, by the model that the trace names and the GPUs that they ask for.
-struct ModelBook {
+struct JobModels {
     struct Entry {
         std::string name;  ///< of the trace; empty: any
         int gpus = 1;      ///< for jobs that ask for so many or more
@@ -27,9 +27,9 @@ struct ModelBook {
 };
 
 /// The models of TOML `text`: see tpx-trace(5). Throws Error (usage) "FILE:LINE: cause".
-ModelBook parse_models(std::string_view text, std::string_view file, const Families& families);
+JobModels parse_models(std::string_view text, std::string_view file, const Families& families);
 
 /// The models in the file at `path`.
-ModelBook read_models(const std::string& path, const Families& families);
+JobModels read_models(const std::string& path, const Families& families);
 
 }  // namespace tpx::formats

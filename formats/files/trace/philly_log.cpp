@@ -24,9 +24,9 @@ std::vector<std::string> philly_cells(const nlohmann::json& job) {
     for (const nlohmann::json& attempt : job.at("attempts")) {
         const std::string started = word(attempt, "start_time");
         end = word(attempt, "end_time");
-        if (is_no_time(begin)) begin = started;
+        if (is_missing_time(begin)) begin = started;
         const auto from = parse_moment(started), to = parse_moment(end);
-        if (from && to && *to > *from) total += std::min(*to - *from, time_of(longest_time));
+        if (from && to && *to > *from) total += std::min(*to - *from, time_of(max_trace_seconds));
         std::size_t held = 0;
         for (const nlohmann::json& host : attempt.at("detail")) held += host.at("gpus").size();
         gpus = std::max(gpus, held);

@@ -56,7 +56,7 @@ void add_tpx_wishes(TraceJob& job, const Row& row, const TraceContext& context) 
 
 // A job whose rates with other numbers of GPUs are known may have any number; any other has what it asks for.
 void set_usual_limits(TraceJob& job, const TraceContext& context) {
-    if (job.speed->any_number()) return;
+    if (job.speed->accepts_any_gpu_count()) return;
     job.least = 1;
     job.most = std::max(job.gpus, context.cluster.gpus());
 }

@@ -37,7 +37,7 @@ int Row::whole(std::string_view column, int least, int most) const {
     return static_cast<int>(value);
 }
 
-Time Row::time(std::string_view column) const { return time_of(number(column, 0, longest_time)); }
+Time Row::time(std::string_view column) const { return time_of(number(column, 0, max_trace_seconds)); }
 
 bool Row::truth(std::string_view column) const {
     std::string word{text(column)};  // pandas writes True, and Excel TRUE
@@ -114,7 +114,7 @@ void set_duration(TraceJob& job, const TraceContext& context, Time duration, dou
     if (set_predicted(job, context, job.plan)) return set_work(job, context, duration);
     job.work = static_cast<double>(duration);
     job.speed = std::make_shared<PowerSpeed>(job.gpus, exponent);
-    const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
+    const JobSpeeds::Entry* entry = context.speeds.find(job.name, job.model);
     if (!entry) return;
     job.speed = entry->speed;
     find_kinds(job, context.cluster);
@@ -130,7 +130,7 @@ void set_steps(TraceJob& job, const TraceContext& context, double steps) {
         job.work = steps * 1e6;
         return;
     }
-    const SpeedBook::Entry* entry = context.speeds.find(job.name, job.model);
+    const JobSpeeds::Entry* entry = context.speeds.find(job.name, job.model);
     if (!entry)
         throw failure("the job has steps, but --speeds has no rates for job '{}' or model '{}'", job.name, job.model);
     job.speed = entry->speed;

@@ -14,7 +14,7 @@
 namespace tpx::formats {
 
 /// The longest time of a trace, in seconds: 31 years.
-inline constexpr double longest_time = 1e9;
+inline constexpr double max_trace_seconds = 1e9;
 
 /// One row of a table, whose cells are read with the checks that traces need. Throws Error that names the column.
 class Row {
@@ -26,7 +26,7 @@ public:
     std::string_view text(std::string_view column) const;
     double number(std::string_view column, double least, double most) const;
     int whole(std::string_view column, int least, int most) const;
-    /// Seconds, from 0 to longest_time.
+    /// Seconds, from 0 to max_trace_seconds.
     Time time(std::string_view column) const;
     bool truth(std::string_view column) const;
     std::size_t line() const { return row_.line; }
@@ -50,7 +50,7 @@ void check_misspelled(const Table& table, const std::vector<std::string>& known)
 /// What rows become jobs with.
 struct TraceContext {
     const Cluster& cluster;
-    const SpeedBook& speeds;
+    const JobSpeeds& speeds;
     const GpuPool& empty;  ///< the whole cluster
 };
 

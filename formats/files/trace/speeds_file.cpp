@@ -33,8 +33,8 @@ std::pair<std::string, int> gavel_key(std::string_view key, std::string_view fil
 }
 
 // Gavel's table: kind of GPU, then model and GPUs, then the rates alone ("null") and beside others.
-SpeedBook parse_gavel(const nlohmann::json& root, std::string_view file, const Cluster& cluster) {
-    SpeedBook book;
+JobSpeeds parse_gavel(const nlohmann::json& root, std::string_view file, const Cluster& cluster) {
+    JobSpeeds speeds;
     for (const auto& [name, models] : root.items()) {
         const int kind = find_kind(cluster, name);
         if (kind == any || !models.is_object()) continue;
@@ -46,11 +46,11 @@ SpeedBook parse_gavel(const nlohmann::json& root, std::string_view file, const C
             const double rate = alone->get<double>();
             if (!(rate >= 0 && rate <= highest_rate))
                 throw failure("{}: {}: {}: {:g} is not a rate", file, name, key, rate);
-            if (!book.models_[model].speed->add(kind, gpus, rate))
+            if (!speeds.models_[model].speed->add(kind, gpus, rate))
                 throw failure("{}: {}: {}: this rate is there twice", file, name, key);
         }
     }
-    return book;
+    return speeds;
 }
 
 // "16+5" GPUs of kinds "K80+P100", by kind; nothing where the cluster lacks one.
@@ -79,27 +79,28 @@ std::optional<std::vector<int>> mixed_gpus(const Row& row, const Cluster& cluste
     return all_there ? std::optional{gpus} : std::nullopt;
 }
 
-void add_mix(SpeedBook& book, const Row& row, const Cluster& cluster) {
+void add_mix(JobSpeeds& speeds, const Row& row, const Cluster& cluster) {
     if (!row.has("model") || !row.has("rate")) throw row.bad("kind", "several kinds together need a model and a rate");
     const double rate = row.number("rate", 0, highest_rate);
     auto gpus = mixed_gpus(row, cluster);
-    if (gpus && !book.models_[std::string{row.text("model")}].speed->add({std::move(*gpus), rate}))
+    if (gpus && !speeds.models_[std::string{row.text("model")}].speed->add({std::move(*gpus), rate}))
         throw row.bad("gpus", "'{}' has two rates on {} GPUs of kinds {}", row.text("model"), row.text("gpus"),
                       row.text("kind"));
 }
 
-void add_row(SpeedBook& book, const Row& row, const Cluster& cluster) {
+void add_row(JobSpeeds& speeds, const Row& row, const Cluster& cluster) {
     int kind = any;
-    if (row.text("kind").find('+') != std::string_view::npos) return add_mix(book, row, cluster);
+    if (row.text("kind").find('+') != std::string_view::npos) return add_mix(speeds, row, cluster);
     if (row.has("kind") && (kind = find_kind(cluster, row.text("kind"))) == any) return;
     if (row.has("job") == row.has("model")) throw row.bad("job", "either job or model is needed");
     const bool whole = row.has("seconds");
     if (whole == row.has("rate")) throw row.bad("rate", "either rate or seconds is needed");
     if (whole && row.has("model")) throw row.bad("seconds", "the seconds of a whole job belong to a job, not a model");
     const int gpus = row.whole("gpus", 1, 1 << 20);
-    const double rate = whole ? 1 / row.number("seconds", 1e-6, longest_time) : row.number("rate", 0, highest_rate);
+    const double rate =
+        whole ? 1 / row.number("seconds", 1e-6, max_trace_seconds) : row.number("rate", 0, highest_rate);
     const std::string name{row.text(row.has("job") ? "job" : "model")};
-    SpeedBook::Entry& entry = (row.has("job") ? book.jobs_ : book.models_)[name];
+    JobSpeeds::Entry& entry = (row.has("job") ? speeds.jobs_ : speeds.models_)[name];
     if (entry.used && entry.whole_jobs != whole) throw row.bad("rate", "'{}' has rates and seconds", name);
     entry.used = true;
     entry.whole_jobs = whole;
@@ -125,7 +126,7 @@ std::shared_ptr<PlanTable> parse_plan_table(const Table& table) {
         const Row row{table, cells};
         if (!row.has("exec_plan")) throw row.bad("exec_plan", "it is empty");
         const std::string plan{row.text("exec_plan")};
-        if (!plans->add(plan, shape_in(row), row.number("iter_time", 0, longest_time)))
+        if (!plans->add(plan, shape_in(row), row.number("iter_time", 0, max_trace_seconds)))
             throw row.bad("iter_time", "plan '{}' has two times on placement {}", plan, row.text("placement"));
     }
     return plans;
@@ -144,28 +145,28 @@ bool is_model(const std::filesystem::path& file) {
     return file.extension() == ".toml" && read_file(file.string(), longest_file).find("[model]") != std::string::npos;
 }
 
-void add_predicted(SpeedBook& book, const std::filesystem::path& file) {
+void add_predicted(JobSpeeds& speeds, const std::filesystem::path& file) {
     const ThroughputModel model = read_throughput_model(file.string());
     if (!model.batch) throw failure("{}: it has no batch, the samples of a step", file.string());
-    if (!model.parameters) book.assumed.push_back(file.string());
-    book.predicted_[model_of(file)] = std::make_shared<ModelPlans>(job_of(model));
+    if (!model.parameters) speeds.assumed.push_back(file.string());
+    speeds.predicted_[model_of(file)] = std::make_shared<ModelPlans>(job_of(model));
 }
 
 }  // namespace
 
-const SpeedBook::Entry* SpeedBook::find(const std::string& job, const std::string& model) const {
+const JobSpeeds::Entry* JobSpeeds::find(const std::string& job, const std::string& model) const {
     if (const auto found = jobs_.find(job); found != jobs_.end()) return &found->second;
     const auto found = models_.find(model);
     return found == models_.end() ? nullptr : &found->second;
 }
 
-std::size_t SpeedBook::exclude(std::span<const std::string_view> excluded) {
+std::size_t JobSpeeds::exclude(std::span<const std::string_view> excluded) {
     for (const auto& [model, plans] : plans_) plans->exclude(excluded);
     for (const auto& [model, plans] : predicted_) plans->exclude({excluded.begin(), excluded.end()});
     return plans_.size() + predicted_.size();
 }
 
-SpeedBook parse_speeds(std::string_view text, std::string_view file, const Cluster& cluster) {
+JobSpeeds parse_speeds(std::string_view text, std::string_view file, const Cluster& cluster) {
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first != text.npos && text[first] == '{') {
         const auto root = nlohmann::json::parse(text, nullptr, false);
@@ -174,17 +175,17 @@ SpeedBook parse_speeds(std::string_view text, std::string_view file, const Clust
     }
     const Table table = parse_table(text, file);
     check_misspelled(table, {"job", "model", "kind", "gpus", "rate", "seconds"});
-    SpeedBook book;
-    for (const Table::Row& row : table.rows) add_row(book, {table, row}, cluster);
-    return book;
+    JobSpeeds speeds;
+    for (const Table::Row& row : table.rows) add_row(speeds, {table, row}, cluster);
+    return speeds;
 }
 
-SpeedBook read_speeds(const std::string& path, const Cluster& cluster) {
-    SpeedBook book;
+JobSpeeds read_speeds(const std::string& path, const Cluster& cluster) {
+    JobSpeeds speeds;
     if (!path_is_directory(path)) {
         if (!path.ends_with(".toml")) return parse_speeds(read_file(path, longest_file), path, cluster);
-        add_predicted(book, path);
-        return book;
+        add_predicted(speeds, path);
+        return speeds;
     }
     std::set<std::filesystem::path> models;
     for (const std::string& name : list_directory(path)) {
@@ -193,13 +194,13 @@ SpeedBook read_speeds(const std::string& path, const Cluster& cluster) {
         if (file.extension() != ".csv") continue;
         const Table table = parse_table(read_file(file, longest_file), file.string());
         if (table.find("exec_plan") != Table::npos && table.find("iter_time") != Table::npos)
-            book.plans_[model_of(file)] = parse_plan_table(table);
+            speeds.plans_[model_of(file)] = parse_plan_table(table);
     }
     for (const std::filesystem::path& file : models)
-        if (!book.plans_.contains(model_of(file))) add_predicted(book, file);
-    if (book.empty())
+        if (!speeds.plans_.contains(model_of(file))) add_predicted(speeds, file);
+    if (speeds.empty())
         throw failure("{}: neither a table with columns exec_plan, placement and iter_time nor MODEL.toml in it", path);
-    return book;
+    return speeds;
 }
 
 }  // namespace tpx::formats

@@ -15,7 +15,7 @@
 namespace tpx::formats {
 
 /// Measured rates of jobs or models, by kind and number of GPUs.
-class SpeedBook {
+class JobSpeeds {
 public:
     struct Entry {
         std::shared_ptr<TableSpeed> speed = std::make_shared<TableSpeed>();
@@ -40,11 +40,11 @@ public:
 /// Reads rates: CSV or JSON rows with `job` or `model`, `gpus`, `kind` where they differ by kind, and `rate` (steps a
 /// second) or `seconds` (of the whole job); or Gavel's table of throughputs. Kinds that `cluster` does not have are
 /// left out. Throws Error "FILE:LINE: cause".
-SpeedBook parse_speeds(std::string_view text, std::string_view file, const Cluster& cluster);
+JobSpeeds parse_speeds(std::string_view text, std::string_view file, const Cluster& cluster);
 
 /// The rates in the file at `path`, NAME.toml being what `tpx profile fit` has found out of model NAME; or, where it is
 /// a folder, the step times by plan and placement in its files MODEL.csv or placements-MODEL.csv, as Rubick's artifact
 /// has them, and of other models what MODEL.toml predicts. Throws Error.
-SpeedBook read_speeds(const std::string& path, const Cluster& cluster);
+JobSpeeds read_speeds(const std::string& path, const Cluster& cluster);
 
 }  // namespace tpx::formats

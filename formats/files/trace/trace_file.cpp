@@ -136,7 +136,7 @@ Table gavel_table(std::string_view text, std::string_view file, std::vector<std:
     return table;
 }
 
-void find_unknown_columns(const Table& table, const Format& format, Trace& trace) {
+void find_unknown_columns(const Table& table, const Format& format, ParsedTrace& trace) {
     trace.known_columns.assign(format.columns.begin(), format.columns.end());
     trace.known_columns.insert(trace.known_columns.end(), format.others.begin(), format.others.end());
     for (const std::string& column : table.columns)
@@ -179,7 +179,7 @@ void count_from_first(std::vector<TraceJob>& jobs) {
 }
 
 // Adds the jobs that `job_of` returns; rows for which it throws are added to trace.bad.
-void add_jobs(Trace& trace, const Table& table, const TraceContext& context,
+void add_jobs(ParsedTrace& trace, const Table& table, const TraceContext& context,
               const std::optional<Elasticity>& elasticity,
               const std::function<std::optional<TraceJob>(const Table::Row&)>& job_of) {
     std::set<std::string> names;
@@ -204,9 +204,9 @@ void add_jobs(Trace& trace, const Table& table, const TraceContext& context,
 
 }  // namespace
 
-Trace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const SpeedBook& speeds,
-                  const std::optional<Elasticity>& elasticity) {
-    Trace trace;
+ParsedTrace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const JobSpeeds& speeds,
+                        const std::optional<Elasticity>& elasticity) {
+    ParsedTrace trace;
     const std::string plain = table_text(text, file);
     Table table = table_of(plain, file, trace.bad);
     if (table.columns.empty()) throw failure("{}: it has no jobs", file);
@@ -238,8 +238,8 @@ Trace parse_trace(std::string_view text, std::string_view file, const Cluster& c
     return trace;
 }
 
-Trace read_trace(const std::string& path, const Cluster& cluster, const SpeedBook& speeds,
-                 const std::optional<Elasticity>& elasticity) {
+ParsedTrace read_trace(const std::string& path, const Cluster& cluster, const JobSpeeds& speeds,
+                       const std::optional<Elasticity>& elasticity) {
     constexpr std::uint64_t longest = std::uint64_t{1} << 30;
     return parse_trace(read_input(path, longest), path == "-" ? "standard input" : path, cluster, speeds, elasticity);
 }

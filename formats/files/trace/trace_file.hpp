@@ -12,7 +12,7 @@
 namespace tpx::formats {
 
 /// The jobs of a trace, and the rows that cannot be jobs.
-struct Trace {
+struct ParsedTrace {
     std::string format;                          ///< "tpx", "rubick", "virtualflow", "gavel", "philly" or "log"
     std::vector<TraceJob> jobs;                  ///< in order of arrival, then of lines
     std::vector<std::string> bad;                ///< "FILE:LINE: cause", in order of lines
@@ -25,11 +25,11 @@ struct Trace {
 /// `elasticity` limits the GPUs of jobs for which the trace sets no limits.
 /// Rows that are cut, have times below zero, name what the cluster has not, or ask for more than it has are bad. Throws
 /// Error when the text is no trace at all.
-Trace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const SpeedBook& speeds,
-                  const std::optional<Elasticity>& elasticity = {});
+ParsedTrace parse_trace(std::string_view text, std::string_view file, const Cluster& cluster, const JobSpeeds& speeds,
+                        const std::optional<Elasticity>& elasticity = {});
 
 /// The trace in the file at `path`.
-Trace read_trace(const std::string& path, const Cluster& cluster, const SpeedBook& speeds,
-                 const std::optional<Elasticity>& elasticity = {});
+ParsedTrace read_trace(const std::string& path, const Cluster& cluster, const JobSpeeds& speeds,
+                       const std::optional<Elasticity>& elasticity = {});
 
 }  // namespace tpx::formats

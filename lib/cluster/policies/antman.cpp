@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/cluster/in_order.hpp"
+#include "lib/cluster/job_order.hpp"
 #include "lib/cluster/policies.hpp"
 
 namespace tpx {

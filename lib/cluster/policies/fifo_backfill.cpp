@@ -54,7 +54,7 @@ private:
     }
 
     static Promise promise_to(const Simulation& simulation, int first) {
-        Promise promise{never, simulation.soon()};
+        Promise promise{never, simulation.pool_after_releases()};
         const TraceJob& job = simulation.job(first);
         if (promise.pool.place(job, job.gpus)) promise.time = simulation.now();
         const std::vector<End> starting = ends_of_starting(simulation);

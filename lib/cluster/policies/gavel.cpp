@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/cluster/in_order.hpp"
+#include "lib/cluster/job_order.hpp"
 #include "lib/cluster/max_min.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
@@ -239,7 +239,7 @@ private:
         Grant all;
         for (std::size_t kind = 0; kind < counts.size(); ++kind) {
             if (counts[kind] == 0) continue;
-            Needs there = simulation.job(id);
+            GpuRequirements there = simulation.job(id);
             there.kind = static_cast<int>(kind);
             const auto grant = simulation.pool().place(there, counts[kind]);
             if (!grant) return {};

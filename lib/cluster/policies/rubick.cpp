@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/cluster/draft.hpp"
+#include "lib/cluster/grant_draft.hpp"
 #include "lib/cluster/growth.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/policies/rubick_rates.hpp"
@@ -184,7 +184,7 @@ private:
                     if (!grant) break;
                     const double then = rate(simulation, id, *grant);
                     const double slope = (then - now) / asked / (gpus - held.gpus());
-                    if (then > least_gain * now && slope > most) best = id, count = gpus, most = slope;
+                    if (then > min_gain * now && slope > most) best = id, count = gpus, most = slope;
                 }
             }
             if (best == any) return;
@@ -198,7 +198,7 @@ private:
         const Grant held = draft.grant(id);
         if (gpus > draft.most(id)) return false;
         const auto grant = enlarged(draft, id, gpus);
-        if (!grant || rate(simulation, id, *grant) <= least_gain * rate(simulation, id, held)) return false;
+        if (!grant || rate(simulation, id, *grant) <= min_gain * rate(simulation, id, held)) return false;
         if (is_running(simulation, id) && !draft.changed().contains(id) &&
             !worth_changing(simulation, id, simulation.change_delay(id, *grant)))
             return false;
@@ -209,7 +209,7 @@ private:
     // `gpus` GPUs beside those that the job has, or anywhere if it does not run yet and is faster so.
     std::optional<Grant> enlarged(const GrantDraft& draft, int id, int gpus) {
         const Simulation& simulation = draft.simulation();
-        const Needs needs = simulation.needs(id);
+        const GpuRequirements needs = simulation.needs(id);
         const Grant& held = draft.grant(id);
         const auto beside = draft.pool().place_more(needs, held, gpus - held.gpus());
         if (is_running(simulation, id)) return beside;
@@ -241,7 +241,7 @@ private:
             Grant with = simulation.grant(id);
             const double now = job.speed->rate(with, simulation.cluster());
             with.plan = plan_for(job, with, simulation.cluster(), freedom());
-            if (job.speed->rate(with, simulation.cluster()) <= least_gain * now) continue;
+            if (job.speed->rate(with, simulation.cluster()) <= min_gain * now) continue;
             if (worth_changing(simulation, id, simulation.change_delay(id, with)))
                 simulation.change(id, with);
             else

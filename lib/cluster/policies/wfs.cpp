@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/fair_shares.hpp"
-#include "lib/cluster/in_order.hpp"
+#include "lib/cluster/job_order.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/cluster/simulation.hpp"
@@ -71,7 +71,7 @@ private:
     // Orders jobs that came at one moment by name. `ids` are in order of arrival.
     void sort_by_name(const Simulation& simulation, std::vector<int>& ids) const {
         if (!came_together_) return;
-        const auto first = [&](int a, int b) { return came_before(simulation.job(a), simulation.job(b)); };
+        const auto first = [&](int a, int b) { return arrived_before(simulation.job(a), simulation.job(b)); };
         for (auto begin = ids.begin(); begin != ids.end();) {
             const Time arrival = simulation.job(*begin).arrival;
             const auto end =
@@ -146,7 +146,7 @@ private:
     bool all_can_run(const Simulation& simulation, const std::vector<int>& ids, const std::vector<int>& shares) {
         for (std::size_t i = 0; i < ids.size(); ++i) {
             const TraceJob& job = simulation.job(ids[i]);
-            if (job.speed->any_number()) continue;
+            if (job.speed->accepts_any_gpu_count()) continue;
             const auto [known, is_new] = can_run_.try_emplace({ids[i], shares[i]});
             if (is_new) {
                 const Grant grant = packed_grant(job, simulation.cluster(), shares[i]);

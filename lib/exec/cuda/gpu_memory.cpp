@@ -28,20 +28,20 @@ auto on_gpu(int gpu, Body&& body) {
                       });
 }
 
-GpuRoom room_of(int gpu, const CudaGpu& found) {
+GpuInfo room_of(int gpu, const CudaGpu& found) {
     return on_gpu(gpu, [&] {
         std::size_t free = 0, total = 0;
         cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-        return GpuRoom{found.name, found.bus, free, total};
+        return GpuInfo{found.name, found.bus, free, total};
     });
 }
 
 }  // namespace
 
-std::vector<GpuRoom> gpu_rooms() {
+std::vector<GpuInfo> list_gpus() {
     const CudaGpus found = find_cuda_gpus();
     if (found.gpus.empty()) throw failure("no GPU: {}", found.reason);
-    std::vector<GpuRoom> rooms;
+    std::vector<GpuInfo> rooms;
     for (std::size_t gpu = 0; gpu < found.gpus.size(); ++gpu)
         rooms.push_back(room_of(static_cast<int>(gpu), found.gpus[gpu]));
     return rooms;
@@ -54,7 +54,7 @@ int gpu_with_address(const std::string& bus) {
     return gpu;
 }
 
-void leave_gpu(int gpu) {
+void release_gpu(int gpu) {
     if (cudaSetDevice(gpu) == cudaSuccess) cudaDeviceReset();
     cudaGetLastError();
 }

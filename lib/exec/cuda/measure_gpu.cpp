@@ -84,7 +84,7 @@ void lend_memory(const mpi::Comm& comm, int peer, int gpu) {
     if (done == 0) throw failure("rank {} cannot reach memory of this one's GPU", peer);
 }
 
-Measured write_to_peer(const Offer& offer, int gpu, double seconds) {
+MeasuredValue write_to_peer(const Offer& offer, int gpu, double seconds) {
     if (offer.valid == 0) throw failure("the other process: {}", offer.reason.data());
     check(cudaSetDevice(gpu), "cudaSetDevice");
     const DeviceMemory own = allocate_device(transfer);
@@ -139,14 +139,14 @@ GpuRates measure_gpu(int gpu, double seconds) {
     return rates;
 }
 
-std::vector<std::vector<Measured>> measure_peers(int gpus, double seconds) {
+std::vector<std::vector<MeasuredValue>> measure_peers(int gpus, double seconds) {
     std::vector<DeviceMemory> memory;
     for (int gpu = 0; gpu < gpus; ++gpu) {
         check(cudaSetDevice(gpu), "cudaSetDevice");
         memory.push_back(allocate_device(transfer));
         check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     }
-    std::vector<std::vector<Measured>> rates(gpus, std::vector<Measured>(gpus));
+    std::vector<std::vector<MeasuredValue>> rates(gpus, std::vector<MeasuredValue>(gpus));
     const double slice = seconds / std::max(1, gpus * (gpus - 1));
     for (int from = 0; from < gpus; ++from) {
         check(cudaSetDevice(from), "cudaSetDevice");
@@ -163,14 +163,14 @@ std::vector<std::vector<Measured>> measure_peers(int gpus, double seconds) {
     return rates;
 }
 
-Measured measure_ipc(const mpi::Comm& comm, int from, int to, int gpu, double seconds) {
+MeasuredValue measure_ipc(const mpi::Comm& comm, int from, int to, int gpu, double seconds) {
     if (comm.rank() == to) {
         lend_memory(comm, from, gpu);
         return {};
     }
     Offer offer;
     mpi::receive_busy(comm, to, mpi::Tag::offer, std::as_writable_bytes(std::span{&offer, 1}));
-    Measured rate;
+    MeasuredValue rate;
     std::optional<Error> fault;
     try {
         rate = write_to_peer(offer, gpu, seconds);

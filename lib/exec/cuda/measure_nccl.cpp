@@ -46,7 +46,7 @@ public:
     }
 
     /// Bytes per second from place `a` to place `b`; zeros on all others.
-    Measured pair(int a, int b) {
+    MeasuredValue pair(int a, int b) {
         return measure(place_ == a || place_ == b, [&](std::size_t size) {
             if (place_ == a)
                 accept(nccl().send(from_.get(), size, ncclInt8, b, comm_.get(), stream_.get()), "ncclSend");
@@ -56,8 +56,8 @@ public:
     }
 
     /// Bus bandwidth of all.
-    Measured all_reduce() {
-        Measured rate = measure(true, [&](std::size_t size) {
+    MeasuredValue all_reduce() {
+        MeasuredValue rate = measure(true, [&](std::size_t size) {
             accept(nccl().all_reduce(from_.get(), to_.get(), size / sizeof(float), ncclFloat, ncclSum, comm_.get(),
                                      stream_.get()),
                    "ncclAllReduce");
@@ -74,7 +74,7 @@ private:
     using Comm = std::unique_ptr<ncclComm, Abort>;
 
     // A first try determines the size of transfers that take about 10 ms; all members use the smallest size of all.
-    Measured measure(bool takes_part, const Work& work) {
+    MeasuredValue measure(bool takes_part, const Work& work) {
         double seconds = 0;
         if (takes_part) {
             timed(first_size, work);
@@ -166,14 +166,14 @@ private:
 // "PAIR MEDIAN SPREAD" a line; all-reduce comes after the pairs.
 std::string measure_member(Member& member, int place, const std::vector<std::pair<int, int>>& pairs) {
     std::string text;
-    const auto add = [&](std::size_t number, const Measured& rate) {
+    const auto add = [&](std::size_t number, const MeasuredValue& rate) {
         text += fmt::format("{} {} {}\n", number, rate.median, rate.spread);
     };
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-        const Measured rate = member.pair(pairs[i].first, pairs[i].second);
+        const MeasuredValue rate = member.pair(pairs[i].first, pairs[i].second);
         if (place == pairs[i].second) add(i, rate);
     }
-    const Measured all = member.all_reduce();
+    const MeasuredValue all = member.all_reduce();
     if (place == 0) add(pairs.size(), all);
     member.finish();
     return text;
@@ -203,11 +203,11 @@ NcclRates measure_nccl(const mpi::Comm& comm, const std::vector<int>& members,
         Member member{shared, static_cast<int>(members.size()), place, gpu};
         text = measure_member(member, place, pairs);
     });
-    NcclRates rates{.pairs = std::vector<Measured>(pairs.size()), .all_reduce = {}};
+    NcclRates rates{.pairs = std::vector<MeasuredValue>(pairs.size()), .all_reduce = {}};
     for (const std::string& part : mpi::gather(comm, text)) {
         std::istringstream words{part};
         std::size_t number = 0;
-        for (Measured rate; words >> number >> rate.median >> rate.spread;)
+        for (MeasuredValue rate; words >> number >> rate.median >> rate.spread;)
             (number < pairs.size() ? rates.pairs[number] : rates.all_reduce) = rate;
     }
     return rates;

@@ -40,7 +40,7 @@ Event make_event() {
     return Event{event};
 }
 
-Measured rate_of(const Stream& stream, std::size_t bytes, double seconds, const std::function<void()>& work) {
+MeasuredValue rate_of(const Stream& stream, std::size_t bytes, double seconds, const std::function<void()>& work) {
     using Clock = std::chrono::steady_clock;
     constexpr std::size_t least = 5;
     const Event begin = make_event(), end = make_event();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lib/core/measured.hpp"
+#include "lib/core/measured_value.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -40,6 +40,6 @@ Event make_event();
 
 /// Bytes per second of `work`, which puts a transfer of `bytes` on `stream`: at least five times, for about `seconds`,
 /// timed by events; the first, which warms up, is left out.
-Measured rate_of(const Stream& stream, std::size_t bytes, double seconds, const std::function<void()>& work);
+MeasuredValue rate_of(const Stream& stream, std::size_t bytes, double seconds, const std::function<void()>& work);
 
 }  // namespace tpx::cuda

@@ -67,7 +67,7 @@ Index take_run(Walk& walk, Index source, Index target) {
 void add_items(CopyList& list, const Walk& walk, const WalkAxis& inner, StridedCopy copy) {
     Index items = inner.count;
     for (const WalkAxis& axis : walk.axes) items *= axis.count;
-    if (items > StridedCopy::most_items) {  // two halves of the longest axis
+    if (items > StridedCopy::max_items) {  // two halves of the longest axis
         int longest = -1;
         for (int k = 0; k < walk.axes.size(); ++k)
             if (walk.axes[k].count > (longest < 0 ? inner.count : walk.axes[longest].count)) longest = k;

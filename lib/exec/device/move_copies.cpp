@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/device/move_copies.hpp"
 
-#include "lib/exec/kernel.hpp"
+#include "lib/exec/copy_elements.hpp"
 
 namespace tpx {
 namespace {

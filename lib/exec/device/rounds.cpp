@@ -80,7 +80,7 @@ Queues queues_of(const RoundsJob& job) {
 }  // namespace
 
 std::vector<Round> plan_rounds(const RoundsJob& job, std::uint64_t staging) {
-    if (staging < least_staging) throw failure("{} bytes of staging; at least {} are needed", staging, least_staging);
+    if (staging < min_staging) throw failure("{} bytes of staging; at least {} are needed", staging, min_staging);
     staging = staging / staging_unit * staging_unit;
     Queues queues = queues_of(job);
     std::vector<Round> rounds;

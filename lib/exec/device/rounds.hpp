@@ -49,11 +49,11 @@ struct RoundsJob {
 };
 
 /// The least staging that can carry every element.
-inline constexpr std::uint64_t least_staging = 16;
+inline constexpr std::uint64_t min_staging = 16;
 
 /// Cuts those moves whose ends are on different hosts into rounds: each element is carried once, and in no round does
 /// an endpoint send or receive more than `staging` bytes. Equal arguments have equal rounds. Precondition: `staging` is
-/// at least least_staging.
+/// at least min_staging.
 std::vector<Round> plan_rounds(const RoundsJob& job, std::uint64_t staging);
 
 /// The staging that an endpoint needs in rounds, in bytes: for what it sends, and for what it receives.

@@ -5,7 +5,7 @@
 #include "lib/core/memory_file.hpp"
 #include "lib/exec/device/move_copies.hpp"
 #include "lib/exec/gpu_memory.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <exception>
 #include <map>
@@ -167,8 +167,8 @@ private:
     }
 
     void exchange(const Round& round) {
-        std::vector<Outgoing> sent;
-        std::vector<Incoming> received;
+        std::vector<OutgoingMessage> sent;
+        std::vector<IncomingMessage> received;
         for (const RoundMessage& message : round) {
             const auto& [from, to] = std::pair{message.from, message.to};
             if (is_here(from)) sent.push_back({from, to, {stages_.at(from).sent() + message.sent_at, message.size}});

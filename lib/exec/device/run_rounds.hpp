@@ -13,11 +13,11 @@
 namespace tpx {
 
 /// Bytes of a message in the staging of an endpoint of this host, and the endpoint at the other end.
-struct Outgoing {
+struct OutgoingMessage {
     Endpoint from, to;
     std::span<const std::byte> bytes;  ///< in memory of `from`
 };
-struct Incoming {
+struct IncomingMessage {
     Endpoint from, to;
     std::span<std::byte> bytes;  ///< in memory of `to`
 };
@@ -30,7 +30,7 @@ public:
     virtual void require(std::span<const Round> rounds) const = 0;
     /// Returns when the messages have arrived and those that are sent need no more memory. Both lists are sorted by the
     /// pair of endpoints; all hosts call it for the same rounds. An Error may be this rank's alone.
-    virtual void exchange(std::span<const Outgoing> sent, std::span<const Incoming> received) = 0;
+    virtual void exchange(std::span<const OutgoingMessage> sent, std::span<const IncomingMessage> received) = 0;
 };
 
 /// The files of this host, by number; null: the file is elsewhere. Those of a GPU are in its memory.

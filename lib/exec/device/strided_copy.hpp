@@ -32,8 +32,8 @@ struct StridedCopy {
         std::int64_t source;  ///< bytes between neighbors
         std::int64_t target;
     };
-    static constexpr int most_axes = 9;  // of a tensor, and one more for the items of a run
-    static constexpr std::uint32_t most_items = 0x7fffffff;
+    static constexpr int max_axes = 9;  // of a tensor, and one more for the items of a run
+    static constexpr std::uint32_t max_items = 0x7fffffff;
     static constexpr std::uint32_t tile_items = 4096;  ///< that one block of threads copies
 
     const std::byte* source = nullptr;
@@ -45,7 +45,7 @@ struct StridedCopy {
     Element to = Element::f32;
     std::int8_t axes = 0;
     std::uint32_t* overflow = nullptr;  ///< set to 1 if a cast makes a finite value infinite; null: nothing is
-    Axis axis[most_axes];               ///< the innermost one is the last
+    Axis axis[max_axes];                ///< the innermost one is the last
 };
 
 namespace copying {

@@ -6,8 +6,8 @@
 #include "lib/core/write_file.hpp"
 #include "lib/exec/arrivals.hpp"
 #include "lib/exec/byte_ranges.hpp"
-#include "lib/exec/pace.hpp"
-#include "lib/exec/signals.hpp"
+#include "lib/exec/rate_limiter.hpp"
+#include "lib/exec/stop_signals.hpp"
 #include "lib/exec/wire/transfer_schedule.hpp"
 
 #include <fcntl.h>
@@ -74,7 +74,7 @@ private:
 };
 
 std::size_t slots_each_way(const ExecOptions& options) {
-    return (exchange_memory(options.memory) - Packer::memory) / chunk_size / 2;
+    return (exchange_memory(options.memory) - ParcelPacker::memory) / chunk_size / 2;
 }
 
 TransferSchedule schedule_of(const ExchangeJob& job) { return {job.parcels, job.transfers, job.rank_of_host.size()}; }
@@ -91,7 +91,7 @@ public:
           incoming_{slots_each_way(options)},
           inbox_{open_file(job.path, O_RDWR)} {}
 
-    Exchanged run() {
+    ExchangeResult run() {
         using namespace std::chrono_literals;
         constexpr auto longest_sleep = 200us;
         auto sleep = 5us;
@@ -148,7 +148,7 @@ private:
         outgoing_.request(*slot) = mpi::start_send(comm_, rank, mpi::Tag::chunk, bytes);
         done_.sent += bytes.size();
         ++done_.messages;
-        if (options_.pace != nullptr) options_.pace->count_read(bytes.size());
+        if (options_.rate_limiter != nullptr) options_.rate_limiter->count_read(bytes.size());
         sends_.advance(*chunk);
         return true;
     }
@@ -158,12 +158,12 @@ private:
         received_.add(range_of(chunk));
         if (options_.arrivals != nullptr) options_.arrivals->add(range_of(chunk));
         done_.received += bytes.size();
-        if (options_.pace != nullptr) options_.pace->count_written(bytes.size());
+        if (options_.rate_limiter != nullptr) options_.rate_limiter->count_written(bytes.size());
         if (options_.progress) options_.progress(done_.received, job_.inbox.size(), "network");
     }
 
-    bool may_read() const { return options_.pace == nullptr || options_.pace->may_read(); }
-    bool may_write() const { return options_.pace == nullptr || options_.pace->may_write(); }
+    bool may_read() const { return options_.rate_limiter == nullptr || options_.rate_limiter->may_read(); }
+    bool may_write() const { return options_.rate_limiter == nullptr || options_.rate_limiter->may_write(); }
 
     int rank_of(std::uint32_t host) const { return job_.rank_of_host[host]; }
 
@@ -187,17 +187,17 @@ private:
     Slots incoming_;
     Fd inbox_;
     ByteRanges received_;
-    Exchanged done_;
+    ExchangeResult done_;
 };
 
 }  // namespace
 
 // More messages in progress keep NICs busy while a process waits for a CPU or a disk.
 std::uint64_t exchange_memory(std::uint64_t memory) {
-    return std::clamp(memory / 8, Packer::memory + 8 * chunk_size, Packer::memory + 32 * chunk_size);
+    return std::clamp(memory / 8, ParcelPacker::memory + 8 * chunk_size, ParcelPacker::memory + 32 * chunk_size);
 }
 
-Exchanged exchange(const mpi::Comm& comm, const ExchangeJob& job, const ExecOptions& options) {
+ExchangeResult exchange(const mpi::Comm& comm, const ExchangeJob& job, const ExecOptions& options) {
     return Exchange{comm, job, options}.run();
 }
 

@@ -72,7 +72,7 @@ void refuse_hdf5(const fs::path& path, std::uint64_t size) {
 }  // namespace
 
 Mirror::Mirror(const mpi::Comm& comm, const fs::path& store, int host, const std::vector<fs::path>* only,
-               AnswerAboutFile answer)
+               AnswerFileQuestion answer)
     : comm_{comm}, store_{store}, answer_{std::move(answer)} {
     list(host, only);
     try {
@@ -163,7 +163,7 @@ bool Mirror::fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<
     return true;
 }
 
-void Mirror::fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin, std::uint64_t end) {
+void Mirror::fetch_blocks(FileFetcher& fetcher, std::size_t file, std::uint64_t begin, std::uint64_t end) {
     const std::uint64_t last = (end + kept_size - 1) / kept_size;
     const auto is_kept = [&](std::uint64_t block) { return blocks_.contains({file, block}); };
     std::uint64_t first = begin / kept_size;
@@ -173,7 +173,7 @@ void Mirror::fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin
     if (first == behind) return;
     const std::uint64_t offset = first * kept_size;
     std::vector<std::byte> bytes(std::min(behind * kept_size, files_[file].size) - offset);
-    desk.fetch(servers_[file], file, offset, bytes);
+    fetcher.fetch(servers_[file], file, offset, bytes);
     ++traffic_.reads;
     traffic_.bytes_read += bytes.size();
     for (std::uint64_t block = first; block < behind; ++block) {
@@ -186,7 +186,7 @@ void Mirror::fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin
 void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
     const auto path_of_file = [&](std::size_t file) { return store_ / files_[file].path; };
     if (comm_.rank() != 0) return serve_reads(comm_, path_of_file, answer_);
-    FetchDesk desk{comm_, path_of_file, answer_};
+    FileFetcher fetcher{comm_, path_of_file, answer_};
     std::mutex mutex;
     const auto fill = [&](const Fd& fd, std::uint64_t offset, std::span<std::byte> into) {
         struct stat status {};
@@ -197,20 +197,20 @@ void Mirror::fetch_for(const std::function<void()>& body, bool keep) {
         const std::uint64_t size = files_[file].size;
         if (offset + into.size() > size) return false;  // read_at() then reports the end of the file
         if (!keep) {
-            desk.fetch(servers_[file], file, offset, into);
+            fetcher.fetch(servers_[file], file, offset, into);
             return true;
         }
         const std::lock_guard lock{mutex};
-        fetch_blocks(desk, file, offset, offset + into.size());
+        fetch_blocks(fetcher, file, offset, offset + into.size());
         if (!into.empty()) read_[file].add({offset, offset + into.size()});
         return fill_from_blocks(file, offset, into);
     };
     const ReadHook hook{fill};
     const QuestionHook questions{[&](std::span<const FileQuestion> asked) {
         const std::lock_guard lock{mutex};
-        return ask(desk, asked, keep);
+        return ask(fetcher, asked, keep);
     }};
-    desk.run(body);
+    fetcher.run(body);
 }
 
 void Mirror::read(const std::function<void()>& body) {

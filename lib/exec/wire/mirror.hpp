@@ -4,7 +4,7 @@
 #include "lib/core/file_questions.hpp"
 #include "lib/exec/byte_ranges.hpp"
 #include "lib/exec/mpi.hpp"
-#include "lib/exec/wire/fetching.hpp"
+#include "lib/exec/wire/file_fetcher.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +44,7 @@ public:
     /// larger ones by a hash of 16 samples of 64 KiB. If `only` is given, other files of the store are ignored.
     /// `answer` answers FileQuestions about files of `store`. Collective.
     Mirror(const mpi::Comm& comm, const std::filesystem::path& store, int host,
-           const std::vector<std::filesystem::path>* only, AnswerAboutFile answer);
+           const std::vector<std::filesystem::path>* only, AnswerFileQuestion answer);
 
     /// Removes the folder.
     ~Mirror();
@@ -77,13 +77,14 @@ private:
     [[noreturn]] void refuse_different(const std::string& path, int rank, int other) const;
     void make_files();
     void fetch_for(const std::function<void()>& body, bool keep);
-    void fetch_blocks(FetchDesk& desk, std::size_t file, std::uint64_t begin, std::uint64_t end);
+    void fetch_blocks(FileFetcher& fetcher, std::size_t file, std::uint64_t begin, std::uint64_t end);
     bool fill_from_blocks(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
     std::pair<std::string, std::string> what_was_read() const;
     void share_what_was_read();
     bool fill_from_ranges(std::size_t file, std::uint64_t offset, std::span<std::byte> into) const;
     std::optional<std::vector<std::size_t>> numbers_of(std::span<const FileQuestion> questions) const;
-    std::optional<std::vector<std::string>> ask(FetchDesk& desk, std::span<const FileQuestion> questions, bool keep);
+    std::optional<std::vector<std::string>> ask(FileFetcher& fetcher, std::span<const FileQuestion> questions,
+                                                bool keep);
     std::optional<std::vector<std::string>> recorded_answers(std::span<const FileQuestion> questions) const;
     std::pair<std::string, std::string> what_was_answered() const;
     void record_answers(const std::string& questions, const std::string& answers);
@@ -91,7 +92,7 @@ private:
     const mpi::Comm& comm_;
     std::filesystem::path store_;
     std::filesystem::path folder_;
-    AnswerAboutFile answer_;
+    AnswerFileQuestion answer_;
     std::vector<StoredFile> files_;
     std::vector<int> servers_;                                                        // by file, the rank that reads it
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> numbers_;          // of files, by device and inode

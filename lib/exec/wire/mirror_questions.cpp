@@ -38,14 +38,14 @@ std::optional<std::vector<std::size_t>> Mirror::numbers_of(std::span<const FileQ
     return numbers;
 }
 
-std::optional<std::vector<std::string>> Mirror::ask(FetchDesk& desk, std::span<const FileQuestion> questions,
+std::optional<std::vector<std::string>> Mirror::ask(FileFetcher& fetcher, std::span<const FileQuestion> questions,
                                                     bool keep) {
     const auto numbers = numbers_of(questions);
     if (!numbers) return std::nullopt;
     std::vector<RemoteQuestion> remote;
     for (std::size_t k = 0; k < questions.size(); ++k)
         remote.push_back({servers_[(*numbers)[k]], (*numbers)[k], questions[k].text});
-    desk.ask(remote);
+    fetcher.ask(remote);
     std::vector<std::string> answers;
     for (std::size_t k = 0; k < questions.size(); ++k) {
         ++traffic_.reads;

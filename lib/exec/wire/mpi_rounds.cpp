@@ -25,14 +25,14 @@ void MpiRounds::require(std::span<const Round> rounds) const {
 }
 
 // Messages of one tag between two ranks arrive in order, and both ranks have the same order of pairs.
-void MpiRounds::exchange(std::span<const Outgoing> sent, std::span<const Incoming> received) {
+void MpiRounds::exchange(std::span<const OutgoingMessage> sent, std::span<const IncomingMessage> received) {
     std::vector<mpi::Request> requests;
-    for (const Incoming& one : received)
+    for (const IncomingMessage& one : received)
         for (std::size_t done = 0; done < one.bytes.size(); done += most_of_message) {
             const auto part = one.bytes.subspan(done, std::min(most_of_message, one.bytes.size() - done));
             requests.push_back(mpi::start_receive(comm_, one.from.host, mpi::Tag::chunk, part));
         }
-    for (const Outgoing& one : sent)
+    for (const OutgoingMessage& one : sent)
         for (std::size_t done = 0; done < one.bytes.size(); done += most_of_message) {
             const auto part = one.bytes.subspan(done, std::min(most_of_message, one.bytes.size() - done));
             requests.push_back(mpi::start_send(comm_, one.to.host, mpi::Tag::chunk, part));

@@ -15,7 +15,7 @@ public:
 
     /// Throws Error if an endpoint is a GPU.
     void require(std::span<const Round> rounds) const override;
-    void exchange(std::span<const Outgoing> sent, std::span<const Incoming> received) override;
+    void exchange(std::span<const OutgoingMessage> sent, std::span<const IncomingMessage> received) override;
 
 private:
     const mpi::Comm& comm_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much more blocks of consecutive ranks cost than any placement of ranks on devices, where all can be tried.
 
-#include "lib/change/spread.hpp"
+#include "lib/change/model_parcels.hpp"
 #include "lib/layout/layout.hpp"
-#include "lib/layout/model.hpp"
+#include "lib/layout/model_state.hpp"
 #include "tests/unit/change/random_parcels.hpp"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ public:
         for (const Host& host : made.hosts) free_.push_back(host.gpus);
         for (const Parcel& parcel : made.parcels.parcels) {
             unsigned held = 0;
-            for (std::int32_t old : made.parcels.holders[parcel.holders]) held |= 1u << made.seats[old].host;
+            for (std::int32_t old : made.parcels.holders[parcel.holders]) held |= 1u << made.rank_locations[old].host;
             here_.push_back(held);
         }
         needs_.resize(made.parcels.new_ranks);
@@ -71,7 +71,7 @@ struct Comparison {
     double most = 1;
 
     void add(const Instance& made) {
-        const std::uint64_t cost = place(made.parcels, made.hosts, made.seats, false).crossing;
+        const std::uint64_t cost = place(made.parcels, made.hosts, made.rank_locations, false).crossing;
         const std::uint64_t best = AnyPlacement{made, cost}.best();
         ++cases;
         dearer += best < cost;
@@ -128,11 +128,11 @@ TEST_CASE("blocks of ranks and every placement of ranks on devices: layouts") {
                     const Layout old_layout = parse_layout(from);
                     const Layout new_layout = parse_layout(to);
                     Instance made;
-                    made.parcels = spread(model, old_layout, new_layout);
+                    made.parcels = model_parcels(model, old_layout, new_layout);
                     const int ranks = std::max(made.parcels.old_ranks, made.parcels.new_ranks);
                     made.hosts = uniform_hosts((ranks + gpus - 1) / gpus, gpus);
                     for (std::int32_t rank = 0; rank < made.parcels.old_ranks; ++rank)
-                        made.seats.push_back({rank / gpus, rank});
+                        made.rank_locations.push_back({rank / gpus, rank});
                     all.add(made);
                     if (std::min(old_layout.tp, new_layout.tp) >= gpus) tensor_parallel.add(made);
                 }

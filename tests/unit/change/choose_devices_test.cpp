@@ -38,11 +38,11 @@ struct OneHost {
 
     std::vector<std::int32_t> chosen() const {
         const int ranks = parcels.new_ranks;
-        std::vector<Seat> seats;
-        for (std::int32_t rank = 0; rank < ranks; ++rank) seats.push_back({.host = 0, .device = rank});
+        std::vector<RankLocation> rank_locations;
+        for (std::int32_t rank = 0; rank < ranks; ++rank) rank_locations.push_back({.host = 0, .device = rank});
         const std::vector<Host> hosts{{.name = "h", .gpus = ranks}};
         const std::vector<Block> blocks{{.begin = 0, .end = ranks, .host = 0}};
-        return choose_devices(parcels, hosts, seats, blocks);
+        return choose_devices(parcels, hosts, rank_locations, blocks);
     }
 };
 

@@ -4,9 +4,9 @@
 #include "lib/change/layout_costs.hpp"
 
 #include "lib/change/held_bytes.hpp"
+#include "lib/change/model_parcels.hpp"
+#include "lib/change/rank_locations.hpp"
 #include "lib/change/relocation.hpp"
-#include "lib/change/seats.hpp"
-#include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "tests/unit/change/random_models.hpp"
 
@@ -40,19 +40,19 @@ std::vector<Host> random_hosts(RandomSource& random, int old_ranks, int new_rank
     return hosts;
 }
 
-std::vector<Seat> random_seats(RandomSource& random, const std::vector<Host>& hosts, int ranks) {
-    std::vector<Seat> seats;
+std::vector<RankLocation> random_seats(RandomSource& random, const std::vector<Host>& hosts, int ranks) {
+    std::vector<RankLocation> rank_locations;
     std::int32_t device = 0;
     for (std::int32_t h = 0; h < std::ssize(hosts); ++h) {
-        for (int gpu = 0; gpu < hosts[h].gpus; ++gpu) seats.push_back({h, device++});
+        for (int gpu = 0; gpu < hosts[h].gpus; ++gpu) rank_locations.push_back({h, device++});
     }
     if (random.once_in(2)) {
-        for (std::size_t i = seats.size(); i > 1; --i)
-            std::swap(seats[i - 1], seats[random.between(0, static_cast<int>(i) - 1)]);
+        for (std::size_t i = rank_locations.size(); i > 1; --i)
+            std::swap(rank_locations[i - 1], rank_locations[random.between(0, static_cast<int>(i) - 1)]);
     }
-    seats.resize(ranks);
-    if (random.once_in(4)) seats[random.between(0, ranks - 1)] = {};
-    return seats;
+    rank_locations.resize(ranks);
+    if (random.once_in(4)) rank_locations[random.between(0, ranks - 1)] = {};
+    return rank_locations;
 }
 
 struct LayoutCase {
@@ -60,7 +60,7 @@ struct LayoutCase {
     Layout from;
     Layout to;
     std::vector<Host> hosts;
-    std::vector<Seat> seats;
+    std::vector<RankLocation> rank_locations;
     Parcels parcels;  // between single ranks
 };
 
@@ -70,12 +70,12 @@ std::optional<LayoutCase> random_case(RandomSource& random) {
     made.from = random_layout(random, made.model.layers);
     made.to = random_layout(random, made.model.layers);
     try {
-        made.parcels = spread(made.model, made.from, made.to);
+        made.parcels = model_parcels(made.model, made.from, made.to);
     } catch (const Error&) {
         return std::nullopt;
     }
     made.hosts = random_hosts(random, made.from.ranks(), made.to.ranks());
-    made.seats = random_seats(random, made.hosts, made.from.ranks());
+    made.rank_locations = random_seats(random, made.hosts, made.from.ranks());
     return made;
 }
 
@@ -87,7 +87,7 @@ std::vector<ByteCounts> counted(const ModelState& model, const Layout& layout, c
                                 const Numbers& group_of, std::size_t groups) {
     std::vector<ByteCounts> held(groups, ByteCounts(other.pp + 1, 0));
     const std::vector<int> stages = stages_of_layers(other, model.layers);
-    const Parcels parcels = spread(model, other, layout);
+    const Parcels parcels = model_parcels(model, other, layout);
     for_each_cell(model, other, layout, [&](const Cell& cell) {
         const TensorClass& kind = model.classes[cell.tensor_class];
         int stage = kind.last ? other.pp - 1 : 0;
@@ -111,7 +111,7 @@ Numbers blocks_of_ranks(std::span<const Block> blocks) {
 /// LayoutCosts::Bounds::least_crossing, counted from all cells: for each block, the bytes that it needs minus the most
 /// that any host could already hold, by stage.
 std::uint64_t least_by_stages(const LayoutCase& made, std::span<const Block> blocks) {
-    const Numbers on = seat_hosts(made.hosts, made.seats, made.from.ranks());
+    const Numbers on = old_rank_hosts(made.hosts, made.rank_locations, made.from.ranks());
     const std::vector<ByteCounts> held = counted(made.model, made.from, made.from, on, made.hosts.size());
     std::uint64_t sum = 0;
     for (const ByteCounts& needed : counted(made.model, made.to, made.from, blocks_of_ranks(blocks), blocks.size())) {
@@ -129,7 +129,7 @@ std::uint64_t least_by_stages(const LayoutCase& made, std::span<const Block> blo
 /// LayoutCosts::least_crossing, counted from parcels of ranks: for each block, the bytes that it needs minus the most
 /// that any host holds of them.
 std::uint64_t least_by_blocks(const LayoutCase& made, std::span<const Block> blocks) {
-    const Numbers on = seat_hosts(made.hosts, made.seats, made.from.ranks());
+    const Numbers on = old_rank_hosts(made.hosts, made.rank_locations, made.from.ranks());
     std::uint64_t sum = 0;
     for (const Block& block : blocks) {
         std::uint64_t needed = 0;
@@ -162,7 +162,7 @@ TEST_CASE("a comparison by whole hosts agrees with plans of ranks") {
         CAPTURE(i);
         CAPTURE(to_string(made->from));
         CAPTURE(to_string(made->to));
-        const LayoutCosts costs{made->model, made->from, made->hosts, made->seats};
+        const LayoutCosts costs{made->model, made->from, made->hosts, made->rank_locations};
         const std::vector<Block> blocks = cut_blocks(made->hosts, made->to.ranks(), tp_span(made->to));
         const LayoutCosts::Bounds bounds = costs.bounds(made->to);
         REQUIRE(bounds.most_held == std::ranges::max(held_bytes(made->model, made->to)));
@@ -173,7 +173,7 @@ TEST_CASE("a comparison by whole hosts agrees with plans of ranks") {
         REQUIRE(bounds.least_crossing <= least);
         for (bool pinned : {false, true}) {
             const std::uint64_t crossing =
-                place(made->parcels, made->hosts, made->seats, pinned, tp_span(made->to)).crossing;
+                place(made->parcels, made->hosts, made->rank_locations, pinned, tp_span(made->to)).crossing;
             REQUIRE(costs.crossing(made->to, amounts, pinned) == crossing);
             REQUIRE(least <= crossing);
             tight += !pinned && least == crossing && crossing > 0;
@@ -208,11 +208,12 @@ TEST_CASE("hosts have the same loads without a schedule") {
         const std::optional<LayoutCase> made = random_case(random);
         if (!made) continue;
         CAPTURE(i);
-        const Placement placement = place(made->parcels, made->hosts, made->seats, false);
-        for (StateIn state : {StateIn::memory, StateIn::stores}) {
-            const Relocation in_rounds = relocate(made->parcels, made->hosts, made->seats, placement, state, true);
+        const Placement placement = place(made->parcels, made->hosts, made->rank_locations, false);
+        for (StateMedium state : {StateMedium::memory, StateMedium::stores}) {
+            const Relocation in_rounds =
+                relocate(made->parcels, made->hosts, made->rank_locations, placement, state, true);
             const Relocation without =
-                relocate_without_rounds(made->parcels, made->hosts, made->seats, placement, state, true);
+                relocate_without_rounds(made->parcels, made->hosts, made->rank_locations, placement, state, true);
             REQUIRE(without.total == in_rounds.total);
             REQUIRE(without.roles == in_rounds.roles);
             for (std::size_t h = 0; h < made->hosts.size(); ++h) {

@@ -16,10 +16,10 @@ using namespace tpx::testing;
 
 namespace {
 
-double seconds_with(const Instance& made, StateIn state, const Placement& placement) {
+double seconds_with(const Instance& made, StateMedium state, const Placement& placement) {
     ChangeOptions options{.state = state, .may_read = true, .in_rounds = false};
     options.placement = placement;
-    return make_change(made.parcels, made.hosts, made.seats, options).prediction.seconds();
+    return make_change(made.parcels, made.hosts, made.rank_locations, options).prediction.seconds();
 }
 
 /// Visits all placements of the blocks of `start` on the documented hosts, with devices in order.
@@ -65,7 +65,7 @@ Instance random_change(RandomInstances& random, const Extent& extent) {
 
 /// A placement with changed hosts gets the devices that place_for_time() would choose.
 Placement with_devices(const Instance& made, Placement placement) {
-    placement.devices = choose_devices(made.parcels, made.hosts, made.seats, placement.blocks);
+    placement.devices = choose_devices(made.parcels, made.hosts, made.rank_locations, placement.blocks);
     return placement;
 }
 
@@ -77,12 +77,13 @@ TEST_CASE("the placement for time is the fastest of all, and bounds hold") {
     for (int round = 0; round < 1500; ++round) {
         CAPTURE(round);
         const Instance made = random_change(random, {.hosts = 5, .ranks = 10, .parcels = 10, .lost = round % 2 == 0});
-        const auto state = static_cast<StateIn>(round % 2);  // state in memory or in stores
-        const Placement start = place(made.parcels, made.hosts, made.seats, false);
+        const auto state = static_cast<StateMedium>(round % 2);  // state in memory or in stores
+        const Placement start = place(made.parcels, made.hosts, made.rank_locations, false);
         const auto seconds_of = [&](const Placement& placement) { return seconds_with(made, state, placement); };
         FastPlacement found;
         try {
-            found = place_for_time(made.parcels, made.hosts, made.seats, StateIn{state}, start, seconds_of);
+            found =
+                place_for_time(made.parcels, made.hosts, made.rank_locations, StateMedium{state}, start, seconds_of);
         } catch (const Error& error) {
             continue;  // a lost host had the only copy
         }
@@ -99,7 +100,8 @@ TEST_CASE("the placement for time is the fastest of all, and bounds hold") {
         REQUIRE(found.placement.is_proven() == (found.placement.crossing == start.crossing));
         faster += found.seconds < found.seconds_of_fewest_bytes;
         // A search with few placements gives valid bounds, and a result that is never slower than the start.
-        const FastPlacement quick = place_for_time(made.parcels, made.hosts, made.seats, state, start, seconds_of, 2);
+        const FastPlacement quick =
+            place_for_time(made.parcels, made.hosts, made.rank_locations, state, start, seconds_of, 2);
         REQUIRE(quick.seconds <= found.seconds_of_fewest_bytes);
         REQUIRE(quick.bound <= least * (1 + 1e-9));
         REQUIRE((!quick.is_fastest || quick.seconds == doctest::Approx(least).epsilon(1e-9)));
@@ -118,12 +120,12 @@ TEST_CASE("a search that stops early comes close to the fastest placement") {
     for (int round = 0; round < 150; ++round) {
         CAPTURE(round);
         const Instance made = random_change(random, {.hosts = 6, .gpus = 2, .ranks = 12, .parcels = 20, .lost = false});
-        const Placement start = place(made.parcels, made.hosts, made.seats, false);
-        const auto seconds_of = [&](const Placement& p) { return seconds_with(made, StateIn::memory, p); };
+        const Placement start = place(made.parcels, made.hosts, made.rank_locations, false);
+        const auto seconds_of = [&](const Placement& p) { return seconds_with(made, StateMedium::memory, p); };
         const FastPlacement all =
-            place_for_time(made.parcels, made.hosts, made.seats, StateIn::memory, start, seconds_of);
+            place_for_time(made.parcels, made.hosts, made.rank_locations, StateMedium::memory, start, seconds_of);
         const FastPlacement some =
-            place_for_time(made.parcels, made.hosts, made.seats, StateIn::memory, start, seconds_of, 30);
+            place_for_time(made.parcels, made.hosts, made.rank_locations, StateMedium::memory, start, seconds_of, 30);
         REQUIRE(all.is_fastest);
         REQUIRE(some.seconds >= all.seconds * (1 - 1e-9));
         if (all.seconds == 0) continue;
@@ -144,7 +146,7 @@ TEST_CASE("a slow host gets the block that needs the least, although it holds mo
     made.hosts[0].nic = 1e9;
     made.hosts[1].nic = 10e9;
     made.hosts[2].nic = 100e9;
-    made.seats = {{0, 0}, {1, 1}, {2, 2}};
+    made.rank_locations = {{0, 0}, {1, 1}, {2, 2}};
     Parcels& parcels = made.parcels;
     parcels = {.old_ranks = 3, .new_ranks = 2, .roles = {Role::weight}, .tensors = {"w"}};
     const auto add = [&](std::int32_t holder, std::int32_t needer, std::uint64_t bytes) {
@@ -157,7 +159,7 @@ TEST_CASE("a slow host gets the block that needs the least, although it holds mo
     add(2, 1, 3'000'000'000);
     made.hosts[2].lost_devices = {};
     ChangeOptions options{.objective = Objective::time};
-    const Change change = make_change(made.parcels, made.hosts, made.seats, options);
+    const Change change = make_change(made.parcels, made.hosts, made.rank_locations, options);
     REQUIRE(change.by_time);
     CHECK(change.by_time->is_fastest);
     CHECK(change.prediction.seconds() == change.by_time->seconds);

@@ -4,8 +4,8 @@
 #include "formats/files/plan/plan_tables.hpp"
 #include "lib/change/group_bound.hpp"
 #include "lib/change/relocation.hpp"
-#include "lib/change/whereabouts.hpp"
-#include "lib/check/check.hpp"
+#include "lib/change/state_locations.hpp"
+#include "lib/check/check_plan.hpp"
 #include "lib/core/error.hpp"
 #include "tests/unit/change/random_parcels.hpp"
 
@@ -45,7 +45,8 @@ std::uint64_t least_crossing(const Instance& made, const Placement& start) {
     const std::vector<std::int32_t> firsts = first_devices(made.hosts);
     const std::function<void(std::int32_t)> go = [&](std::int32_t rank) {
         if (rank == made.parcels.new_ranks)
-            return void(least = std::min(least, crossing_bytes(made.parcels, made.hosts, made.seats, placement)));
+            return void(least =
+                            std::min(least, crossing_bytes(made.parcels, made.hosts, made.rank_locations, placement)));
         for (std::size_t c = 0; c < room.size(); ++c) {
             if (room[c] == 0) continue;
             --room[c];
@@ -59,13 +60,13 @@ std::uint64_t least_crossing(const Instance& made, const Placement& start) {
     return least;
 }
 
-std::string fault(const Instance& made, StateIn state, const Placement& placement) {
+std::string fault(const Instance& made, StateMedium state, const Placement& placement) {
     Change change;
     change.state = state;
     change.hosts = made.hosts;
-    change.old_ranks = made.seats;
+    change.old_ranks = made.rank_locations;
     change.placement = placement;
-    change.relocation = relocate(made.parcels, made.hosts, made.seats, placement, state, true);
+    change.relocation = relocate(made.parcels, made.hosts, made.rank_locations, placement, state, true);
     change.parcels = made.parcels;
     PlanTables tables;
     tables.to = fmt::format("tp={},dp={}", placement.group, made.parcels.new_ranks / placement.group);
@@ -91,11 +92,11 @@ TEST_CASE("placements of whole groups send the fewest bytes, between a valid bou
                                              .devices = round % 4 == 1});
         Placement start;
         try {
-            start = place(made.parcels, made.hosts, made.seats, false, group);
+            start = place(made.parcels, made.hosts, made.rank_locations, false, group);
         } catch (const Error&) {
             continue;  // too many ranks in whole groups
         }
-        const std::optional<GroupPlacement> found = place_groups(made.parcels, made.hosts, made.seats, start);
+        const std::optional<GroupPlacement> found = place_groups(made.parcels, made.hosts, made.rank_locations, start);
         const HostChoice choice = hosts_for_blocks(made.hosts, start.blocks);
         int places = 0;
         for (std::uint32_t host : choice.hosts) places += free_devices(made.hosts[host]) / group;
@@ -103,14 +104,15 @@ TEST_CASE("placements of whole groups send the fewest bytes, between a valid bou
         if (!found) continue;
         const Placement& placement = found->placement;
         const std::uint64_t least = least_crossing(made, start);
-        REQUIRE(placement.crossing == crossing_bytes(made.parcels, made.hosts, made.seats, placement));
+        REQUIRE(placement.crossing == crossing_bytes(made.parcels, made.hosts, made.rank_locations, placement));
         REQUIRE(placement.crossing == least);
         REQUIRE(found->is_least());
         REQUIRE(placement.group_bound <= least);
         if (split_groups(start.blocks, group).empty()) REQUIRE(least <= start.crossing);
-        REQUIRE(fault(made, StateIn::memory, placement) == "");
+        REQUIRE(fault(made, StateMedium::memory, placement) == "");
         // Without a search of all placements.
-        const std::optional<GroupPlacement> quick = place_groups(made.parcels, made.hosts, made.seats, start, 1);
+        const std::optional<GroupPlacement> quick =
+            place_groups(made.parcels, made.hosts, made.rank_locations, start, 1);
         REQUIRE(quick->placement.crossing >= least);
         REQUIRE(quick->bound <= least);
         better += least < start.crossing;
@@ -136,31 +138,31 @@ TEST_CASE("a wrong placement of groups fails the check") {
             random, group, {.hosts = 4, .gpus = 4, .ranks = 8, .parcels = 8, .bytes = 1000, .lost = false});
         Placement start;
         try {
-            start = place(made.parcels, made.hosts, made.seats, false, group);
+            start = place(made.parcels, made.hosts, made.rank_locations, false, group);
         } catch (const Error&) {
             continue;
         }
-        const std::optional<GroupPlacement> found = place_groups(made.parcels, made.hosts, made.seats, start);
+        const std::optional<GroupPlacement> found = place_groups(made.parcels, made.hosts, made.rank_locations, start);
         if (!found || found->placement.crossing == 0) continue;
-        REQUIRE(fault(made, StateIn::memory, found->placement) == "");
+        REQUIRE(fault(made, StateMedium::memory, found->placement) == "");
         Placement wrong = found->placement;
         wrong.group_bound = wrong.crossing + 1;
-        REQUIRE(fault(made, StateIn::memory, wrong).find("group_bound: ") == 0);
+        REQUIRE(fault(made, StateMedium::memory, wrong).find("group_bound: ") == 0);
         wrong = found->placement;
         wrong.group_prices[0] += 1;
-        REQUIRE(fault(made, StateIn::memory, wrong) != "");
+        REQUIRE(fault(made, StateMedium::memory, wrong) != "");
         wrong = found->placement;
         wrong.host_prices[0] = 1;
-        REQUIRE(fault(made, StateIn::memory, wrong) != "");
+        REQUIRE(fault(made, StateMedium::memory, wrong) != "");
         wrong = found->placement;
         wrong.group_prices.pop_back();
-        REQUIRE(fault(made, StateIn::memory, wrong).find("tp_groups: ") == 0);
+        REQUIRE(fault(made, StateMedium::memory, wrong).find("tp_groups: ") == 0);
         wrong = found->placement;
-        wrong.placed_for = PlacedFor::time;
-        REQUIRE(fault(made, StateIn::memory, wrong) != "");
+        wrong.placed_for = PlacementGoal::time;
+        REQUIRE(fault(made, StateMedium::memory, wrong) != "");
         wrong = found->placement;
         wrong.blocks[0].price = 1;
-        REQUIRE(fault(made, StateIn::memory, wrong).find("block 0: not of whole TP groups") == 0);
+        REQUIRE(fault(made, StateMedium::memory, wrong).find("block 0: not of whole TP groups") == 0);
         ++done;
     }
     CHECK(done > 150);
@@ -171,16 +173,16 @@ TEST_CASE("replicas of groups share a host") {
     // of a layer on the host that holds it.
     Instance made;
     made.hosts = uniform_hosts(2, 2);
-    made.seats = {{0, 0}, {1, 2}};
+    made.rank_locations = {{0, 0}, {1, 2}};
     Parcels& parcels = made.parcels;
     parcels = {.old_ranks = 2, .new_ranks = 4, .roles = {Role::weight}, .tensors = {"w"}};
     for (std::int32_t layer : {0, 1}) {
         const std::vector<std::int32_t> holder{layer}, needers{layer, layer + 2};
         parcels.parcels.push_back({parcels.holders.add(holder), parcels.needers.add(needers), 0, 0, false, 100});
     }
-    const Placement blocks = place(parcels, made.hosts, made.seats, false);
+    const Placement blocks = place(parcels, made.hosts, made.rank_locations, false);
     CHECK(blocks.crossing == 200);
-    const std::optional<GroupPlacement> groups = place_groups(parcels, made.hosts, made.seats, blocks);
+    const std::optional<GroupPlacement> groups = place_groups(parcels, made.hosts, made.rank_locations, blocks);
     REQUIRE(groups);
     CHECK(groups->placement.crossing == 0);
     CHECK(groups->bound == 0);

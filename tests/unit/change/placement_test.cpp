@@ -17,11 +17,11 @@ using namespace tpx::testing;
 
 namespace {
 
-bool holds(const Instance& instance, const Seat& seat) {
-    if (seat.host < 0 || instance.hosts[seat.host].lost) return false;
-    const auto& lost = instance.hosts[seat.host].lost_devices;
-    const int device = seat.device - first_devices(instance.hosts)[seat.host];
-    return seat.device < 0 || std::ranges::find(lost, device) == lost.end();
+bool holds(const Instance& instance, const RankLocation& location) {
+    if (location.host < 0 || instance.hosts[location.host].lost) return false;
+    const auto& lost = instance.hosts[location.host].lost_devices;
+    const int device = location.device - first_devices(instance.hosts)[location.host];
+    return location.device < 0 || std::ranges::find(lost, device) == lost.end();
 }
 
 int room(const Host& host) { return host.lost ? 0 : host.gpus - static_cast<int>(host.lost_devices.size()); }
@@ -115,7 +115,7 @@ private:
             const auto holders = instance_.parcels.holders[parcel.holders];
             const bool needed = std::ranges::any_of(needers, [&](auto r) { return block.begin <= r && r < block.end; });
             const bool held = std::ranges::any_of(holders, [&](auto r) {
-                return instance_.seats[r].host == host && holds(instance_, instance_.seats[r]);
+                return instance_.rank_locations[r].host == host && holds(instance_, instance_.rank_locations[r]);
             });
             if (needed && !held) bytes += static_cast<std::int64_t>(parcel.bytes);
         }
@@ -161,8 +161,8 @@ std::uint64_t on_device(const Instance& instance, std::int32_t rank, std::int32_
     for (const Parcel& parcel : instance.parcels.parcels) {
         const bool needed = std::ranges::binary_search(instance.parcels.needers[parcel.needers], rank);
         const bool held = std::ranges::any_of(instance.parcels.holders[parcel.holders], [&](std::int32_t old) {
-            const Seat& seat = instance.seats[old];
-            return holds(instance, seat) && seat.device == device;
+            const RankLocation& location = instance.rank_locations[old];
+            return holds(instance, location) && location.device == device;
         });
         if (needed && held) bytes += parcel.bytes;
     }
@@ -213,7 +213,7 @@ TEST_CASE("no assignment of blocks to hosts beats the placement in bytes, then t
         Extent extent;
         if (i % 4 == 0) extent = {6, 2, 8, 12, i % 8 == 0 ? 2 : 1000, true};
         const Instance instance = random(extent);
-        const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
+        const Placement placement = place(instance.parcels, instance.hosts, instance.rank_locations, false);
         const Brute brute{instance, placement, given_hosts(instance, placement.blocks.size())};
         const Brute::Best best = brute.best();
         const Brute::Best found = brute.of_placement();
@@ -242,7 +242,7 @@ TEST_CASE("prices prove placements on many hosts with widely held and needed sta
         CAPTURE(i);
         const Extent extent{40, 3, 70, i % 2 == 0 ? 60 : 15, i % 3 == 0 ? 3 : 1000, true};
         const Instance instance = random(extent);
-        const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
+        const Placement placement = place(instance.parcels, instance.hosts, instance.rank_locations, false);
         const Brute brute{instance, placement, given_hosts(instance, placement.blocks.size())};
         CHECK(prices_prove(instance, placement, brute));
         CHECK(placement.crossing == static_cast<std::uint64_t>(brute.of_placement().crossing));
@@ -260,7 +260,7 @@ TEST_CASE("groups of ranks and lost devices: no assignment of the blocks is bett
         const std::vector<Block> cut = cut_blocks(instance.hosts, instance.parcels.new_ranks, group);
         std::vector<std::uint32_t> given;
         for (const Block& block : cut) given.push_back(block.host);
-        const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false, group);
+        const Placement placement = place(instance.parcels, instance.hosts, instance.rank_locations, false, group);
         const Brute brute{instance, placement, given};
         const Brute::Best best = brute.best();
         const Brute::Best found = brute.of_placement();
@@ -290,15 +290,15 @@ TEST_CASE("an unchanged layout is not moved, and any permutation of hosts is und
     std::iota(order.begin(), order.end(), 0);
     std::mt19937 engine{5};
     for (int i = 0; i < 20; ++i) {
-        std::vector<Seat> seats;
+        std::vector<RankLocation> rank_locations;
         std::vector<std::int32_t> devices;
         for (std::int32_t rank = 0; rank < parcels.old_ranks; ++rank) {
             const std::int32_t host = order[rank / 4];
             const std::int32_t device = host * 4 + (rank + i) % 4;
-            seats.push_back({host, device});
+            rank_locations.push_back({host, device});
             devices.push_back(device);
         }
-        const Placement placement = place(parcels, hosts, seats, false);
+        const Placement placement = place(parcels, hosts, rank_locations, false);
         CHECK(placement.crossing == 0);
         CHECK(placement.devices == devices);
         std::shuffle(order.begin(), order.end(), engine);
@@ -308,13 +308,13 @@ TEST_CASE("an unchanged layout is not moved, and any permutation of hosts is und
 TEST_CASE("a pinned order stays, whatever it costs") {
     const Parcels parcels = grid(2, 2, 2);
     const std::vector<Host> hosts = uniform_hosts(4, 2);
-    std::vector<Seat> seats;
-    for (std::int32_t rank = 0; rank < 8; ++rank) seats.push_back({3 - rank / 2, 7 - rank});
-    const Placement pinned = place(parcels, hosts, seats, true);
-    CHECK(pinned.placed_for == PlacedFor::order);
+    std::vector<RankLocation> rank_locations;
+    for (std::int32_t rank = 0; rank < 8; ++rank) rank_locations.push_back({3 - rank / 2, 7 - rank});
+    const Placement pinned = place(parcels, hosts, rank_locations, true);
+    CHECK(pinned.placed_for == PlacementGoal::order);
     CHECK(pinned.devices == std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7});
     CHECK(pinned.crossing == 8 * 1700);
-    CHECK(place(parcels, hosts, seats, false).crossing == 0);
+    CHECK(place(parcels, hosts, rank_locations, false).crossing == 0);
 }
 
 TEST_CASE("spare hosts are used only if necessary, lost ones never") {
@@ -322,13 +322,13 @@ TEST_CASE("spare hosts are used only if necessary, lost ones never") {
     std::vector<Host> hosts = uniform_hosts(4, 2);
     hosts[0].spare = true;
     hosts[3].lost = true;
-    const std::vector<Seat> seats{{0, 0}, {0, 1}, {3, 6}, {3, 7}};
-    const Placement placement = place(parcels, hosts, seats, false);
+    const std::vector<RankLocation> rank_locations{{0, 0}, {0, 1}, {3, 6}, {3, 7}};
+    const Placement placement = place(parcels, hosts, rank_locations, false);
     CHECK(placement.blocks[0].host == 1);
     CHECK(placement.blocks[1].host == 2);
     CHECK(placement.crossing == 2 * 2 * 1700);
     hosts[1].lost = true;
-    const Placement with_spare = place(parcels, hosts, seats, false);
+    const Placement with_spare = place(parcels, hosts, rank_locations, false);
     CHECK(with_spare.blocks[0].host == 0);
     CHECK(with_spare.blocks[1].host == 2);
     CHECK(with_spare.crossing == 2 * 1700);
@@ -337,20 +337,21 @@ TEST_CASE("spare hosts are used only if necessary, lost ones never") {
 TEST_CASE("ranks that do not fit and seats that do not exist are refused") {
     const Parcels parcels = grid(1, 2, 2);
     std::vector<Host> hosts = uniform_hosts(3, 2);
-    std::vector<Seat> seats{{0, 0}, {0, 1}, {1, 2}, {1, 3}};
+    std::vector<RankLocation> rank_locations{{0, 0}, {0, 1}, {1, 2}, {1, 3}};
     hosts[0].lost = hosts[1].lost = true;
-    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "4 ranks do not fit on 1 host with 2 GPUs in all", Error);
-    seats[3].host = 3;
-    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "old rank 3 is on host 3 of 3", Error);
-    seats[3] = {1, 4};
-    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false),
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, rank_locations, false),
+                         "4 ranks do not fit on 1 host with 2 GPUs in all", Error);
+    rank_locations[3].host = 3;
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, rank_locations, false), "old rank 3 is on host 3 of 3", Error);
+    rank_locations[3] = {1, 4};
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, rank_locations, false),
                          "old rank 3 is on device 4, which does not belong to host 'host1'", Error);
-    seats.pop_back();
-    CHECK_THROWS_WITH_AS(place(parcels, hosts, seats, false), "4 old ranks, but seats for 3", Error);
-    seats = {{2, 4}, {2, 5}, {2, 4}, {2, 5}};
+    rank_locations.pop_back();
+    CHECK_THROWS_WITH_AS(place(parcels, hosts, rank_locations, false), "4 old ranks, but seats for 3", Error);
+    rank_locations = {{2, 4}, {2, 5}, {2, 4}, {2, 5}};
     hosts[0].lost = false;
     Parcels huge = grid(1, 2, 2);
     huge.parcels[0].bytes = std::uint64_t{1} << 62;
-    CHECK_THROWS_WITH_AS(place(huge, hosts, seats, false), "the ranks need 4.6e+18 bytes together, 2^62 or more",
-                         Error);
+    CHECK_THROWS_WITH_AS(place(huge, hosts, rank_locations, false),
+                         "the ranks need 4.6e+18 bytes together, 2^62 or more", Error);
 }

@@ -15,7 +15,7 @@ namespace tpx::testing {
 struct Instance {
     Parcels parcels;
     std::vector<Host> hosts;
-    std::vector<Seat> seats;
+    std::vector<RankLocation> rank_locations;
 };
 
 /// Limits of a random instance.
@@ -51,7 +51,7 @@ public:
             if (extent.devices) lose_devices(host, &host == &made.hosts.front());
             places += free_devices(host);
         }
-        seat(made, extent);
+        location(made, extent);
         made.parcels.new_ranks = number(1, std::min(places, extent.ranks));
         made.parcels.roles = {Role::weight, Role::exp_avg};
         made.parcels.tensors = {"a", "b"};
@@ -67,16 +67,17 @@ private:
     }
 
     // Devices get old ranks in order or at random; some old ranks are in a host's store only.
-    void seat(Instance& made, const Extent& extent) {
+    void location(Instance& made, const Extent& extent) {
         const std::vector<std::int32_t> firsts = first_devices(made.hosts);
         for (std::int32_t h = 0; h < std::ssize(made.hosts); ++h) {
-            for (std::int32_t device = firsts[h]; device < firsts[h + 1]; ++device) made.seats.push_back({h, device});
+            for (std::int32_t device = firsts[h]; device < firsts[h + 1]; ++device)
+                made.rank_locations.push_back({h, device});
         }
-        if (chance(50)) std::shuffle(made.seats.begin(), made.seats.end(), engine_);
-        made.seats.resize(std::min<std::size_t>(made.seats.size(), number(1, extent.ranks)));
-        if (chance(10)) made.seats.front().device = -1;
-        if (extent.lost && chance(5)) made.seats.front() = {};
-        made.parcels.old_ranks = static_cast<int>(made.seats.size());
+        if (chance(50)) std::shuffle(made.rank_locations.begin(), made.rank_locations.end(), engine_);
+        made.rank_locations.resize(std::min<std::size_t>(made.rank_locations.size(), number(1, extent.ranks)));
+        if (chance(10)) made.rank_locations.front().device = -1;
+        if (extent.lost && chance(5)) made.rank_locations.front() = {};
+        made.parcels.old_ranks = static_cast<int>(made.rank_locations.size());
     }
 
     std::vector<std::int32_t> some(int ranks, int least) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/change/relay_trees.hpp"
 
-#include "lib/change/fan.hpp"
+#include "lib/change/multicast.hpp"
 
 #include <doctest/doctest.h>
 
@@ -54,11 +54,11 @@ TEST_CASE("whatever shares are chosen, each needer gets each byte once, original
         std::ranges::sort(holders);
         std::ranges::sort(readers);
         const std::uint64_t bytes = 1 + below(40);
-        Fan fan = make_fan(bytes, holders, readers, needers, group_of);
+        Multicast multicast = make_multicast(bytes, holders, readers, needers, group_of);
 
         std::map<std::uint32_t, std::uint64_t> sends;
         std::size_t shared = 0;
-        for_each_demand(fan, [&](const Senders& senders, std::uint64_t copies, std::vector<SenderShare>& shares) {
+        for_each_demand(multicast, [&](const Senders& senders, std::uint64_t copies, std::vector<SenderShare>& shares) {
             std::vector<std::int32_t> all = senders.holders;
             for (const auto* more : {&senders.readers, &senders.relays})
                 all.insert(all.end(), more->begin(), more->end());
@@ -67,7 +67,7 @@ TEST_CASE("whatever shares are chosen, each needer gets each byte once, original
             shared += shares.size();
             for (const SenderShare& share : shares) sends[share.host] += share.bytes;
         });
-        const std::vector<RelayTree> trees = relay_trees(fan);
+        const std::vector<RelayTree> trees = relay_trees(multicast);
         CHECK(trees.size() <= 1 + shared);
         std::map<std::uint32_t, std::uint64_t> sent;
         std::uint64_t end = 0;
@@ -95,7 +95,7 @@ TEST_CASE("whatever shares are chosen, each needer gets each byte once, original
             for (std::int32_t host : needers) REQUIRE(depth.contains(static_cast<std::uint32_t>(host)));
             REQUIRE(depth.size() == roots.size() + needers.size());
             for (std::int32_t host : readers) REQUIRE(sends_here[static_cast<std::uint32_t>(host)] <= 1);
-            for (const Fan::HostGroup& group : fan.groups)
+            for (const Multicast::HostGroup& group : multicast.groups)
                 REQUIRE(entries[group.number] ==
                         static_cast<int>(std::max<std::size_t>(1, group.holders.size() + group.readers.size())));
         }

@@ -15,25 +15,25 @@ using Hosts = std::set<std::uint32_t>;
 /// A relocation, and direct implementations of what the headers say about it.
 class RelocationCase {
 public:
-    RelocationCase(const Instance& made, StateIn in, bool pinned, std::uint64_t window = default_window)
+    RelocationCase(const Instance& made, StateMedium in, bool pinned, std::uint64_t window = default_window)
         : instance{made},
           state{in},
-          placement{place(made.parcels, made.hosts, made.seats, pinned)},
-          relocation{relocate(made.parcels, made.hosts, made.seats, placement, in, true, window)} {}
+          placement{place(made.parcels, made.hosts, made.rank_locations, pinned)},
+          relocation{relocate(made.parcels, made.hosts, made.rank_locations, placement, in, true, window)} {}
 
     std::size_t host_count() const { return instance.hosts.size(); }
     std::uint32_t host_of(std::int32_t rank) const {
         const auto block = std::ranges::find_if(placement.blocks, [&](const Block& b) { return rank < b.end; });
         return block->host;
     }
-    const Seat* seat(std::int32_t old) const {
-        const Seat& it = instance.seats[old];
+    const RankLocation* location(std::int32_t old) const {
+        const RankLocation& it = instance.rank_locations[old];
         return it.host < 0 || instance.hosts[it.host].lost ? nullptr : &it;
     }
     Hosts holders(const Parcel& parcel) const {
         Hosts hosts;
         for (std::int32_t old : instance.parcels.holders[parcel.holders]) {
-            if (seat(old) != nullptr) hosts.insert(seat(old)->host);
+            if (location(old) != nullptr) hosts.insert(location(old)->host);
         }
         return hosts;
     }
@@ -54,13 +54,13 @@ public:
     }
     /// Whether a host reads a parcel just for sending.
     bool is_reader(const Parcel& parcel, std::uint32_t host) const {
-        return state == StateIn::stores && !needers(parcel).contains(host);
+        return state == StateMedium::stores && !needers(parcel).contains(host);
     }
     double nic(std::size_t host) const { return instance.hosts[host].nic.value_or(default_rates.nic); }
     double disk(std::size_t host) const { return instance.hosts[host].disk_read.value_or(default_rates.disk_read); }
 
     const Instance& instance;
-    StateIn state;
+    StateMedium state;
     Placement placement;
     Relocation relocation;
 };

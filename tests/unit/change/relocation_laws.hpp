@@ -85,8 +85,8 @@ inline void check_ranks(const RelocationCase& it) {
         } else {
             const auto holders = it.instance.parcels.holders[parcel.holders];
             REQUIRE(std::ranges::find(holders, transfer.from_rank) != holders.end());
-            REQUIRE(it.seat(transfer.from_rank) != nullptr);
-            REQUIRE(it.seat(transfer.from_rank)->host == static_cast<std::int32_t>(transfer.from));
+            REQUIRE(it.location(transfer.from_rank) != nullptr);
+            REQUIRE(it.location(transfer.from_rank)->host == static_cast<std::int32_t>(transfer.from));
         }
         received[{transfer.parcel, transfer.to_rank}].push_back(transfer);
     }
@@ -163,18 +163,18 @@ inline void check_order(const RelocationCase& it) {
 
 /// Checks bytes and loads with a count by rank and by transfer.
 inline void check_counts(const RelocationCase& it) {
-    std::vector<Bytes> roles(it.instance.parcels.roles.size());
+    std::vector<BytesBySource> roles(it.instance.parcels.roles.size());
     std::vector<Load> loads(it.host_count());
     std::map<std::int32_t, std::uint64_t> copied;  // inside the device of each new rank
     for (const Parcel& parcel : it.instance.parcels.parcels) {
         const Hosts holders = it.holders(parcel);
         const Hosts missing = it.missing(parcel);
         Hosts first = missing;
-        Bytes& role = roles[parcel.role];
+        BytesBySource& role = roles[parcel.role];
         for (std::int32_t rank : it.instance.parcels.needers[parcel.needers]) {
             const std::uint32_t host = it.host_of(rank);
             const bool there = std::ranges::any_of(it.instance.parcels.holders[parcel.holders], [&](std::int32_t old) {
-                return it.seat(old) != nullptr && it.seat(old)->device == it.placement.devices[rank];
+                return it.location(old) != nullptr && it.location(old)->device == it.placement.devices[rank];
             });
             const bool crosses = !there && first.erase(host) == 1;
             role.needed += parcel.bytes;
@@ -186,7 +186,7 @@ inline void check_counts(const RelocationCase& it) {
             if (!crosses && (!there || parcel.recut)) loads[host].memory += parcel.bytes;
         }
         for (std::uint32_t host : it.needers(parcel)) {
-            const bool stores = it.state == StateIn::stores;
+            const bool stores = it.state == StateMedium::stores;
             if (holders.empty() || (stores && holders.contains(host))) loads[host].disk_read += parcel.bytes;
             if (stores) loads[host].disk_write += parcel.bytes;
         }
@@ -208,8 +208,8 @@ inline void check_counts(const RelocationCase& it) {
     }
     for (const auto& [rank, bytes] : copied)
         loads[it.host_of(rank)].device_copy = std::max(loads[it.host_of(rank)].device_copy, bytes);
-    Bytes total;
-    for (const Bytes& role : roles) total += role;
+    BytesBySource total;
+    for (const BytesBySource& role : roles) total += role;
     REQUIRE(it.relocation.roles == roles);
     REQUIRE(it.relocation.total == total);
     REQUIRE(it.relocation.bound == it.placement.crossing);

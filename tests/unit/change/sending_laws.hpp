@@ -100,7 +100,7 @@ private:
 inline void check_sending(const RelocationCase& it) {
     std::vector<Ways> ways;
     for (const Parcel& parcel : it.instance.parcels.parcels) ways.emplace_back(it, parcel);
-    const bool stores = it.state == StateIn::stores;
+    const bool stores = it.state == StateMedium::stores;
     std::vector<std::uint64_t> own(it.host_count());
     for (const Parcel& parcel : it.instance.parcels.parcels) {
         for (std::uint32_t host : it.needers(parcel))

@@ -15,7 +15,7 @@ namespace {
 /// Two hosts of two devices; ranks 0 to 2 hold state that new ranks need, rank 3 holds none.
 struct Setup {
     std::vector<Host> hosts = uniform_hosts(2, 2);
-    std::vector<Seat> seats{{0, 0}, {0, 1}, {1, 2}, {1, 3}};
+    std::vector<RankLocation> rank_locations{{0, 0}, {0, 1}, {1, 2}, {1, 3}};
     Parcels parcels{.old_ranks = 4, .new_ranks = 1, .roles = {Role::weight}, .tensors = {"w"}};
 
     Setup() {
@@ -43,11 +43,13 @@ std::string fault_of(const std::vector<StateSource>& sources, const std::vector<
 TEST_CASE("sources are the hosts that hold state, and storage if it is read") {
     Setup setup;
     setup.hosts[1].iteration = 7;
-    const auto found = [&](SourceKinds kinds) { return sources_of(setup.parcels, setup.hosts, setup.seats, kinds, 9); };
+    const auto found = [&](SourceKinds kinds) {
+        return sources_of(setup.parcels, setup.hosts, setup.rank_locations, kinds, 9);
+    };
     CHECK(found({.hosts = true}) == std::vector<StateSource>{{0, {}}, {1, 7}});
     CHECK(found({.storage = true}) == std::vector<StateSource>{{from_storage, 9}});
     CHECK(found({.hosts = true, .storage = true}).size() == 3);
-    setup.seats[2].host = 0;
+    setup.rank_locations[2].host = 0;
     CHECK(found({.hosts = true}) == std::vector<StateSource>{{0, {}}});
     setup.hosts[0].lost = true;
     CHECK(found({.hosts = true}).empty());
@@ -65,14 +67,15 @@ TEST_CASE("a change between hosts of different iterations is refused") {
     Setup setup;
     setup.hosts[0].iteration = 5;
     setup.hosts[1].iteration = 5;
-    const Change change = make_change(setup.parcels, setup.hosts, setup.seats, {});
+    const Change change = make_change(setup.parcels, setup.hosts, setup.rank_locations, {});
     CHECK(change.sources == std::vector<StateSource>{{0, 5}, {1, 5}});
     setup.hosts[1].iteration = 6;
-    CHECK_THROWS_AS(make_change(setup.parcels, setup.hosts, setup.seats, {}), Error);
+    CHECK_THROWS_AS(make_change(setup.parcels, setup.hosts, setup.rank_locations, {}), Error);
     setup.hosts[1].lost = true;  // its state is read from storage instead
-    ChangeOptions options{.state = StateIn::shared, .may_read = true};
+    ChangeOptions options{.state = StateMedium::shared, .may_read = true};
     options.storage_iteration = 5;
-    CHECK(make_change(setup.parcels, setup.hosts, setup.seats, options).sources.back() == StateSource{from_storage, 5});
+    CHECK(make_change(setup.parcels, setup.hosts, setup.rank_locations, options).sources.back() ==
+          StateSource{from_storage, 5});
     options.storage_iteration = 4;
-    CHECK_THROWS_AS(make_change(setup.parcels, setup.hosts, setup.seats, options), Error);
+    CHECK_THROWS_AS(make_change(setup.parcels, setup.hosts, setup.rank_locations, options), Error);
 }

@@ -2,7 +2,7 @@
 #include "lib/change/survival.hpp"
 
 #include "lib/change/peak_memory.hpp"
-#include "lib/change/whereabouts.hpp"
+#include "lib/change/state_locations.hpp"
 #include "tests/unit/change/random_parcels.hpp"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ TEST_CASE("state survives the loss of exactly the given number of hosts, whichev
     RandomInstances random{5};
     for (int round = 0; round < 2000; ++round) {
         const Instance instance = random({.lost = false});
-        const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
+        const Placement placement = place(instance.parcels, instance.hosts, instance.rank_locations, false);
         const Survival survival = survival_of(instance.parcels, instance.hosts, placement);
         int fewest = static_cast<int>(instance.hosts.size()) + 1;
         std::set<unsigned> critical;
@@ -41,7 +41,7 @@ TEST_CASE("state survives the loss of exactly the given number of hosts, whichev
             fewest = std::min(fewest, count);
             if (count == fewest) critical.insert(lost);
         }
-        REQUIRE(survival.spared() == fewest - 1);
+        REQUIRE(survival.tolerated_losses() == fewest - 1);
         std::set<unsigned> found;
         std::uint64_t bytes = 0;
         for (const CriticalHosts& each : survival.critical) {
@@ -59,17 +59,17 @@ TEST_CASE("the peak of a device includes its old state, its new state and its tr
     RandomInstances random{6};
     for (int round = 0; round < 500; ++round) {
         const Instance instance = random({.lost = false});
-        const Placement placement = place(instance.parcels, instance.hosts, instance.seats, false);
+        const Placement placement = place(instance.parcels, instance.hosts, instance.rank_locations, false);
         const Relocation relocation =
-            relocate(instance.parcels, instance.hosts, instance.seats, placement, StateIn::memory, false);
-        std::vector<std::uint64_t> before(instance.seats.size());
+            relocate(instance.parcels, instance.hosts, instance.rank_locations, placement, StateMedium::memory, false);
+        std::vector<std::uint64_t> before(instance.rank_locations.size());
         std::vector<std::uint64_t> after(placement.devices.size());
         for (const Parcel& parcel : instance.parcels.parcels) {
             for (std::int32_t rank : instance.parcels.holders[parcel.holders]) before[rank] += parcel.bytes;
             for (std::int32_t rank : instance.parcels.needers[parcel.needers]) after[rank] += parcel.bytes;
         }
-        const auto peaks =
-            peak_memory(instance.parcels, instance.hosts, instance.seats, placement, relocation, before, after);
+        const auto peaks = peak_memory(instance.parcels, instance.hosts, instance.rank_locations, placement, relocation,
+                                       before, after);
         std::uint64_t kept = 0;
         std::uint64_t held = 0;
         for (const PeakMemory& peak : peaks) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/plan/plan_tables.hpp"
+#include "lib/change/model_parcels.hpp"
 #include "lib/change/piece_parcels.hpp"
-#include "lib/change/spread.hpp"
-#include "lib/check/cells.hpp"
+#include "lib/check/check_cells.hpp"
 #include "lib/check/model_needs.hpp"
 #include "lib/check/piece_needs.hpp"
 #include "lib/core/error.hpp"
@@ -33,11 +33,11 @@ PlanTables tables_of(const Parcels& parcels, const ModelState* model) {
 template <class Needs>
 std::string fault(const PlanTables& tables) {
     try {
-        ParcelBook book{*tables.hosts};
-        Needs needs{tables, book};
+        ParcelChecker checker{*tables.hosts};
+        Needs needs{tables, checker};
         for (std::size_t rank = 0; rank < tables.hosts->new_devices.size(); ++rank) {
             needs.add(static_cast<std::int32_t>(rank));
-            book.close(static_cast<std::int32_t>(rank));
+            checker.close(static_cast<std::int32_t>(rank));
         }
     } catch (const Error& found) {
         return found.what();
@@ -114,7 +114,7 @@ TEST_CASE("needs in closed form accept the parcels of random models and layouts,
         const Layout to = random_layout(random, model.layers);
         Parcels parcels;
         try {
-            parcels = spread(model, from, to);
+            parcels = model_parcels(model, from, to);
         } catch (const Error&) {
             continue;
         }

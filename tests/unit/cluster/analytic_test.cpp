@@ -17,8 +17,8 @@ namespace {
 
 using test::simple_cluster;
 
-Results replayed(std::string_view policy, const Cluster& cluster, const std::vector<TraceJob>& jobs,
-                 const Rules& rules = {}) {
+SimulationResults replayed(std::string_view policy, const Cluster& cluster, const std::vector<TraceJob>& jobs,
+                           const SimulationRules& rules = {}) {
     return Simulation{cluster, jobs, rules}.run(*find_policy(policy)->make());
 }
 
@@ -48,7 +48,7 @@ std::vector<TraceJob> markov_jobs(int count, double arrivals_per_second, double 
     return jobs;
 }
 
-double mean_wait(const Results& results) {
+double mean_wait(const SimulationResults& results) {
     double sum = 0;
     for (const JobResult& job : results.jobs) sum += seconds_of(job.start - job.arrival);
     return sum / static_cast<double>(results.jobs.size());
@@ -68,7 +68,7 @@ TEST_CASE("one server: each job of FIFO waits as long as Lindley's recursion say
     for (const double load : {0.5, 0.9, 1.2}) {
         const std::vector<TraceJob> jobs = markov_jobs(5000, load / 100, 100, 11);
         for (const char* policy : {"fifo", "fifo-backfill", "priority", "synergy"}) {
-            const Results results = replayed(policy, simple_cluster(1, 1), jobs);
+            const SimulationResults results = replayed(policy, simple_cluster(1, 1), jobs);
             Time wait = 0;
             for (std::size_t i = 0; i < jobs.size(); ++i) {
                 if (i > 0) {
@@ -87,7 +87,7 @@ TEST_CASE("several servers: FIFO starts each job when a server is free, and M/M/
         double wait = 0;
         for (const unsigned seed : {1, 2, 3, 4}) {
             const std::vector<TraceJob> jobs = markov_jobs(100'000, load / 10, 10, seed);
-            const Results results = replayed("fifo", simple_cluster(1, servers), jobs);
+            const SimulationResults results = replayed("fifo", simple_cluster(1, servers), jobs);
             std::multiset<Time> ends;  // of the servers' last jobs
             for (int k = 0; k < servers; ++k) ends.insert(0);
             for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -126,9 +126,9 @@ TEST_CASE(
         left[{static_cast<Time>(jobs[i].work), i}] = true;
     }
     work_until(never / 2);
-    const Results results = replayed("srtf", simple_cluster(1, 1), jobs);
+    const SimulationResults results = replayed("srtf", simple_cluster(1, 1), jobs);
     for (std::size_t i = 0; i < jobs.size(); ++i) REQUIRE(results.jobs[i].finish == finish[i]);
-    const auto sum_of = [&](const Results& all) {
+    const auto sum_of = [&](const SimulationResults& all) {
         double sum = 0;
         for (const JobResult& job : all.jobs) sum += seconds_of(job.finish - job.arrival);
         return sum;
@@ -149,14 +149,14 @@ TEST_CASE("where every start takes as long, jobs start as if each were longer by
             jobs.push_back(timed_job(fmt::format("j{}", i), now, number(1, 8), number(1, 90)));
         }
         const int seconds = number(1, 30);
-        Rules rules;
+        SimulationRules rules;
         rules.delays.start = rules.delays.single = time_of(seconds);
         std::vector<TraceJob> longer = jobs;
         for (TraceJob& job : longer) job.work += seconds * 1e6;
         for (const char* policy : {"fifo", "fifo-backfill", "priority"}) {
             CAPTURE(policy);
-            const Results results = replayed(policy, simple_cluster(1, 8), jobs, rules);
-            const Results expected = replayed(policy, simple_cluster(1, 8), longer);
+            const SimulationResults results = replayed(policy, simple_cluster(1, 8), jobs, rules);
+            const SimulationResults expected = replayed(policy, simple_cluster(1, 8), longer);
             for (std::size_t i = 0; i < jobs.size(); ++i) {
                 CHECK(results.jobs[i].start == expected.jobs[i].start);
                 CHECK(results.jobs[i].finish == expected.jobs[i].finish);
@@ -169,7 +169,7 @@ TEST_CASE("EASY backfilling: a job goes ahead if it ends before the first starts
     const std::vector<TraceJob> jobs{timed_job("running", 0, 6, 100), timed_job("first", 1, 6, 50),
                                      timed_job("ends in time", 2, 2, 98), timed_job("too long", 3, 2, 200),
                                      timed_job("spare", 100, 2, 300)};
-    const Results results = replayed("fifo-backfill", simple_cluster(1, 8), jobs);
+    const SimulationResults results = replayed("fifo-backfill", simple_cluster(1, 8), jobs);
     const auto starts = [&](std::size_t i) { return seconds_of(results.jobs[i].start); };
     CHECK(starts(0) == 0);
     CHECK(starts(1) == 100);  // as promised
@@ -179,7 +179,7 @@ TEST_CASE("EASY backfilling: a job goes ahead if it ends before the first starts
     // On 7 GPUs, the first of 6 leaves one: a long job of one GPU uses it, one of two GPUs would delay the first.
     const std::vector<TraceJob> spare{timed_job("running", 0, 5, 100), timed_job("first", 1, 6, 50),
                                       timed_job("two", 2, 2, 500), timed_job("one", 3, 1, 500)};
-    const Results beside = replayed("fifo-backfill", simple_cluster(1, 7), spare);
+    const SimulationResults beside = replayed("fifo-backfill", simple_cluster(1, 7), spare);
     CHECK(seconds_of(beside.jobs[1].start) == 100);
     CHECK(seconds_of(beside.jobs[2].start) == 150);
     CHECK(seconds_of(beside.jobs[3].start) == 3);
@@ -188,9 +188,9 @@ TEST_CASE("EASY backfilling: a job goes ahead if it ends before the first starts
 TEST_CASE("two elastic jobs share with cost: the second start shrinks the first, and each change pauses it") {
     std::vector<TraceJob> jobs{timed_job("a", 0, 8, 1000), timed_job("b", 200, 8, 500)};
     for (TraceJob& job : jobs) job.least = 1;
-    Rules rules;
+    SimulationRules rules;
     rules.delays.start = rules.delays.single = rules.delays.change = 10 * second;
-    const Results results = replayed("wfs", simple_cluster(1, 8), jobs, rules);
+    const SimulationResults results = replayed("wfs", simple_cluster(1, 8), jobs, rules);
     // a: starts by 10, has done 190 by 200, pauses to 210, then at half speed; b starts on 4 GPUs at 210 at the latest
     // and needs 1000 s there. a has 810 left at 210, ends at 1830 unless b is done before: b trains from 210 to 1210;
     // a has done 500 by then, has 310 left, grows for 10 s and ends at 1530.
@@ -212,14 +212,14 @@ TEST_CASE("fair sharing does not depend on the order in which a trace lists jobs
             job.priority = std::vector<double>{1, 5, 10}[random() % 3];
             jobs.push_back(std::move(job));
         }
-        Rules rules;
+        SimulationRules rules;
         if (round % 2 == 1) {
             rules.delays.background = true;
             rules.delays.start = 80 * second, rules.delays.change = 70 * second, rules.delays.release = 10 * second;
         }
         std::map<std::string, Time> finish;
         for (int order = 0; order < 4; ++order) {
-            const Results results = replayed("wfs", simple_cluster(2, 4), jobs, rules);
+            const SimulationResults results = replayed("wfs", simple_cluster(2, 4), jobs, rules);
             for (std::size_t i = 0; i < jobs.size(); ++i) {
                 const auto [known, is_new] = finish.try_emplace(jobs[i].name, results.jobs[i].finish);
                 CHECK(known->second == results.jobs[i].finish);
@@ -232,11 +232,11 @@ TEST_CASE("fair sharing does not depend on the order in which a trace lists jobs
 
 TEST_CASE("gavel: two jobs of 720 s take turns on one GPU, and each ends when its last step does") {
     const std::vector<TraceJob> jobs{timed_job("a", 0, 1, 720), timed_job("b", 0, 1, 720), timed_job("empty", 0, 1, 0)};
-    const Results results = replayed("gavel", simple_cluster(1, 1), {jobs[0], jobs[1]});
+    const SimulationResults results = replayed("gavel", simple_cluster(1, 1), {jobs[0], jobs[1]});
     CHECK(seconds_of(results.jobs[0].finish) == 1080);
     CHECK(seconds_of(results.jobs[1].finish) == 1440);
     CHECK(seconds_of(replayed("gavel", simple_cluster(1, 1), {jobs[2]}).jobs[0].finish) == 0);
-    const Results simulator = replayed("gavel-virtualflow", simple_cluster(1, 1), {jobs[0], jobs[1]});
+    const SimulationResults simulator = replayed("gavel-virtualflow", simple_cluster(1, 1), {jobs[0], jobs[1]});
     CHECK(seconds_of(simulator.jobs[0].finish) == 1440);
 }
 

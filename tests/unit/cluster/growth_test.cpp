@@ -134,7 +134,7 @@ TEST_CASE("S6: after no decision of Rubick could a free GPU make a running job f
                         const auto grown = simulation.pool().place_more(job, held, more);
                         REQUIRE(grown);
                         CAPTURE(round);
-                        CHECK(job.speed->rate(*grown, cluster) <= now * least_gain);
+                        CHECK(job.speed->rate(*grown, cluster) <= now * min_gain);
                     }
                 }
             });
@@ -143,12 +143,12 @@ TEST_CASE("S6: after no decision of Rubick could a free GPU make a running job f
 
 TEST_CASE("S6: a job alone on a host grows to its useful maximum at once, whatever it asked for") {
     const Cluster cluster = formats::read_cluster("1x8");
-    const formats::SpeedBook speeds = formats::read_speeds("testdata/profile/rubick/gpt2.toml", cluster);
+    const formats::JobSpeeds speeds = formats::read_speeds("testdata/profile/rubick/gpt2.toml", cluster);
     const auto jobs = formats::parse_trace("arrival,gpus,steps,model\n0,1,10000,gpt2\n", "t", cluster, speeds).jobs;
     const auto alone = [&](const Simulation& simulation) {
         for (const int id : simulation.running()) CHECK(simulation.grant(id).gpus() == 8);
     };
-    const Results results = test::play_watched("rubick", cluster, jobs, {}, alone);
+    const SimulationResults results = test::play_watched("rubick", cluster, jobs, {}, alone);
     CHECK(results.jobs[0].changes == 0);
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("S6: a job grows as soon as the change is worth it, though nothing els
     }
     jobs[0].work = 50000e6;
     jobs[1].work = 1000e6;
-    Rules rules;
+    SimulationRules rules;
     rules.delays.change = 100 * second;
     rules.segments = true;
     Time grown = never;

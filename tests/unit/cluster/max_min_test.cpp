@@ -127,8 +127,8 @@ TEST_CASE("shares found from inside are as good as the vertex of the simplex met
 
 TEST_CASE("shares of the jobs of Gavel's small trace are as good as the simplex method's, however many are there") {
     const Cluster cluster{{"K80", "P100", "V100"}, {{"k", 0, 8, 0, 0}, {"p", 1, 8, 0, 0}, {"v", 2, 8, 0, 0}}, {}};
-    const formats::SpeedBook speeds = formats::read_speeds("testdata/simulate/gavel.json", cluster);
-    const formats::Trace trace = formats::read_trace("testdata/simulate/gavel.trace", cluster, speeds);
+    const formats::JobSpeeds speeds = formats::read_speeds("testdata/simulate/gavel.json", cluster);
+    const formats::ParsedTrace trace = formats::read_trace("testdata/simulate/gavel.trace", cluster, speeds);
     REQUIRE(trace.jobs.size() == 20);
     std::vector<KindUse> uses;
     for (const TraceJob& job : trace.jobs) {
@@ -256,7 +256,7 @@ TEST_CASE("prices prove the optimum of large programs") {
 }
 
 // Rates of models on kinds and mixes of them. What the rates of a job are tells which model it is of.
-formats::SpeedBook mixes_of(const Cluster& cluster) {
+formats::JobSpeeds mixes_of(const Cluster& cluster) {
     return formats::read_speeds("testdata/simulate/virtualflow-mixes.csv", cluster);
 }
 
@@ -274,7 +274,7 @@ struct Means {
 
 Means play_kinds(const std::string& jobs_an_hour, bool mixed) {
     const Cluster cluster{{"V100", "P100", "K80"}, {{"v", 0, 4, 0, 0}, {"p", 1, 8, 0, 0}, {"k", 2, 16, 0, 0}}, {}};
-    const formats::SpeedBook mixes = mixes_of(cluster);
+    const formats::JobSpeeds mixes = mixes_of(cluster);
     std::ifstream file{"testdata/simulate/virtualflow-kinds.csv"};
     std::vector<TraceJob> jobs;
     std::vector<double> ends;
@@ -300,8 +300,8 @@ Means play_kinds(const std::string& jobs_an_hour, bool mixed) {
         jobs.push_back(job);
     }
     REQUIRE(jobs.size() == 20);
-    const Rules rules;
-    const Results results = Simulation{cluster, jobs, rules}.run(
+    const SimulationRules rules;
+    const SimulationResults results = Simulation{cluster, jobs, rules}.run(
         *find_policy(mixed ? "gavel-mixed-virtualflow" : "gavel-virtualflow")->make());
     for (std::size_t i = 0; i < ends.size(); ++i) {
         const JobResult& job = results.jobs[i];

@@ -35,7 +35,7 @@ TEST_CASE("of all plans that are possible and fit, the chosen one is the fastest
             const Allocation there{shape, job.gpus_per_nic, job.cpus};
             double most = 0;
             for (const ExecutionPlan& plan : possible_plans(job, there.total(), shape[0])) {
-                const Judged judged = judge(job, plan, there);
+                const EvaluatedPlan judged = evaluate_plan(job, plan, there);
                 if (judged.fits) most = std::max(most, 1 / judged.time.total());
             }
             const int best = plans.best(shape);
@@ -52,7 +52,7 @@ TEST_CASE("a job with predicted step times keeps its kind of plan unless it may 
     const ExecutionPlan own = parse_execution_plan("dp=2,tp=4,recompute=full");
     const ModelSpeed speed{plans, own};
     const Grant eight{{{0, 8}}}, sixteen{{{0, 8}, {1, 8}}}, six{{{0, 6}}};
-    CHECK(speed.rate(eight, cluster) == 1 / judge(job, own, {{8}, job.gpus_per_nic, job.cpus}).time.total());
+    CHECK(speed.rate(eight, cluster) == 1 / evaluate_plan(job, own, {{8}, job.gpus_per_nic, job.cpus}).time.total());
     CHECK(speed.rate(six, cluster) == 0);  // no multiple of its four
     CHECK(speed.rate(sixteen, cluster) > 0);
     CHECK_FALSE(speed.data_parallel());
@@ -69,16 +69,16 @@ TEST_CASE("a job with predicted step times keeps its kind of plan unless it may 
     }
 }
 
-formats::Trace predicted(const std::string& text) {
+formats::ParsedTrace predicted(const std::string& text) {
     const Cluster cluster = formats::read_cluster("2x8");
-    const formats::SpeedBook book = formats::read_speeds("testdata/profile/rubick/gpt2.toml", cluster);
+    const formats::JobSpeeds book = formats::read_speeds("testdata/profile/rubick/gpt2.toml", cluster);
     CHECK(book.assumed.size() == 1);
     return formats::parse_trace(text, "t", cluster, book);
 }
 
 TEST_CASE("plans of a trace are run as they say, or refused with their line") {
     const Cluster cluster = formats::read_cluster("2x8");
-    const formats::Trace trace = predicted(
+    const formats::ParsedTrace trace = predicted(
         "arrival,gpus,steps,model,plan\n0,8,100,gpt2,\"tp=4,recompute=full\"\n0,8,100,gpt2,\n0,8,100,gpt2,tp=3\n"
         "0,8,100,gpt2,\"dp=4,tp=4\"\n0,8,100,gpt3,\n0,8,100,gpt2,tp=4=4\n");
     REQUIRE(trace.jobs.size() == 2);
@@ -92,7 +92,7 @@ TEST_CASE("plans of a trace are run as they say, or refused with their line") {
 
 TEST_CASE("a job that takes some time as it asks to run takes that time") {
     const Cluster cluster = formats::read_cluster("2x8");
-    const formats::Trace trace = predicted("arrival,gpus,duration,model,plan\n0,8,3600,gpt2,tp=8\n");
+    const formats::ParsedTrace trace = predicted("arrival,gpus,duration,model,plan\n0,8,3600,gpt2,tp=8\n");
     REQUIRE(trace.jobs.size() == 1);
     CHECK(trace.jobs[0].work / full_rate(trace.jobs[0], cluster) == doctest::Approx(3600e6));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/planned_changes.hpp"
 
-#include "lib/change/spread.hpp"
+#include "lib/change/model_parcels.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 #include "lib/cluster/speed.hpp"
@@ -58,7 +58,7 @@ TEST_CASE("a transformer of given sizes has as many parameters, and tp cuts it a
 
 TEST_CASE("directly, only hosts that lack a replica receive one") {
     const Cluster cluster = test::simple_cluster(4, 8);
-    const PlannedChanges costs{cluster, hosts(4), StateGoes::directly, restart};
+    const PlannedChanges costs{cluster, hosts(4), StateRoute::directly, restart};
     const TraceJob job = job_of("dp=1");
     const double state = state_bytes(job);
     const ChangeCost inside = costs.change(job, {{{0, 2}}}, {{{0, 4}}});
@@ -75,7 +75,7 @@ TEST_CASE("directly, only hosts that lack a replica receive one") {
 
 TEST_CASE("by storage, all state is written once and read once by each host") {
     const Cluster cluster = test::simple_cluster(4, 8);
-    const PlannedChanges costs{cluster, hosts(4), StateGoes::by_storage, restart};
+    const PlannedChanges costs{cluster, hosts(4), StateRoute::by_storage, restart};
     const TraceJob job = job_of("dp=1");
     const double state = state_bytes(job);
     const ChangeCost is = costs.change(job, {{{0, 2}, {1, 2}}}, {{{0, 2}, {2, 2}}});
@@ -91,7 +91,7 @@ double lacking(const ModelState& state, const Layout& from, const Layout& to, co
     std::vector<int> old_hosts, new_hosts;
     for (std::size_t host = 0; host < before.size(); ++host) old_hosts.insert(old_hosts.end(), before[host], int(host));
     for (std::size_t host = 0; host < after.size(); ++host) new_hosts.insert(new_hosts.end(), after[host], int(host));
-    const Parcels parcels = spread(state, from, to);
+    const Parcels parcels = model_parcels(state, from, to);
     double bytes = 0;
     for (const Parcel& parcel : parcels.parcels) {
         std::set<int> held, needed;
@@ -105,8 +105,8 @@ double lacking(const ModelState& state, const Layout& from, const Layout& to, co
 TEST_CASE("never more is moved than when ranks stay in order, and never more than by storage") {
     std::mt19937 random{9};
     const Cluster cluster = test::simple_cluster(4, 4);
-    const PlannedChanges direct{cluster, hosts(4), StateGoes::directly, restart};
-    const PlannedChanges stored{cluster, hosts(4), StateGoes::by_storage, restart};
+    const PlannedChanges direct{cluster, hosts(4), StateRoute::directly, restart};
+    const PlannedChanges stored{cluster, hosts(4), StateRoute::by_storage, restart};
     const std::vector<std::string> layouts{"tp=2", "tp=4", "pp=2", "tp=2,pp=2", "dp=1", "zero=1", "zero=2,tp=2"};
     for (int round = 0; round < 60; ++round) {
         TraceJob job = job_of(layouts[random() % layouts.size()]);
@@ -154,9 +154,9 @@ TEST_CASE("a change during a start or a change is priced from where the state is
     jobs[0].work = 1000e6;
     const double state = state_bytes(jobs[0]), move = state / nic;
     const Cluster cluster = test::simple_cluster(3, 4);
-    Rules rules;
+    SimulationRules rules;
     rules.delays.start = rules.delays.single = rules.delays.change = restart;
-    rules.costs = std::make_shared<PlannedChanges>(cluster, hosts(3), StateGoes::directly, restart);
+    rules.costs = std::make_shared<PlannedChanges>(cluster, hosts(3), StateRoute::directly, restart);
     const auto play = [&](std::vector<std::pair<Time, int>> moves) {
         Moves policy{std::move(moves)};
         return Simulation{cluster, jobs, rules}.run(policy).jobs[0];
@@ -185,11 +185,11 @@ TEST_CASE("a simulation pays for changes and later starts, and a failure writes 
     jobs[0].work = 1000e6;
     const double state = state_bytes(jobs[0]);
     const Cluster cluster = test::simple_cluster(1, 4);
-    Rules rules;
+    SimulationRules rules;
     rules.delays.start = rules.delays.single = rules.delays.change = restart;
-    rules.costs = std::make_shared<PlannedChanges>(cluster, hosts(1), StateGoes::directly, restart);
+    rules.costs = std::make_shared<PlannedChanges>(cluster, hosts(1), StateRoute::directly, restart);
     rules.outages = {{0, 500 * second, 600 * second}};
-    const Results results = Simulation{cluster, jobs, rules}.run(*find_policy("fifo")->make());
+    const SimulationResults results = Simulation{cluster, jobs, rules}.run(*find_policy("fifo")->make());
     // 30 s of start, 470 s of training, 100 s down, 30 s and reading of all state, 530 s of training.
     CHECK(results.jobs[0].moved == state);
     CHECK(seconds_of(results.jobs[0].paused) == doctest::Approx(30 + state / disk_read).epsilon(1e-6));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Policies that keep their queues from event to event decide what policies decide that look at every job each time.
 #include "lib/cluster/backfill_queue.hpp"
-#include "lib/cluster/in_order.hpp"
+#include "lib/cluster/job_order.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
 #include "tests/unit/cluster/random_trace.hpp"
@@ -81,7 +81,7 @@ public:
 
 private:
     static std::pair<Time, GpuPool> promise_to(const Simulation& simulation, const TraceJob& head) {
-        std::pair<Time, GpuPool> promise{never, simulation.soon()};
+        std::pair<Time, GpuPool> promise{never, simulation.pool_after_releases()};
         auto& [time, pool] = promise;
         if (pool.place(head, head.gpus)) time = simulation.now();
         std::vector<std::pair<Time, int>> ends;
@@ -96,7 +96,7 @@ private:
     }
 };
 
-bool same(const Results& a, const Results& b) {
+bool same(const SimulationResults& a, const SimulationResults& b) {
     return std::ranges::equal(a.jobs, b.jobs, [](const JobResult& one, const JobResult& other) {
         return one.start == other.start && one.finish == other.finish && one.stops == other.stops &&
                one.held == other.held;
@@ -105,7 +105,7 @@ bool same(const Results& a, const Results& b) {
 
 struct Case {
     std::vector<TraceJob> jobs;
-    Rules rules;
+    SimulationRules rules;
 };
 
 // Jobs come faster than they can be done; hosts fail, and GPUs take time to come back.

@@ -16,7 +16,8 @@ using test::simple_cluster;
 constexpr double nic_rate = 25e9, storage_rate = 5e9;
 
 // Two replicas on two hosts, a checkpoint every 300 s; `outages` happen.
-Results fail(const std::vector<Outage>& outages, bool from_replicas, const std::string& layout, double& state) {
+SimulationResults fail(const std::vector<Outage>& outages, bool from_replicas, const std::string& layout,
+                       double& state) {
     Host host;
     host.nic = nic_rate, host.disk_read = storage_rate, host.disk_write = 2e9, host.memory = 1e15;
     auto model = std::make_shared<JobModel>();
@@ -28,10 +29,10 @@ Results fail(const std::vector<Outage>& outages, bool from_replicas, const std::
     jobs[0].speed = std::make_shared<PowerSpeed>(8, 1);
     jobs[0].model_state = std::move(model);
     const Cluster cluster = simple_cluster(2, 4);
-    Rules rules;
+    SimulationRules rules;
     rules.delays.start = rules.delays.single = rules.delays.change = 30 * second;
     rules.costs =
-        std::make_shared<PlannedChanges>(cluster, std::vector<Host>(2, host), StateGoes::directly, 30 * second);
+        std::make_shared<PlannedChanges>(cluster, std::vector<Host>(2, host), StateRoute::directly, 30 * second);
     rules.checkpoint = 300 * second;
     rules.from_replicas = from_replicas;
     rules.outages = outages;
@@ -81,21 +82,21 @@ TEST_CASE("recovery from replicas is no checkpoint") {
 }
 
 TEST_CASE("a change of cores is no checkpoint") {
-    Rules rules;
+    SimulationRules rules;
     rules.checkpoint = 300 * second;
     rules.script = {test::job_cpus(200, 2)};
     rules.outages = {{0, 250 * second, 300 * second}};
-    const Results results = run_script("fifo", simple_cluster(4, 4), {linear_job(1000)}, rules);
+    const SimulationResults results = run_script("fifo", simple_cluster(4, 4), {linear_job(1000)}, rules);
     CHECK(seconds_of(results.jobs[0].finish) == doctest::Approx(300 + 1000));
 }
 
 TEST_CASE("a failure while a job is resized costs the work since its last checkpoint") {
-    Rules rules;
+    SimulationRules rules;
     rules.delays.change = 50 * second;
     rules.checkpoint = 300 * second;
     rules.script = {job_limits(200, 8, 8, 8)};
     rules.outages = {{0, 220 * second, 300 * second}};
-    const Results results = run_script("rubick", simple_cluster(4, 4), {linear_job(225)}, rules);
+    const SimulationResults results = run_script("rubick", simple_cluster(4, 4), {linear_job(225)}, rules);
     CHECK(seconds_of(results.jobs[0].finish) == doctest::Approx(220 + 225 * 2));
 }
 
@@ -103,7 +104,7 @@ TEST_CASE("centrally, all state goes into one host and out again") {
     Host host;
     host.nic = nic_rate;
     const Cluster cluster = simple_cluster(4, 8);
-    const PlannedChanges costs{cluster, std::vector<Host>(4, host), StateGoes::centrally, 30 * second};
+    const PlannedChanges costs{cluster, std::vector<Host>(4, host), StateRoute::centrally, 30 * second};
     TraceJob job = linear_job(1);
     auto model = std::make_shared<JobModel>();
     model->state = transformer_state(1e9, 24, 2048, 50000);

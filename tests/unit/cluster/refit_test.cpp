@@ -69,9 +69,9 @@ TEST_CASE("a policy that believes a wrong model trains at the right rates, and c
     for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
         for (const bool corrects : {false, true}) {
             const std::vector<TraceJob> believed = with_model_error(jobs, 0.7, seed);
-            Rules rules;
+            SimulationRules rules;
             if (corrects) rules.observe = 60 * second;
-            const Results results = run_script("rubick", cluster, believed, rules);
+            const SimulationResults results = run_script("rubick", cluster, believed, rules);
             double sum = 0;
             for (const JobResult& is : results.jobs) sum += seconds_of(is.finish - is.start);
             CHECK(sum >= 6 * fastest * (1 - 1e-9));
@@ -106,10 +106,10 @@ TEST_CASE("a step time is measured as if the job had all its cores") {
     job.cpus = 2;
     job.cpu_scaling = 1;
     job.speed = job.truth = speed;
-    Rules rules;
+    SimulationRules rules;
     rules.observe = 60 * second;
     const Cluster cluster{{"GPU"}, {{"n0", 0, 1, 1, 0}}, {}};
-    const Results results = run_script("synergy", cluster, {job}, rules);
+    const SimulationResults results = run_script("synergy", cluster, {job}, rules);
     REQUIRE(seconds_of(results.jobs[0].finish) == doctest::Approx(200));  // half of its cores
     CHECK(speed->measured == std::vector<double>{1});
 }
@@ -120,7 +120,7 @@ TEST_CASE("a step that is over before it is measured has no effect") {
     job.name = "job";
     job.work = 200e6;
     job.speed = job.truth = speed;
-    Rules rules;
+    SimulationRules rules;
     rules.observe = 60 * second;
     rules.script = {test::job_cpus(50, 2)};
     std::vector<Time> calls;

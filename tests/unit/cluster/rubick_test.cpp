@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/trace/cluster_file.hpp"
 #include "formats/files/trace/trace_file.hpp"
-#include "lib/cluster/metrics.hpp"
 #include "lib/cluster/plan_table.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
+#include "lib/cluster/summary.hpp"
 #include "tests/unit/cluster/random_trace.hpp"
 
 #include <doctest/doctest.h>
@@ -14,18 +14,18 @@ namespace {
 
 struct RubickReplay {
     Cluster cluster = formats::read_cluster("8x8");
-    formats::Trace trace;
-    Rules rules;
+    formats::ParsedTrace trace;
+    SimulationRules rules;
 
     // The paper's rules: decisions when something happens, 78 s for each start and change.
     explicit RubickReplay(const std::string& name) {
-        const formats::SpeedBook speeds = formats::read_speeds("testdata/profile/rubick", cluster);
+        const formats::JobSpeeds speeds = formats::read_speeds("testdata/profile/rubick", cluster);
         trace = formats::read_trace("testdata/simulate/rubick-" + name + ".csv", cluster, speeds);
         REQUIRE(trace.jobs.size() == 406);
         rules.delays.start = rules.delays.single = rules.delays.change = 78 * second;
     }
 
-    Results play(std::string_view policy) const {
+    SimulationResults play(std::string_view policy) const {
         return Simulation{cluster, trace.jobs, rules}.run(*find_policy(policy)->make());
     }
     double hours(std::string_view policy) const { return summarize(cluster, trace.jobs, play(policy)).mean_jct / 3600; }
@@ -73,13 +73,13 @@ TEST_CASE("guaranteed jobs never have less than they need, best-effort jobs may"
     for (int round = 0; round < 20; ++round) {
         std::vector<TraceJob> jobs = test::random_jobs(random, 40, 16);
         for (TraceJob& job : jobs) job.guaranteed = random() % 2;
-        Rules rules;
+        SimulationRules rules;
         rules.segments = true;
         for (const std::string_view policy : {"rubick", "rubick-e", "rubick-r", "rubick-n", "antman"}) {
             CAPTURE(policy);
             const Cluster cluster = test::simple_cluster(4, 4);
-            const Results results = Simulation{cluster, jobs, rules}.run(*find_policy(policy)->make());
-            for (const Segment& segment : results.segments)
+            const SimulationResults results = Simulation{cluster, jobs, rules}.run(*find_policy(policy)->make());
+            for (const JobSegment& segment : results.segments)
                 if (jobs[segment.job].guaranteed) CHECK(segment.grant.gpus() >= jobs[segment.job].gpus);
             for (std::size_t id = 0; id < jobs.size(); ++id)
                 if (jobs[id].guaranteed) CHECK(results.jobs[id].stops == 0);

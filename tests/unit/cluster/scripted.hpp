@@ -49,8 +49,8 @@ inline ScriptedEvent job_cpus(double seconds, double cpus) {
     return event;
 }
 
-inline Results run_script(std::string_view policy, const Cluster& cluster, const std::vector<TraceJob>& jobs,
-                          const Rules& rules) {
+inline SimulationResults run_script(std::string_view policy, const Cluster& cluster, const std::vector<TraceJob>& jobs,
+                                    const SimulationRules& rules) {
     return Simulation{cluster, jobs, rules}.run(*find_policy(policy)->make());
 }
 

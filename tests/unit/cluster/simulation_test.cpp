@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/cluster/simulation.hpp"
 
-#include "lib/cluster/metrics.hpp"
 #include "lib/cluster/policies.hpp"
+#include "lib/cluster/summary.hpp"
 #include "lib/core/error.hpp"
 #include "tests/unit/cluster/random_trace.hpp"
 #include "tests/unit/cluster/reference.hpp"
@@ -20,17 +20,17 @@ namespace {
 using test::random_jobs;
 using test::simple_cluster;
 
-Results play(std::string_view policy, const Cluster& cluster, const std::vector<TraceJob>& jobs,
-             const Rules& rules = {}) {
+SimulationResults play(std::string_view policy, const Cluster& cluster, const std::vector<TraceJob>& jobs,
+                       const SimulationRules& rules = {}) {
     return Simulation{cluster, jobs, rules}.run(*find_policy(policy)->make());
 }
 
 // The law of laws: no host ever gives more than it has, and what is said to be held adds up.
-void check_laws(const Cluster& cluster, const std::vector<TraceJob>& jobs, const Results& results) {
+void check_laws(const Cluster& cluster, const std::vector<TraceJob>& jobs, const SimulationResults& results) {
     std::map<std::pair<Time, int>, int> changes;  // of GPUs in use, by time and host
     std::vector<double> held(jobs.size());
     Time last = 0;
-    for (const Segment& segment : results.segments) {
+    for (const JobSegment& segment : results.segments) {
         REQUIRE(segment.begin < segment.end);
         CHECK(segment.begin >= jobs[segment.job].arrival);
         CHECK(segment.end >= last);
@@ -67,7 +67,7 @@ TEST_CASE("policies of whole jobs agree with a simulator that goes second by sec
              {"fifo", "fifo-backfill", "srtf", "priority", "las", "synergy", "antman"}) {
             CAPTURE(policy);
             CAPTURE(round);
-            const Results results = play(policy, simple_cluster(hosts, each), jobs);
+            const SimulationResults results = play(policy, simple_cluster(hosts, each), jobs);
             const auto fates = test::Reference{jobs, hosts * each, policy}.play();
             for (std::size_t id = 0; id < jobs.size(); ++id) {
                 CAPTURE(id);
@@ -84,7 +84,7 @@ TEST_CASE("elastic fair sharing agrees with one that looks at all jobs at every 
         const int gpus = 1 << random() % 6;
         const std::vector<TraceJob> jobs = random_jobs(random, 25, gpus);
         CAPTURE(round);
-        const Results results = play("wfs", simple_cluster(1, gpus), jobs);
+        const SimulationResults results = play("wfs", simple_cluster(1, gpus), jobs);
         const auto fates = test::ReferenceWfs{jobs, gpus}.play();
         for (std::size_t id = 0; id < jobs.size(); ++id) {
             CAPTURE(id);
@@ -98,7 +98,7 @@ TEST_CASE("elastic fair sharing agrees with one that looks at all jobs at every 
 struct Hard {
     Cluster cluster{{"A", "B"}, {}, {{"t", 6}, {"u", 3}}};
     std::vector<TraceJob> jobs;
-    Rules rules;
+    SimulationRules rules;
 
     explicit Hard(std::mt19937& random) {
         for (int i = 0; i < 4; ++i) cluster.hosts.push_back({fmt::format("h{}", i), i % 2, 4, i == 3 ? 4.0 : 16.0, 64});
@@ -136,7 +136,7 @@ TEST_CASE("nothing is used twice and nobody is forgotten, whatever happens") {
         for (const PolicyInfo& policy : policies()) {
             CAPTURE(policy.name);
             CAPTURE(round);
-            const Results results = play(policy.name, hard.cluster, hard.jobs, hard.rules);
+            const SimulationResults results = play(policy.name, hard.cluster, hard.jobs, hard.rules);
             check_laws(hard.cluster, hard.jobs, results);
             for (std::size_t id = 0; id < hard.jobs.size(); ++id)  // work conserved, but for what failures cost
                 CHECK(results.jobs[id].trained >= hard.jobs[id].work * hard.jobs[id].gpus * (1 - 1e-12));
@@ -170,7 +170,7 @@ TEST_CASE("S7: jobs that are not elastic are never changed") {
         for (TraceJob& job : jobs) job.least = job.most = job.gpus;
         for (const PolicyInfo& policy : policies()) {
             CAPTURE(policy.name);
-            const Results results = play(policy.name, simple_cluster(4, 4), jobs);
+            const SimulationResults results = play(policy.name, simple_cluster(4, 4), jobs);
             for (const JobResult& job : results.jobs) CHECK(job.changes == 0);
         }
     }
@@ -181,9 +181,9 @@ TEST_CASE("quotas of tenants are kept by every policy") {
     for (int round = 0; round < 20; ++round) {
         const Hard hard{random};
         for (const PolicyInfo& policy : policies()) {
-            const Results results = play(policy.name, hard.cluster, hard.jobs, hard.rules);
+            const SimulationResults results = play(policy.name, hard.cluster, hard.jobs, hard.rules);
             std::map<Time, std::array<int, 2>> changes;
-            for (const Segment& segment : results.segments) {
+            for (const JobSegment& segment : results.segments) {
                 const TraceJob& job = hard.jobs[segment.job];
                 if (job.tenant == any || !job.guaranteed || !segment.training) continue;
                 changes[segment.begin][job.tenant] += segment.grant.gpus();
@@ -204,8 +204,8 @@ TEST_CASE("the same arguments give the same results") {
     std::mt19937 random{4};
     const Hard hard{random};
     for (const PolicyInfo& policy : policies()) {
-        const Results one = play(policy.name, hard.cluster, hard.jobs, hard.rules);
-        const Results other = play(policy.name, hard.cluster, hard.jobs, hard.rules);
+        const SimulationResults one = play(policy.name, hard.cluster, hard.jobs, hard.rules);
+        const SimulationResults other = play(policy.name, hard.cluster, hard.jobs, hard.rules);
         REQUIRE(one.segments.size() == other.segments.size());
         for (std::size_t i = 0; i < one.segments.size(); ++i) {
             CHECK(one.segments[i].begin == other.segments[i].begin);
@@ -218,12 +218,12 @@ TEST_CASE("a failed host sets jobs back to their last checkpoint") {
     std::vector<TraceJob> jobs(1);
     jobs[0].work = 1000e6;
     jobs[0].speed = std::make_shared<PowerSpeed>(1, 1);
-    Rules rules;
+    SimulationRules rules;
     rules.checkpoint = 300 * second;
     rules.delays.single = 10 * second;
     rules.outages = {{0, 500 * second, 600 * second}};
     // 10 s of start, 490 s of training of which 190 s are lost, 100 s down, 10 s of start, 700 s of training.
-    const Results results = play("fifo", simple_cluster(1, 1), jobs, rules);
+    const SimulationResults results = play("fifo", simple_cluster(1, 1), jobs, rules);
     CHECK(results.jobs[0].finish == (600 + 10 + 700) * second);
     CHECK(results.jobs[0].stops == 1);
 }
@@ -240,7 +240,7 @@ TEST_CASE("Synergy gives a job fewer cores where it fits only so, at the speed t
         job.speed = std::make_shared<PowerSpeed>(2, 1);
     }
     // The first has 12 of 16 cores; the second fits with 4 in place of 6 for each GPU only once it is done.
-    Results results = play("synergy", cluster, jobs);
+    SimulationResults results = play("synergy", cluster, jobs);
     CHECK(results.jobs[1].start == 90 * second);
     cluster.hosts[0].cpus = 20;  // 5 for each GPU, but 8 are left: 4 each
     results = play("synergy", cluster, jobs);
@@ -260,15 +260,15 @@ TEST_CASE("S9: jobs that nothing makes go on are unfinished, under every policy,
         job.speed = std::make_shared<PowerSpeed>(2, 1);
     }
     jobs[1].arrival = 400 * second;
-    Rules rules;
+    SimulationRules rules;
     rules.outages = {{0, 450 * second, never}};
     for (const PolicyInfo& policy : policies()) {
         CAPTURE(policy.name);
         const Cluster cluster = simple_cluster(1, 2);
-        const Results results = play(policy.name, cluster, jobs, rules);
+        const SimulationResults results = play(policy.name, cluster, jobs, rules);
         CHECK(results.jobs[0].finish != never);
         CHECK(results.jobs[1].finish == never);
-        const Summary summary = summarize(cluster, jobs, results);
+        const SimulationSummary summary = summarize(cluster, jobs, results);
         CHECK(summary.unfinished == 1);
         CHECK(summary.mean_jct == doctest::Approx(seconds_of(results.jobs[0].finish)));
     }
@@ -289,7 +289,7 @@ TEST_CASE("S9: a policy that is called again and again waits for the end of a lo
     std::vector<TraceJob> jobs(1);
     jobs[0].work = 100e6;
     jobs[0].speed = std::make_shared<PowerSpeed>(1, 1);
-    Rules rules;
+    SimulationRules rules;
     rules.outages = {{0, 0, 72000 * second}};
     CHECK(play("sia", simple_cluster(1, 1), jobs, rules).jobs[0].finish == 72100 * second);
 }
@@ -312,12 +312,12 @@ TEST_CASE("GPUs that start or are about to be given back are held and do not tra
     std::vector<TraceJob> jobs(1);
     jobs[0].work = 80e6;
     jobs[0].speed = std::make_shared<PowerSpeed>(1, 1);
-    Rules rules;
+    SimulationRules rules;
     rules.delays.single = 15 * second;
     rules.delays.release = 5 * second;
     const Cluster cluster = simple_cluster(1, 1);
-    const Results results = play("fifo", cluster, jobs, rules);
-    const Summary summary = summarize(cluster, jobs, results);
+    const SimulationResults results = play("fifo", cluster, jobs, rules);
+    const SimulationSummary summary = summarize(cluster, jobs, results);
     CHECK(results.jobs[0].finish == 95 * second);
     CHECK(summary.makespan == 100);
     CHECK(summary.held == 1);

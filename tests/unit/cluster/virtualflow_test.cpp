@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/trace/cluster_file.hpp"
 #include "formats/files/trace/trace_file.hpp"
-#include "lib/cluster/metrics.hpp"
 #include "lib/cluster/policies.hpp"
 #include "lib/cluster/simulation.hpp"
+#include "lib/cluster/summary.hpp"
 #include "lib/core/file.hpp"
 
 #include <doctest/doctest.h>
@@ -16,18 +16,18 @@ namespace {
 
 struct VirtualFlowReplay {
     Cluster cluster;
-    formats::Trace trace;
-    Results results;
-    Summary summary;
+    formats::ParsedTrace trace;
+    SimulationResults results;
+    SimulationSummary summary;
 };
 
 VirtualFlowReplay play(std::string_view policy, const char* cluster, const std::string& trace,
                        const std::string& speeds, Delays delays) {
     const std::string folder = "testdata/simulate/";
     VirtualFlowReplay replay{formats::read_cluster(cluster), {}, {}, {}};
-    const formats::SpeedBook book = formats::parse_speeds(read_file(folder + speeds, 1 << 20), speeds, replay.cluster);
+    const formats::JobSpeeds book = formats::parse_speeds(read_file(folder + speeds, 1 << 20), speeds, replay.cluster);
     replay.trace = formats::read_trace(folder + trace, replay.cluster, book);
-    Rules rules;
+    SimulationRules rules;
     rules.delays = delays;
     rules.segments = true;
     replay.results = Simulation{replay.cluster, replay.trace.jobs, rules}.run(*find_policy(policy)->make());
@@ -50,7 +50,7 @@ VirtualFlowReplay play20(std::string_view policy, const std::string& speeds) {
 std::string shares_of(const VirtualFlowReplay& replay, int job) {
     std::string text;
     int last = 0;
-    for (const Segment& segment : replay.results.segments) {
+    for (const JobSegment& segment : replay.results.segments) {
         if (segment.job != job || segment.grant.gpus() == last) continue;
         last = segment.grant.gpus();
         text += fmt::format("{}{}", text.empty() ? "" : " ", last);
@@ -60,7 +60,7 @@ std::string shares_of(const VirtualFlowReplay& replay, int job) {
 
 // Figures 11 and 12 of VirtualFlow, as its logs have them.
 TEST_CASE("20 jobs on 8 GPUs under static priority are as VirtualFlow measured them") {
-    const Summary is = play20("priority", "virtualflow20-static.csv").summary;
+    const SimulationSummary is = play20("priority", "virtualflow20-static.csv").summary;
     CHECK(is.worked == doctest::Approx(0.7108).epsilon(0.01));
     CHECK(is.makespan == doctest::Approx(11939.3).epsilon(0.01));
     CHECK(is.median_jct == doctest::Approx(2688).epsilon(0.01));
@@ -69,7 +69,7 @@ TEST_CASE("20 jobs on 8 GPUs under static priority are as VirtualFlow measured t
 }
 
 TEST_CASE("20 jobs on 8 GPUs under elastic fair sharing are as VirtualFlow measured them") {
-    const Summary is = play20("wfs", "virtualflow20-elastic.csv").summary;
+    const SimulationSummary is = play20("wfs", "virtualflow20-elastic.csv").summary;
     CHECK(is.worked == doctest::Approx(0.9057).epsilon(0.01));
     CHECK(is.makespan == doctest::Approx(6504.5).epsilon(0.01));
     CHECK(is.median_jct == doctest::Approx(1408).epsilon(0.01));

@@ -10,8 +10,8 @@
 namespace tpx::test {
 
 /// Plays `jobs` under the policy called `name`, and calls `look` after each of its decisions.
-inline Results play_watched(std::string_view name, const Cluster& cluster, const std::vector<TraceJob>& jobs,
-                            const Rules& rules, std::function<void(const Simulation&)> look) {
+inline SimulationResults play_watched(std::string_view name, const Cluster& cluster, const std::vector<TraceJob>& jobs,
+                                      const SimulationRules& rules, std::function<void(const Simulation&)> look) {
     struct Watched final : Policy {
         Watched(std::unique_ptr<Policy> policy, std::function<void(const Simulation&)> look)
             : policy_{std::move(policy)}, look_{std::move(look)} {}

@@ -71,7 +71,7 @@ std::vector<int> counts(const Shape& shape, std::vector<Box> boxes) {
 
 std::string message_of(const Catalogue& catalogue) {
     try {
-        check_whole(catalogue);
+        check_no_holes(catalogue);
     } catch (const Error& error) {
         return error.what();
     }

@@ -42,27 +42,27 @@ TEST_CASE("files in memory have a fixed size and no path") {
 TEST_CASE("the available memory is the least that the system and the control groups allow") {
     const test::Scratch scratch;
     const fs::path root = scratch.path();
-    CHECK(memory_room(root).bytes == std::numeric_limits<std::uint64_t>::max());
+    CHECK(available_memory(root).bytes == std::numeric_limits<std::uint64_t>::max());
     make_file(root / "proc/meminfo", "MemTotal:  900 kB\nMemFree:  1 kB\nMemAvailable:     700 kB\n");
-    CHECK(memory_room(root).bytes == 700 * 1024);
-    CHECK(memory_room(root).limit == "MemAvailable");
+    CHECK(available_memory(root).bytes == 700 * 1024);
+    CHECK(available_memory(root).limit == "MemAvailable");
 
     const fs::path groups = root / "sys/fs/cgroup";
     make_file(root / "proc/self/cgroup", "0::/job/step\n");
     make_file(groups / "job/step/memory.max", "max\n");
     make_file(groups / "job/step/memory.current", "5\n");
-    CHECK(memory_room(root).bytes == 700 * 1024);
+    CHECK(available_memory(root).bytes == 700 * 1024);
     make_file(groups / "job/memory.max", "500000\n");
     make_file(groups / "job/memory.current", "300000\n");
-    CHECK(memory_room(root).bytes == 200'000);
+    CHECK(available_memory(root).bytes == 200'000);
     make_file(groups / "job/memory.stat", "anon 100\ninactive_file 50000\nactive_file 7\n");
-    CHECK(memory_room(root).bytes == 250'000);
-    CHECK(memory_room(root).limit == "control group " + (groups / "job").string());
+    CHECK(available_memory(root).bytes == 250'000);
+    CHECK(available_memory(root).limit == "control group " + (groups / "job").string());
     make_file(groups / "job/memory.current", "900000\n");
-    CHECK(memory_room(root).bytes == 0);
+    CHECK(available_memory(root).bytes == 0);
 
     make_file(root / "proc/self/cgroup", "12:cpu:/job\n5:memory:/old\n");
     make_file(groups / "memory/old/memory.limit_in_bytes", "1000\n");
     make_file(groups / "memory/old/memory.usage_in_bytes", "400\n");
-    CHECK(memory_room(root).bytes == 600);
+    CHECK(available_memory(root).bytes == 600);
 }

@@ -94,8 +94,8 @@ TEST_CASE("the order is fixed, because other implementations and older checkpoin
     CHECK(order.sample_at(999999) == 805772);
     CHECK(order.sample_at(1000000) == 765662);
     CHECK(order.sample_at(123456789) == 814670);
-    const SampleOrder large{most_samples - 1, 99};
-    for (Index position : {Index{0}, Index{1}, most_samples - 2, most_samples - 1}) {
+    const SampleOrder large{max_samples - 1, 99};
+    for (Index position : {Index{0}, Index{1}, max_samples - 2, max_samples - 1}) {
         CHECK(large.sample_at(position) >= 0);
         CHECK(large.sample_at(position) < large.samples);
     }

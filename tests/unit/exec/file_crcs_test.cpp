@@ -3,7 +3,7 @@
 
 #include "formats/files/store/manifest.hpp"
 #include "lib/core/crc.hpp"
-#include "lib/core/in_threads.hpp"
+#include "lib/core/parallel_for.hpp"
 #include "tests/support/checkpoints.hpp"
 
 #include <doctest/doctest.h>
@@ -41,7 +41,7 @@ TEST_CASE("the checksum of a file covers its data as written and the other bytes
         Draft draft;
         draft.files = {{"other", 9}, {"file", size}};
         FileCrcs crcs{draft};
-        in_threads(fragments.size(), 4, [&](std::size_t k) {
+        parallel_for(fragments.size(), 4, [&](std::size_t k) {
             const auto [begin, end] = fragments[k];
             crcs.add(1, begin, end - begin, Crc64::of(bytes.subspan(begin, end - begin)));
         });

@@ -49,7 +49,7 @@ struct Pair {
 
 Pair connected(const fs::path& path, const Fd& listener) {
     Pair pair;
-    REQUIRE(connect_to(path, pair.near) == Contact::connected);
+    REQUIRE(connect_to(path, pair.near) == ConnectResult::connected);
     auto far = accept_at(listener);
     REQUIRE(far);
     pair.far = std::move(*far);
@@ -63,7 +63,7 @@ std::size_t open_files() { return std::size_t(std::distance(fs::directory_iterat
 TEST_CASE("a socket can be absent, connected, in use, abandoned and replaced") {
     const SocketScratch scratch;
     Fd other;
-    CHECK(connect_to(scratch.path(), other) == Contact::absent);
+    CHECK(connect_to(scratch.path(), other) == ConnectResult::absent);
     {
         const auto listener = listen_at(scratch.path());
         REQUIRE(listener);
@@ -73,7 +73,7 @@ TEST_CASE("a socket can be absent, connected, in use, abandoned and replaced") {
         CHECK(peer_of(pair.far).user == ::geteuid());
         CHECK_FALSE(listen_at(scratch.path()));
     }
-    CHECK(connect_to(scratch.path(), other) == Contact::abandoned);
+    CHECK(connect_to(scratch.path(), other) == ConnectResult::abandoned);
     const auto again = listen_at(scratch.path());
     REQUIRE(again);
     struct stat status {};
@@ -88,7 +88,7 @@ TEST_CASE("messages arrive whole, one by one, with their files") {
     const Fd file = make_memory_file("sent", 5);
     REQUIRE(::pwrite(file.get(), "bytes", 5, 0) == 5);
     const int sent[] = {file.get(), file.get()};
-    const std::string longest(longest_message, 'x');
+    const std::string longest(max_message_bytes, 'x');
     send_message(pair.near, "first", sent);
     send_message(pair.near, longest);
     const auto first = receive_message(pair.far);
@@ -111,7 +111,7 @@ TEST_CASE("a message that is too long is refused, and its files are closed") {
     const Pair pair = connected(scratch.path(), *listener);
     const std::size_t before = open_files();
     const int sent[] = {pair.near.get()};
-    send_message(pair.near, std::string(longest_message + 1, 'x'), sent);
+    send_message(pair.near, std::string(max_message_bytes + 1, 'x'), sent);
     CHECK_THROWS_WITH_AS(receive_message(pair.far), doctest::Contains("longer than 131072 bytes"), Error);
     CHECK(open_files() == before);
 }

@@ -277,10 +277,10 @@ TEST_CASE("invalid LZF streams are refused") {
 TEST_CASE("decoding leaves memory for the decoded bytes, or reports that there is none") {
     Coding coding{.chunk_size = 1 << 20, .size = 1 << 20, .chunks = {{0, 1000, 0}}};
     const std::vector<SourceFile> files = {{"a", std::make_shared<Coding>(coding)}};
-    const Fitted plenty = fit({.memory = 64 << 20, .threads = 2}, files);
+    const FittedOptions plenty = fit_decoding_memory({.memory = 64 << 20, .threads = 2}, files);
     CHECK(plenty.options.threads == 2);
     CHECK(plenty.memory < 32 << 20);
-    CHECK(fit({.memory = 8 << 20, .threads = 4}, files).options.threads == 1);
-    CHECK(message([&] { fit({.memory = 1 << 20, .threads = 2}, files); }).find("a larger --memory") !=
+    CHECK(fit_decoding_memory({.memory = 8 << 20, .threads = 4}, files).options.threads == 1);
+    CHECK(message([&] { fit_decoding_memory({.memory = 1 << 20, .threads = 2}, files); }).find("a larger --memory") !=
           std::string::npos);
 }

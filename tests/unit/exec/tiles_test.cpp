@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/tiles.hpp"
 
-#include "lib/exec/claims.hpp"
+#include "lib/exec/work_claims.hpp"
 
 #include <doctest/doctest.h>
 
@@ -67,14 +67,14 @@ public:
     ByteRange claim(int rank, int other) {
         ++asked_[std::size_t(other)];
         for (;;) {
-            for (Claims& claims : claims_) claims.take_in(asked_);
+            for (WorkClaims& claims : claims_) claims.process_requests(asked_);
             if (const auto part = claims_[std::size_t(rank)].next()) return *part;
             ++asked_[std::size_t(rank)];
         }
     }
 
 private:
-    std::vector<Claims> claims_;
+    std::vector<WorkClaims> claims_;
     std::vector<std::uint64_t> asked_;
 };
 

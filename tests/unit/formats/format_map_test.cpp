@@ -10,7 +10,7 @@
 #include "formats/open_source.hpp"
 #include "formats/registry.hpp"
 #include "formats/safetensors/driver.hpp"
-#include "formats/state/state.hpp"
+#include "formats/state/read_state.hpp"
 #include "formats/torch/driver.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -49,7 +49,7 @@ const std::map<Format, std::filesystem::path>& examples() {
     return all;
 }
 
-std::set<Role> roles_of(const Expressed& expressed) {
+std::set<Role> roles_of(const ExpressedState& expressed) {
     std::set<Role> roles;
     for (const Meaning& meaning : expressed.reading.meanings) roles.insert(meaning.role);
     return roles;
@@ -82,7 +82,7 @@ TEST_CASE("the registry has every format once, under a unique name") {
         const bool opens = format->open != nullptr;
         const bool drafts = format->draft != nullptr;
         CHECK(opens);
-        CHECK(drafts == (format->written != WrittenFrom::nothing));
+        CHECK(drafts == (format->written != WritableFrom::nothing));
         CHECK_FALSE(format->title.empty());
         CHECK_FALSE(format->framework.empty());
         CHECK(format->endings.empty() == format->folder_description.empty());
@@ -104,13 +104,13 @@ TEST_CASE("every format is read, and written as the map says") {
         CHECK_FALSE(checkpoint.catalogue.tensors.empty());
         const bool pure = format->is_one_file;  // a file of tensors
         CHECK(format->keeps_values == !read_state(pure ? open("testdata/torch/good/objects.pt") : checkpoint).empty());
-        if (format->written == WrittenFrom::nothing) {
+        if (format->written == WritableFrom::nothing) {
             CHECK_THROWS_AS(into(examples().at(format), format, "tp=1"), Error);
             continue;
         }
         const Conversion whole = into(origin(format), format, "tp=1");
         CHECK_FALSE(whole.draft.files.empty());
-        if (format->written != WrittenFrom::any)
+        if (format->written != WritableFrom::any)
             CHECK_THROWS_AS(into(examples().at(&safetensors_driver), format, "tp=1"), Error);
         if (format->knows_optimizer) CHECK(roles_of(whole.expressed).contains(Role::exp_avg));
     }

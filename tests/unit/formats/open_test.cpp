@@ -48,11 +48,11 @@ TEST_CASE("formats are detected by content") {
     CHECK(recognize("testdata/llama-small/hf/model.safetensors").format == &safetensors_driver);
     CHECK(recognize("testdata/safetensors/good/indexed/model.safetensors.index.json").format == &safetensors_driver);
     CHECK(recognize("testdata/llama-rope/dcp-fsdp2").format == &dcp_driver);
-    const Recognized root = recognize("testdata/llama-small/megatron-tp2pp2");
+    const RecognizedPath root = recognize("testdata/llama-small/megatron-tp2pp2");
     CHECK(root.format == &torch_dist_driver);
     CHECK(root.path == "testdata/llama-small/megatron-tp2pp2/iter_0000010");
     CHECK(recognize(root.path).format == &torch_dist_driver);
-    const Recognized ranks = recognize("testdata/llama-opt/legacy-tp2-dp2");
+    const RecognizedPath ranks = recognize("testdata/llama-opt/legacy-tp2-dp2");
     CHECK(ranks.format == &megatron_driver);
     CHECK(ranks.path == "testdata/llama-opt/legacy-tp2-dp2/iter_0000010");
 }
@@ -158,7 +158,7 @@ TEST_CASE("of the drivers that could read a file, the most specific one does") {
     }
     test::Scratch scratch;
     test::write_text(scratch.path() / "pytorch_model.bin.index.json", "{}");
-    const Recognized index = recognize(scratch.path() / "pytorch_model.bin.index.json");
+    const RecognizedPath index = recognize(scratch.path() / "pytorch_model.bin.index.json");
     CHECK(index.format == &torch_driver);
     CHECK(index.path == scratch.path());
 }
@@ -193,7 +193,7 @@ TEST_CASE("checkpoints of the frameworks are recognized") {
             const std::string format = nlohmann::json::parse(read_file(json))["format"];
             CAPTURE(fixture.path().string());
             CAPTURE(format);
-            const Recognized found = recognize(fixture.path() / "ckpt");
+            const RecognizedPath found = recognize(fixture.path() / "ckpt");
             if (format.starts_with("safetensors")) CHECK(found.format == &safetensors_driver);
             if (format == "dcp") CHECK(found.format == &dcp_driver);
             if (format == "megatron-torch_dist") CHECK(found.format == &torch_dist_driver);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/core/error.hpp"
-#include "lib/layout/detect.hpp"
+#include "lib/layout/detect_layout.hpp"
 #include "lib/layout/express.hpp"
 #include "lib/layout/parts.hpp"
 #include "lib/layout/shard_map.hpp"
@@ -84,13 +84,13 @@ struct DeepSeek {
     Reading reading() const { return read(tensors, families(), config); }
 };
 
-Expressed in_dialect(const Reading& source, const std::vector<Tensor>& tensors, const char* dialect,
-                     const std::set<std::string>& tags) {
+ExpressedState in_dialect(const Reading& source, const std::vector<Tensor>& tensors, const char* dialect,
+                          const std::set<std::string>& tags) {
     const Config config{{"make_vocab_size_divisible_by", number(4)}};
     return express(source, tensors, *source.family->dialect(dialect), config, 1, tags);
 }
 
-std::map<std::string, Shape> shapes(const Expressed& expressed) {
+std::map<std::string, Shape> shapes(const ExpressedState& expressed) {
     std::map<std::string, Shape> found;
     for (const Tensor& tensor : expressed.tensors) CHECK(found.emplace(tensor.name, tensor.shape).second);
     return found;
@@ -218,7 +218,7 @@ TEST_CASE("grouped experts store their bytes in an order that differs from their
     const DeepSeek model;
     const Reading reading = model.reading();
     const std::set<std::string> tags{"grouped", "te"};
-    const Expressed grouped = in_dialect(reading, model.tensors, "mcore", tags);
+    const ExpressedState grouped = in_dialect(reading, model.tensors, "mcore", tags);
     const auto at = std::ranges::find(grouped.tensors, "decoder.layers.2.mlp.experts.weight1", &Tensor::name);
     REQUIRE(at != grouped.tensors.end());
     CHECK(at->shape == Shape{8, 4 * 2 * 6});
@@ -281,7 +281,7 @@ TEST_CASE("DeepSeek-V3 in Megatron's names: layers that differ have separate nam
 TEST_CASE("conversion to Megatron's names and back restores everything except copies") {
     const DeepSeek model;
     const Reading reading = model.reading();
-    const Expressed there = in_dialect(reading, model.tensors, "mcore", {"dist", "te"});
+    const ExpressedState there = in_dialect(reading, model.tensors, "mcore", {"dist", "te"});
     REQUIRE(there.reading.complete);
     const auto before = canonical(reading, model.tensors);
     const auto after = canonical(there.reading, there.tensors);

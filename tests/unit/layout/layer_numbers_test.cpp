@@ -111,11 +111,11 @@ rules = [["layers.{l}.text", "text -> e x h"], ["layers.{l}.image.{e}", "image"]
     CHECK(reading.meanings[1].rule->expression.parts == std::vector<std::string>{"text"});
     CHECK(reading.meanings[3].rule->expression.parts == std::vector<std::string>{"image"});
     CHECK(reading.meanings[3].indices == NameIndices{0, 1});
-    const Expressed out = express(reading, tensors, *reading.family->dialect("titan"), {}, 1, {});
+    const ExpressedState out = express(reading, tensors, *reading.family->dialect("titan"), {}, 1, {});
     std::vector<std::string> names;
     for (const Tensor& tensor : out.tensors) names.push_back(tensor.name);
     CHECK(names == std::vector<std::string>{"layers.0.text", "layers.0.image.0", "layers.0.image.1"});
-    const Expressed back =
+    const ExpressedState back =
         express(read(out.tensors, families, config), out.tensors, *reading.family->dialect("hf"), {}, 1, {});
     REQUIRE(back.tensors.size() == 4);
     CHECK(back.tensors[3].name == "layers.0.experts.3");

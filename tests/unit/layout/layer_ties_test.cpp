@@ -61,7 +61,7 @@ struct Gemma {
         add("model.norm.weight", Shape(1, 24));
     }
 
-    Expressed in(const char* dialect) const {
+    ExpressedState in(const char* dialect) const {
         const Reading source = read(tensors, families, config);
         REQUIRE(source.family != nullptr);
         return express(source, tensors, *source.family->dialect(dialect),
@@ -74,7 +74,7 @@ using Names = std::map<std::string, std::string>;
 }  // namespace
 
 TEST_CASE("a dialect that fuses keys and values gets copies of tied keys") {
-    const Expressed mcore = Gemma{}.in("mcore");
+    const ExpressedState mcore = Gemma{}.in("mcore");
     CHECK(mcore.copies == Names{{"layers.1.v", "layers.1.k"}});
     CHECK(mcore.dropped_ties.empty());
 }
@@ -95,13 +95,13 @@ TEST_CASE("values that a dialect omits must equal the keys") {
     Gemma gemma;
     const std::vector<Tensor> stored = gemma.tensors;
     gemma.tensors = gemma.in("mcore").tensors;
-    const Expressed hf = gemma.in("hf");
+    const ExpressedState hf = gemma.in("hf");
     CHECK(hf.dropped_ties == Names{{"layers.1.v", "layers.1.k"}});
     CHECK(hf.tensors.size() == stored.size());
     CHECK(std::ranges::none_of(
         hf.tensors, [](const Tensor& tensor) { return tensor.name == "model.layers.1.self_attn.v_proj.weight"; }));
     gemma.config["attention_k_eq_v"] = false;
-    const Expressed both = gemma.in("hf");
+    const ExpressedState both = gemma.in("hf");
     CHECK(both.dropped_ties.empty());
     CHECK(both.tensors.size() == stored.size() + 1);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/core/error.hpp"
 #include "lib/layout/express.hpp"
-#include "lib/layout/limits.hpp"
+#include "lib/layout/framework_limits.hpp"
 #include "tests/support/families.hpp"
 
 #include <doctest/doctest.h>
@@ -60,14 +60,14 @@ std::vector<Tensor> mixtral_tensors() {
     return tensors;
 }
 
-Expressed as_megatron(const Config& config) {
+ExpressedState as_megatron(const Config& config) {
     const std::vector<Tensor> tensors = mixtral_tensors();
     const Reading reading = read(tensors, families(), config);
     REQUIRE(reading.family);
     return express(reading, tensors, *reading.family->dialect("mcore"), config, 1, {"dist", "te"});
 }
 
-std::map<std::string, ConfigSetting> args_of(const Expressed& expressed, const Config& config) {
+std::map<std::string, ConfigSetting> args_of(const ExpressedState& expressed, const Config& config) {
     std::map<std::string, ConfigSetting> args;
     for (const ConfigSetting& setting : configuration_for(expressed, "mcore", config)) args[setting.key] = setting;
     return args;
@@ -77,7 +77,7 @@ std::map<std::string, ConfigSetting> args_of(const Expressed& expressed, const C
 
 TEST_CASE("T6: if all layers have experts, they share tensors, and Megatron's frequency of experts is the number 1") {
     const Config config = mixtral();
-    const Expressed expressed = as_megatron(config);
+    const ExpressedState expressed = as_megatron(config);
     std::set<std::string> names;
     for (const Tensor& tensor : expressed.tensors) names.insert(tensor.name);
     CHECK(names.contains("decoder.layers.mlp.router.weight"));
@@ -96,15 +96,15 @@ TEST_CASE("an attention window includes the token itself in Hugging Face, but no
 
 TEST_CASE("settings that Megatron computes differently are refused") {
     Config config = mixtral();
-    check_limits(as_megatron(config), "mcore", config);
+    check_framework_limits(as_megatron(config), "mcore", config);
     config["hidden_act"] = text("gelu");
     CHECK_THROWS_WITH_AS(
-        check_limits(as_megatron(config), "mcore", config),
+        check_framework_limits(as_megatron(config), "mcore", config),
         "hidden_act = gelu: Megatron's gated MLP has SiLU; --set hidden_act=silu ignores this difference", Error);
     config["hidden_act"] = text("silu");
     config["rope_parameters.rope_type"] = text("llama3");
     config["rope_parameters.factor"] = 8.0;
-    check_limits(as_megatron(config), "mcore", config);
+    check_framework_limits(as_megatron(config), "mcore", config);
     config["rope_parameters.factor"] = 32.0;
-    CHECK_THROWS_AS(check_limits(as_megatron(config), "mcore", config), Error);
+    CHECK_THROWS_AS(check_framework_limits(as_megatron(config), "mcore", config), Error);
 }

@@ -193,7 +193,7 @@ rules = [["{l}.fused", "q gate*REPEAT -> (g +) h"]]
     const std::vector<Tensor> tensors{{"0.q", DType::f32, {12, 2}}, {"0.gate", DType::f32, {4, 2}}};
     const Reading reading = read(tensors, families, config);
     REQUIRE(reading.complete);
-    const Expressed out = express(reading, tensors, *reading.family->dialect("mcore"), {}, 1, {});
+    const ExpressedState out = express(reading, tensors, *reading.family->dialect("mcore"), {}, 1, {});
     REQUIRE(out.tensors.size() == 1);
     CHECK(out.tensors[0].shape == Shape{24, 2});
     const std::vector<Part> parts = parts_of(out.reading, out.tensors[0], out.reading.meanings[0]);

@@ -2,7 +2,7 @@
 #include "lib/layout/shard_map.hpp"
 
 #include "lib/core/error.hpp"
-#include "lib/layout/detect.hpp"
+#include "lib/layout/detect_layout.hpp"
 #include "tests/support/families.hpp"
 #include "tests/unit/layout/shard_ranks.hpp"
 

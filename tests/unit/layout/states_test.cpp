@@ -52,12 +52,12 @@ struct Titan {
     Reading reading() const { return read(tensors, families, config); }
 };
 
-Expressed in(const Reading& source, const std::vector<Tensor>& tensors, const char* dialect,
-             const std::set<std::string>& tags) {
+ExpressedState in(const Reading& source, const std::vector<Tensor>& tensors, const char* dialect,
+                  const std::set<std::string>& tags) {
     return express(source, tensors, *source.family->dialect(dialect), {}, 1, tags);
 }
 
-std::map<std::string, Tensor> by_name(const Expressed& expressed) {
+std::map<std::string, Tensor> by_name(const ExpressedState& expressed) {
     std::map<std::string, Tensor> found;
     for (const Tensor& tensor : expressed.tensors) CHECK(found.emplace(tensor.name, tensor).second);
     return found;
@@ -69,7 +69,7 @@ const std::set<std::string> distributed{"dist", "te", "distributed", "masters"};
 
 TEST_CASE("optimizer state is converted with its parameter, and fused like it") {
     const Titan titan{DType::f32};
-    const Expressed mcore = in(titan.reading(), titan.tensors, "mcore", distributed);
+    const ExpressedState mcore = in(titan.reading(), titan.tensors, "mcore", distributed);
     const auto found = by_name(mcore);
     CHECK(found.size() == 4 * 9);  // six of layers, stacked; embedding, norm, output
     for (const char* role : {"", "optimizer.state.param.", "optimizer.state.exp_avg.", "optimizer.state.exp_avg_sq."}) {
@@ -77,7 +77,7 @@ TEST_CASE("optimizer state is converted with its parameter, and fused like it") 
         REQUIRE(found.contains(prefix + "decoder.layers.self_attention.linear_qkv.weight"));
         CHECK(found.at(prefix + "decoder.layers.self_attention.linear_qkv.weight").shape == Shape{2, 16, 8});
     }
-    CHECK(mcore.left_out.empty());  // Megatron counts steps per parameter group
+    CHECK(mcore.dropped_names.empty());  // Megatron counts steps per parameter group
     CHECK(mcore.copies.at("master.layers.1.k") == "layers.1.k");
     CHECK(mcore.copies.at("master.embed") == "embed");
 }
@@ -92,15 +92,15 @@ TEST_CASE("Megatron's plain optimizer has its own names for masters") {
 
 TEST_CASE("full-precision weights get no masters unless these are requested") {
     const Titan titan{DType::f32};
-    const Expressed mcore = in(titan.reading(), titan.tensors, "mcore", {"dist", "te"});
+    const ExpressedState mcore = in(titan.reading(), titan.tensors, "mcore", {"dist", "te"});
     CHECK(by_name(mcore).size() == 3 * 9);
     CHECK(mcore.copies.empty());
 }
 
 TEST_CASE("masters become the weights of a framework that has no master weights") {
     const Titan titan{DType::bf16};
-    const Expressed mcore = in(titan.reading(), titan.tensors, "mcore", distributed);
-    const Expressed back = in(mcore.reading, mcore.tensors, "titan", {});
+    const ExpressedState mcore = in(titan.reading(), titan.tensors, "mcore", distributed);
+    const ExpressedState back = in(mcore.reading, mcore.tensors, "titan", {});
     const auto found = by_name(back);
     CHECK(found.size() == 3 * 21);
     CHECK(found.at("layers.1.attention.wk.weight").dtype == DType::f32);
@@ -111,14 +111,14 @@ TEST_CASE("masters become the weights of a framework that has no master weights"
 
 TEST_CASE("a dialect without names for optimizer state drops it and reports that") {
     const Titan titan{DType::f32};
-    const Expressed hf = in(titan.reading(), titan.tensors, "hf", {});
+    const ExpressedState hf = in(titan.reading(), titan.tensors, "hf", {});
     CHECK(hf.tensors.size() == 21);
-    CHECK(hf.left_out.size() == 3 * 21);
+    CHECK(hf.dropped_names.size() == 3 * 21);
 }
 
 TEST_CASE("masters alone suffice as weights, as with ZeRO 3") {
     const Titan titan{DType::bf16};
-    const Expressed mcore = in(titan.reading(), titan.tensors, "mcore", distributed);
+    const ExpressedState mcore = in(titan.reading(), titan.tensors, "mcore", distributed);
     std::vector<Tensor> tensors;
     Reading reading = mcore.reading;
     reading.meanings.clear();
@@ -127,7 +127,7 @@ TEST_CASE("masters alone suffice as weights, as with ZeRO 3") {
         tensors.push_back(mcore.tensors[t]);
         reading.meanings.push_back(mcore.reading.meanings[t]);
     }
-    const Expressed again = in(reading, tensors, "mcore", distributed);
+    const ExpressedState again = in(reading, tensors, "mcore", distributed);
     CHECK(by_name(again).size() == mcore.tensors.size());
     CHECK(again.copies.at("layers.0.gate") == "master.layers.0.gate");
 }

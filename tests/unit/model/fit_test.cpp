@@ -3,7 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/model/hold_out.hpp"
-#include "lib/model/suggest.hpp"
+#include "lib/model/most_informative.hpp"
 #include "tests/support/cpu_time.hpp"
 
 #include <doctest/doctest.h>
@@ -242,7 +242,8 @@ TEST_CASE("repeated runs of a configuration count as one: neither the fit nor it
         CHECK(repeated.belief.covariance[i][i] == doctest::Approx(single.belief.covariance[i][i]).epsilon(1e-3));
     for (std::size_t i = 0; i < once.size(); ++i) {
         CHECK(three[3 * i + 2] == doctest::Approx(one[i]).epsilon(0.01));
-        CHECK(repeated.left_out_variances[3 * i] == doctest::Approx(single.left_out_variances[i]).epsilon(0.01));
+        CHECK(repeated.leave_one_out_variances[3 * i] ==
+              doctest::Approx(single.leave_one_out_variances[i]).epsilon(0.01));
     }
     CHECK(uncertainty_of(repeated, three).scale == doctest::Approx(uncertainty_of(single, one).scale).epsilon(0.01));
 }
@@ -251,7 +252,7 @@ TEST_CASE("held-out runs are of other configurations than the fitted ones") {
     const std::vector<Run> all = runs(0.03);
     std::vector<Run> twice;
     for (std::size_t i = 0; i < 14; ++i) twice.insert(twice.end(), 2, all[i]);
-    const HeldOut held = hold_out(one_billion(), twice, prior_belief(one_billion()), 8);
+    const HoldOutResult held = hold_out(one_billion(), twice, prior_belief(one_billion()), 8);
     CHECK(held.train.size() == 16);
     CHECK(held.test.size() == 12);
     const std::vector<std::size_t> same = configurations(twice);

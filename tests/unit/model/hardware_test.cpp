@@ -34,7 +34,7 @@ void add_gpus(HostHardware& host) {
         GpuHardware& gpu = host.gpus.emplace_back();
         gpu.to_device = gpu.from_device = {5e10, 0.01};
         gpu.copy = {2e12, 0.01};
-        gpu.peers.assign(2, Measured{4e11, 0.01});
+        gpu.peers.assign(2, MeasuredValue{4e11, 0.01});
         gpu.peers[i] = {};
     }
 }
@@ -101,7 +101,7 @@ TEST_CASE("what is slower than it was is named, and what is only noisy is not") 
     Hardware now = cluster(1);
     now.hosts[1].disk_write = {0.6e9, 0.01};
     now.links[0][3].rate.median = 40e6;
-    const std::vector<Degraded> found = degraded(before, now);
+    const std::vector<DegradedRate> found = degraded(before, now);
     REQUIRE(found.size() == 2);
     CHECK(found[0].what == "n1: disk write");
     CHECK(found[1].what == "n0 to n3");
@@ -127,7 +127,7 @@ TEST_CASE("GPUs and what is between them are compared, too") {
     now.hosts[2].gpus[1].to_device.median = 2.5e10;
     now.hosts[2].gpus[0].peers[1].median = 2e11;
     now.nccl.all_reduce.median = 5e10;
-    const std::vector<Degraded> found = degraded(before, now);
+    const std::vector<DegradedRate> found = degraded(before, now);
     REQUIRE(found.size() == 3);
     CHECK(found[0].what == "n2: GPU 0 to GPU 1");
     CHECK(found[1].what == "n2: GPU 1: host to GPU");

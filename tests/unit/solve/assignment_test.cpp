@@ -16,10 +16,10 @@ std::mt19937 engine{2};
 
 std::uint32_t below(std::uint64_t n) { return static_cast<std::uint32_t>(engine() % n); }
 
-std::vector<Problem::Member> random_members(std::size_t count) {
+std::vector<AssignmentProblem::Member> random_members(std::size_t count) {
     // Three classes of size 1 and three of size 2.
-    std::vector<Problem::Member> members(count);
-    for (Problem::Member& member : members) {
+    std::vector<AssignmentProblem::Member> members(count);
+    for (AssignmentProblem::Member& member : members) {
         member.kind = below(6);
         member.size = 1 + member.kind / 3;
     }
@@ -27,8 +27,8 @@ std::vector<Problem::Member> random_members(std::size_t count) {
 }
 
 // There are at most as many rows as columns, and the given columns, in random order, fit.
-Problem random_problem(std::size_t most) {
-    Problem problem;
+AssignmentProblem random_problem(std::size_t most) {
+    AssignmentProblem problem;
     problem.columns = random_members(1 + below(most));
     problem.rows = random_members(1 + below(problem.columns.size()));
     std::vector<std::uint32_t> order(problem.columns.size());
@@ -53,7 +53,7 @@ Problem random_problem(std::size_t most) {
     return problem;
 }
 
-std::int64_t gain_of(const Problem& problem, std::uint32_t row, std::uint32_t column) {
+std::int64_t gain_of(const AssignmentProblem& problem, std::uint32_t row, std::uint32_t column) {
     std::uint64_t sum = 0;
     for (const Gain& own : problem.gains) sum += own.row == row && own.column == column ? own.gain : 0;
     for (const Gain& kind : problem.kinds) {
@@ -62,7 +62,7 @@ std::int64_t gain_of(const Problem& problem, std::uint32_t row, std::uint32_t co
     return static_cast<std::int64_t>(sum);
 }
 
-void check_prices(const Problem& problem, const Assignment& found) {
+void check_prices(const AssignmentProblem& problem, const Assignment& found) {
     std::vector<bool> used(problem.columns.size());
     for (std::uint32_t row = 0; row < problem.rows.size(); ++row) {
         REQUIRE_FALSE(used[found.columns[row]]);
@@ -85,7 +85,7 @@ void check_prices(const Problem& problem, const Assignment& found) {
 
 using Score = std::pair<std::int64_t, int>;  // gained, rows on the given columns
 
-Score score_of(const Problem& problem, const std::vector<std::uint32_t>& columns) {
+Score score_of(const AssignmentProblem& problem, const std::vector<std::uint32_t>& columns) {
     Score score;
     for (std::uint32_t row = 0; row < columns.size(); ++row) {
         score.first += gain_of(problem, row, columns[row]);
@@ -94,7 +94,7 @@ Score score_of(const Problem& problem, const std::vector<std::uint32_t>& columns
     return score;
 }
 
-Score best_score(const Problem& problem) {
+Score best_score(const AssignmentProblem& problem) {
     Score best{-1, 0};
     std::vector<std::uint32_t> columns;
     const std::function<void()> go = [&] {
@@ -123,7 +123,7 @@ Score best_score(const Problem& problem) {
 TEST_CASE("no assignment gains more, and no equal one keeps more rows on the given columns") {
     for (int i = 0; i < 2000; ++i) {
         CAPTURE(i);
-        const Problem problem = random_problem(5);
+        const AssignmentProblem problem = random_problem(5);
         const Assignment found = assign(problem);
         check_prices(problem, found);
         CHECK(score_of(problem, found.columns) == best_score(problem));
@@ -133,7 +133,7 @@ TEST_CASE("no assignment gains more, and no equal one keeps more rows on the giv
 TEST_CASE("prices prove assignments with many rows") {
     for (int i = 0; i < 100; ++i) {
         CAPTURE(i);
-        const Problem problem = random_problem(80);
+        const AssignmentProblem problem = random_problem(80);
         check_prices(problem, assign(problem));
     }
 }

@@ -25,9 +25,9 @@ TEST_CASE("every role is found by its name, and no other word is") {
 
 TEST_CASE("ZeRO shards optimizer state and nothing else") {
     for (const Role role : {Role::master, Role::exp_avg, Role::exp_avg_sq, Role::step, Role::state})
-        CHECK(is_of_optimizer(role));
+        CHECK(is_optimizer_state(role));
     for (const Role role : {Role::weight, Role::quantized, Role::extra, Role::copy, Role::virtual_node})
-        CHECK_FALSE(is_of_optimizer(role));
+        CHECK_FALSE(is_optimizer_state(role));
 }
 
 }  // namespace tpx

@@ -15,7 +15,7 @@ TEST_CASE("an assignment leaves out devices of the hosts that hold the least of 
         host.device_type = "A";
     }
     hosts[3].device_type = "B";
-    const formats::Assignment assignment{
+    const formats::BatchAssignment assignment{
         .file = "a.toml", .batch = 12, .devices = {{"A", 3, 4, 4}}};  // of 6, and none of the 2 devices of type B
     const auto left_out = [&](const std::vector<std::uint64_t>& held) {
         std::vector<std::size_t> counts;

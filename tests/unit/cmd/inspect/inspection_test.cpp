@@ -15,7 +15,7 @@ struct Inspected {
         : path{std::move(folder)}, opened{open_checkpoint(path, {})}, found{inspect(opened, path)} {}
 
     std::string path;
-    Opened opened;
+    OpenedCheckpoint opened;
     Inspection found;
 };
 

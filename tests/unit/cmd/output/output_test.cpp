@@ -93,7 +93,7 @@ TEST_CASE("a JSON object is one line of ASCII with its schema first, whatever it
 TEST_CASE("there is no color without a terminal") {
     CHECK(written_to(STDOUT_FILENO, [] {
               Output out{false, false};
-              out.result("{}", out.paint(Paint::good, "fine"));
+              out.result("{}", out.paint(TextStyle::good, "fine"));
           }) == "fine");
 }
 

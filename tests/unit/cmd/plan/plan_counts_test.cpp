@@ -30,8 +30,8 @@ PlanReport planned(const fs::path& checkpoint, const std::string& to, const std:
     return make_plan_report(options);
 }
 
-std::map<Role, Bytes> by_role(const PlanReport& plan) {
-    std::map<Role, Bytes> roles;
+std::map<Role, BytesBySource> by_role(const PlanReport& plan) {
+    std::map<Role, BytesBySource> roles;
     for (std::size_t r = 0; r < plan.change.parcels.roles.size(); ++r)
         roles[plan.change.parcels.roles[r]] = plan.change.relocation.roles[r];
     return roles;
@@ -74,7 +74,7 @@ std::uint64_t total(const std::vector<std::uint64_t>& bytes) {
 
 PlanReport planned_model(const PlanReport& like, const ModelState& model) {
     PlanOptions options;
-    options.state = like.change.state == StateIn::shared ? "shared" : "memory";
+    options.state = like.change.state == StateMedium::shared ? "shared" : "memory";
     PlanReport plan;
     plan_model(plan, model, *like.from, like.to, like.change.hosts, like.change.old_ranks, options);
     return plan;
@@ -110,7 +110,7 @@ void check_like_model(const fs::path& checkpoint, const std::string& to, bool ex
     for (const auto& [role, bytes] : of_model) {
         CAPTURE(name(role));
         REQUIRE(of_checkpoint.contains(role));
-        const Bytes& counted = of_checkpoint.at(role);
+        const BytesBySource& counted = of_checkpoint.at(role);
         CHECK(counted.needed == bytes.needed);
         if (!same_rows || !exactly || buffers) continue;
         CHECK(counted.kept + counted.local == bytes.kept + bytes.local);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/verify/compare.hpp"
 
-#include "cmd/jobs/reading.hpp"
+#include "cmd/jobs/open_checkpoint.hpp"
 #include "formats/convert/missing_parts.hpp"
 #include "formats/encodings/torch/archive.hpp"
 #include "formats/encodings/torch/archive_writer.hpp"
@@ -22,10 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-cli::Opened open(const fs::path& path) { return cli::open_checkpoint(path.string(), {}); }
+cli::OpenedCheckpoint open(const fs::path& path) { return cli::open_checkpoint(path.string(), {}); }
 
 cli::Comparison compare(const fs::path& a, const fs::path& b) {
-    cli::Opened first = open(a), second = open(b);
+    cli::OpenedCheckpoint first = open(a), second = open(b);
     return cli::compare(mpi::Comm{}, first.source, second.source, {});
 }
 
@@ -47,7 +47,8 @@ void remove(formats::Source& source, std::size_t t) {
             pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(p));
             if (!checkpoint.archives.empty())
                 checkpoint.archives.erase(checkpoint.archives.begin() + std::ptrdiff_t(p));
-            if (!checkpoint.insides.empty()) checkpoint.insides.erase(checkpoint.insides.begin() + std::ptrdiff_t(p));
+            if (!checkpoint.archive_slices.empty())
+                checkpoint.archive_slices.erase(checkpoint.archive_slices.begin() + std::ptrdiff_t(p));
         }
     }
 }
@@ -84,7 +85,7 @@ bool lists(const cli::Comparison& comparison, const std::string& name, char lack
 bool check_lost_weight(const fs::path& path) {
     CAPTURE(path.string());
     for (const char lacking : {'A', 'B'}) {
-        cli::Opened whole = open(path), lost = open(path);
+        cli::OpenedCheckpoint whole = open(path), lost = open(path);
         const auto weight = weight_with_master(lost.source);
         if (!weight) return false;
         const std::string name = lost.source.checkpoint.catalogue.tensors[*weight].name;
@@ -146,7 +147,7 @@ TEST_CASE("a weight that one side lacks although it has its master is a differen
 
 TEST_CASE("a weight that another checkpoint lost is a difference to ZeRO 3, which stores masters only") {
     const fs::path zero3 = "testdata/deepspeed/zero3-subgroups-dp2";
-    cli::Opened a = open(zero3), b = open("testdata/deepspeed/zero2-roundrobin-dp4");
+    cli::OpenedCheckpoint a = open(zero3), b = open("testdata/deepspeed/zero2-roundrobin-dp4");
     const auto weight = weight_with_master(b.source);
     REQUIRE(weight);
     const std::string name = b.source.checkpoint.catalogue.tensors[*weight].name;
@@ -159,7 +160,7 @@ TEST_CASE("a weight that another checkpoint lost is a difference to ZeRO 3, whic
 
 TEST_CASE("a tensor that config.json requires is missing in a layer if other layers have it") {
     const auto without = [](const std::string& part) {
-        cli::Opened opened = open("testdata/adapters/experts-base");
+        cli::OpenedCheckpoint opened = open("testdata/adapters/experts-base");
         const auto& tensors = opened.source.checkpoint.catalogue.tensors;
         for (std::size_t t = tensors.size(); t-- > 0;)
             if (tensors[t].name.find(part) != std::string::npos) remove(opened.source, t);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/device/copy_batch.hpp"
 
-#include "lib/exec/kernel.hpp"
+#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/quantize.hpp"
 #include "tests/support/random_strides.hpp"
 
@@ -198,7 +198,7 @@ TEST_CASE("division by multiplication is exact") {
         CopyBatch batch;
         batch.add({by, 2}, nullptr, {3 * by, 2}, DType::u8, nullptr, {3 * by, 1}, DType::u8);
         const Divisor divisor = by == 1 ? Divisor{} : batch.plain().copies.at(0).axis[0].count;
-        const auto limit = std::int64_t{StridedCopy::most_items};
+        const auto limit = std::int64_t{StridedCopy::max_items};
         for (const std::int64_t near : {std::int64_t{0}, std::int64_t(pick(random, limit)), limit / by * by, limit})
             for (std::int64_t value = std::max<std::int64_t>(0, near - 1); value <= std::min(limit, near + 1); ++value)
                 REQUIRE(std::int64_t(divisor.quotient(std::uint32_t(value))) == value / by);
@@ -213,7 +213,7 @@ TEST_CASE("a copy with too many items for one pass is split") {
     std::uint32_t tiles = 0;
     for (const StridedCopy& copy : batch.plain().copies) {
         CHECK(copy.first_tile == tiles);
-        CHECK(copy.items <= StridedCopy::most_items);
+        CHECK(copy.items <= StridedCopy::max_items);
         tiles += (copy.items + StridedCopy::tile_items - 1) / StridedCopy::tile_items;
         bytes += std::uint64_t{copy.items} * copy.unit;
         // The offsets of the first and the last item follow from the bytes before them.

@@ -2,8 +2,8 @@
 #include "lib/exec/device/move_copies.hpp"
 
 #include "lib/core/crc.hpp"
+#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/device/chunk_crc.hpp"
-#include "lib/exec/kernel.hpp"
 #include "tests/unit/change/random_sides.hpp"
 
 #include <doctest/doctest.h>

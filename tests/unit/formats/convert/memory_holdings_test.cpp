@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/model_file.hpp"
 #include "lib/change/held_bytes.hpp"
-#include "lib/model/memory.hpp"
+#include "lib/model/memory_use.hpp"
 #include "tests/support/families.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "formats/convert/holding.hpp"
+#include "formats/convert/rank_holdings.hpp"
 #include "lib/change/piece_parcels.hpp"
 
 #include <fmt/ranges.h>

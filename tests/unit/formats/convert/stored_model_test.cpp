@@ -4,7 +4,7 @@
 #include "formats/deepspeed/driver.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/open_source.hpp"
-#include "lib/change/spread.hpp"
+#include "lib/change/model_parcels.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/families.hpp"
@@ -143,7 +143,7 @@ TEST_CASE("flat buffers split optimizer state differently from splits along the 
     const Layout from = parse_layout("tp=2,dp=2,zero=1");
     const Layout to = parse_layout("tp=2,dp=3,zero=1");
     const StoredModelChange change = stored_model_change(description, &torch_dist_driver, from, to);
-    const Parcels even = spread(description.model, from, to);
+    const Parcels even = model_parcels(description.model, from, to);
     const auto bytes = [](const Parcels& parcels) {
         std::uint64_t sum = 0;
         for (const Parcel& parcel : parcels.parcels)

@@ -22,7 +22,7 @@ namespace {
 
 bool holds_name(Format format, const std::string& name) {
     try {
-        check_names(format, std::vector{Tensor{name, DType::f32, {1}}});
+        check_target_names(format, std::vector{Tensor{name, DType::f32, {1}}});
         return true;
     } catch (const Error&) {
         return false;
@@ -58,7 +58,7 @@ TEST_CASE("T24: a parameter name in a universal checkpoint must be a valid folde
 }
 
 TEST_CASE("the message names the tensor, the cause and the format") {
-    CHECK_THROWS_WITH_AS(check_names(&hdf5_driver, std::vector{Tensor{"x\0y"s, DType::f32, {1}}}),
+    CHECK_THROWS_WITH_AS(check_target_names(&hdf5_driver, std::vector{Tensor{"x\0y"s, DType::f32, {1}}}),
                          doctest::Contains("has a NUL in its name, where HDF5 ends it, so hdf5 cannot store it"),
                          Error);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/convert/conversion.hpp"
-#include "formats/convert/selection.hpp"
+#include "formats/convert/keep_weights.hpp"
 #include "formats/deepspeed/deepspeed.hpp"
 #include "formats/deepspeed/driver.hpp"
 #include "formats/deepspeed/regroup.hpp"
@@ -22,7 +22,7 @@ using test::round_robin;
 using test::zero3;
 
 nlohmann::json tensors_of(const Checkpoint& checkpoint) {
-    check_whole(checkpoint.catalogue);
+    check_no_holes(checkpoint.catalogue);
     return test::describe(checkpoint.catalogue.tensors, test::assemble(checkpoint.catalogue));
 }
 
@@ -220,27 +220,27 @@ TEST_CASE("a checkpoint without its optimizer consists of its weights; for ZeRO 
 }
 
 TEST_CASE("sub-groups end where a rank's parts reach the size, whatever the number of ranks") {
-    using deepspeed::Group;
-    const Group a{{"a", {8}}, {"b", {8}}, {"c", {2}}};
-    CHECK(deepspeed::cut_subgroups(a, 8, 1) == std::vector<Group>{{a[0]}, {a[1]}, {a[2]}});
-    CHECK(deepspeed::cut_subgroups(a, 8, 2) == std::vector<Group>{{a[0], a[1]}, {a[2]}});
-    CHECK(deepspeed::cut_subgroups(a, 8, 4) == std::vector<Group>{a});
+    using deepspeed::ParameterGroup;
+    const ParameterGroup a{{"a", {8}}, {"b", {8}}, {"c", {2}}};
+    CHECK(deepspeed::cut_subgroups(a, 8, 1) == std::vector<ParameterGroup>{{a[0]}, {a[1]}, {a[2]}});
+    CHECK(deepspeed::cut_subgroups(a, 8, 2) == std::vector<ParameterGroup>{{a[0], a[1]}, {a[2]}});
+    CHECK(deepspeed::cut_subgroups(a, 8, 4) == std::vector<ParameterGroup>{a});
 }
 
 TEST_CASE("the round-robin order is redistributed") {
-    deepspeed::Group group;
+    deepspeed::ParameterGroup group;
     for (const char* name : {"a", "b", "c", "d", "e"}) group.emplace_back(name, Shape{1});
-    const auto names = [](const deepspeed::Group& dealt) {
+    const auto names = [](const deepspeed::ParameterGroup& dealt) {
         std::string all;
         for (const auto& [name, shape] : dealt) all += name;
         return all;
     };
-    CHECK(names(deepspeed::deal(group, 2)) == "acebd");
-    CHECK(names(deepspeed::deal(group, 1)) == "abcde");
-    CHECK(names(deepspeed::deal(group, 9)) == "abcde");
+    CHECK(names(deepspeed::round_robin_order(group, 2)) == "acebd");
+    CHECK(names(deepspeed::round_robin_order(group, 1)) == "abcde");
+    CHECK(names(deepspeed::round_robin_order(group, 9)) == "abcde");
     const std::vector<std::string> module{"a", "x", "b", "c", "d", "e"};
-    CHECK(names(deepspeed::deal_again(deepspeed::deal(group, 2), module, 2, 3)) == "adbec");
-    CHECK_THROWS(deepspeed::deal_again(group, module, 2, 3));
+    CHECK(names(deepspeed::reorder_round_robin(deepspeed::round_robin_order(group, 2), module, 2, 3)) == "adbec");
+    CHECK_THROWS(deepspeed::reorder_round_robin(group, module, 2, 3));
 }
 
 }  // namespace tpx::formats

@@ -18,7 +18,7 @@ TEST_CASE("partitions are equal and even, and tile the group") {
             total += numels.back() + gaps.back();
         }
         const int partitions = 1 + static_cast<int>(random() % 5);
-        const GroupLayout layout = lay_group(numels, gaps, partitions);
+        const GroupLayout layout = lay_out_group(numels, gaps, partitions);
         CHECK(layout.total == total);
         CHECK(layout.part % 2 == 0);
         CHECK(layout.part * partitions >= total);
@@ -36,7 +36,7 @@ TEST_CASE("partitions are equal and even, and tile the group") {
 
 TEST_CASE("partition sizes are those of DeepSpeed") {
     // 13 elements over 4 ranks: partitions of 4, the last with 3 of padding.
-    const GroupLayout layout = lay_group(std::vector<Index>{13}, {}, 4);
+    const GroupLayout layout = lay_out_group(std::vector<Index>{13}, {}, 4);
     CHECK(layout.part == 4);
     CHECK(layout.partition(3) == Interval{12, 13});
     CHECK(part_of_parameter(13, 4) == 4);

@@ -36,17 +36,17 @@ TEST_CASE("layers are balanced as DeepSpeed balances them") {
 TEST_CASE("the rule that made the old stages also makes the new ones") {
     const auto all = layers(2, 3);
     const std::map<int, int> by_blocks{{1, 0}, {2, 0}, {3, 0}, {4, 1}, {6, 1}};
-    const auto rule = rule_of(all, by_blocks, 2);
+    const auto rule = find_stage_rule(all, by_blocks, 2);
     REQUIRE(rule);
     CHECK(rule->name() == "equal numbers of transformer blocks");
     CHECK(rule->stages(all, 1) == std::map<int, int>{{1, 0}, {2, 0}, {3, 0}, {4, 0}, {6, 0}});
     const std::map<int, int> uniform{{1, 0}, {2, 0}, {3, 1}, {4, 1}, {6, 2}};
-    const auto other = rule_of(all, uniform, 3);
+    const auto other = find_stage_rule(all, uniform, 3);
     REQUIRE(other);
     CHECK(other->stages(all, 3) == uniform);
     const std::map<int, int> by_hand{{1, 0}, {2, 1}, {3, 1}, {4, 1}, {6, 1}};
-    CHECK(!rule_of(all, by_hand, 3));
-    CHECK(!rule_of({}, {}, 1));
+    CHECK(!find_stage_rule(all, by_hand, 3));
+    CHECK(!find_stage_rule({}, {}, 1));
 }
 
 TEST_CASE("only valid layer numbers are read from names") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/deepspeed/target.hpp"
+#include "formats/deepspeed/target_step.hpp"
 
 #include <doctest/doctest.h>
 

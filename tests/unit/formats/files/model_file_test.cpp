@@ -2,7 +2,7 @@
 #include "formats/files/model_file.hpp"
 
 #include "formats/open_source.hpp"
-#include "lib/change/spread.hpp"
+#include "lib/change/model_parcels.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/parts.hpp"
 #include "tests/support/checkpoints.hpp"
@@ -154,7 +154,7 @@ TEST_CASE("a change of 16,384 ranks of the largest model is spread within a seco
     const Layout from = parse_layout("tp=8,pp=16,dp=128,ep=64,etp=1,zero=1,first=3,last=2");
     const Layout to = parse_layout("tp=8,pp=12,dp=128,ep=64,etp=1,zero=1,first=6,last=5");
     const std::clock_t begin = std::clock();  // CPU time of this process, as the machine may be busy
-    const Parcels parcels = spread(state, from, to);
+    const Parcels parcels = model_parcels(state, from, to);
     const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     MESSAGE("seconds: " << seconds << ", parcels: " << parcels.parcels.size());
     CHECK(seconds < 1);

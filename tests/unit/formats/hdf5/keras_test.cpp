@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 /// Digests by name.
 std::map<std::string, std::string> contents(const Checkpoint& checkpoint) {
-    check_whole(checkpoint.catalogue);
+    check_no_holes(checkpoint.catalogue);
     std::map<std::string, std::string> digests;
     for (const auto& [name, bytes] : test::assemble(checkpoint.catalogue)) digests[name] = test::sha256(bytes);
     return digests;
@@ -127,17 +127,17 @@ TEST_CASE("training settings are converted to those of the old format") {
                  "b": {"module": "keras.losses", "class_name": "Huber", "config": {}, "registered_name": null}},
         "metrics": ["mae"], "jit_compile": false}})";
     CHECK(hdf5::is_keras_config(config));
-    CHECK(hdf5::old_model_config(config) ==
+    CHECK(hdf5::legacy_model_config(config) ==
           R"({"class_name":"Functional","config":{"name":"m","layers":[{"class_name":"pack>Own","config":)"
           R"({"dtype":{"module":"keras"}},"name":"own"}]}})");
-    CHECK(hdf5::old_training_config(config) ==
+    CHECK(hdf5::legacy_training_config(config) ==
           R"({"loss":{"a":"my_loss","b":{"class_name":"Huber","config":{}}},"metrics":["mae"],"jit_compile":false,)"
           R"("optimizer_config":{"class_name":"Adam","config":{"beta_1":0.9}}})");
     CHECK_FALSE(hdf5::is_keras_config(R"({"model_type": "llama"})"));
-    CHECK(hdf5::old_training_config(R"({"class_name": "Sequential", "config": {}})").empty());
+    CHECK(hdf5::legacy_training_config(R"({"class_name": "Sequential", "config": {}})").empty());
     std::string deep = "1";
     for (int k = 0; k < 1000; ++k) deep = R"({"a":)" + deep + "}";
-    CHECK_THROWS_AS(hdf5::old_model_config(R"({"class_name": "Model", "config": )" + deep + "}"), Error);
+    CHECK_THROWS_AS(hdf5::legacy_model_config(R"({"class_name": "Model", "config": )" + deep + "}"), Error);
 }
 
 namespace {

@@ -21,14 +21,14 @@ BufferLayout by_buckets(const std::vector<BufferParameter>& parameters, std::opt
     std::vector<Bucket> buckets(1);
     for (std::size_t k = parameters.size(); k-- > 0;) {
         Bucket* open = &buckets.back();
-        if (parameters[k].alone && !open->members.empty()) {
+        if (parameters[k].has_own_bucket && !open->members.empty()) {
             open->end = up(open->end, 64);
             open = &buckets.emplace_back();
         }
         const Index begin = up(open->end, 64);
         open->members.emplace_back(k, begin);
         open->end = begin + parameters[k].elements;
-        if (parameters[k].alone || (limit && open->end >= *limit)) buckets.emplace_back();
+        if (parameters[k].has_own_bucket || (limit && open->end >= *limit)) buckets.emplace_back();
     }
     BufferLayout layout{std::vector<Index>(parameters.size()), 0};
     for (const Bucket& bucket : buckets) {
@@ -42,20 +42,20 @@ BufferLayout by_buckets(const std::vector<BufferParameter>& parameters, std::opt
 
 TEST_CASE("parameters are stored from the last to the first, each at a multiple of 64 elements") {
     const std::vector<BufferParameter> parameters{{10}, {100}, {64}};
-    const BufferLayout layout = lay_out(parameters, std::nullopt, 2);
+    const BufferLayout layout = lay_out_buffer(parameters, std::nullopt, 2);
     CHECK(layout.begin == std::vector<Index>{192, 64, 0});
     CHECK(layout.size == 202);
 }
 
 TEST_CASE("a full bucket ends without padding, and the next one follows directly") {
     const std::vector<BufferParameter> parameters{{10}, {100}, {70}};
-    CHECK(lay_out(parameters, 60, 2).begin == std::vector<Index>{170, 70, 0});
-    CHECK(lay_out(parameters, 60, 2).size == 180);
+    CHECK(lay_out_buffer(parameters, 60, 2).begin == std::vector<Index>{170, 70, 0});
+    CHECK(lay_out_buffer(parameters, 60, 2).size == 180);
 }
 
 TEST_CASE("a shared embedding has its own bucket; the gap before it belongs to the previous bucket") {
     const std::vector<BufferParameter> parameters{{10}, {5, true}, {70}};
-    const BufferLayout layout = lay_out(parameters, std::nullopt, 4);
+    const BufferLayout layout = lay_out_buffer(parameters, std::nullopt, 4);
     CHECK(layout.begin == std::vector<Index>{133, 128, 0});
     CHECK(layout.size == 143);
 }
@@ -69,7 +69,7 @@ TEST_CASE("random buffers have the same layout as bucket by bucket, whatever the
         const auto limit = random() % 3 == 0 ? std::nullopt : std::optional<Index>{1 + random() % 500};
         const BufferLayout want = by_buckets(parameters, limit);
         for (int ranks : {1, 2, 3, 8, 48}) {
-            const BufferLayout layout = lay_out(parameters, limit, ranks);
+            const BufferLayout layout = lay_out_buffer(parameters, limit, ranks);
             CHECK(layout.begin == want.begin);
             CHECK(layout.size == want.size);
         }

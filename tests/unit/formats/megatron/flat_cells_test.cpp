@@ -43,12 +43,12 @@ TEST_CASE("flat cells of old optimizers are boxes of the model's tensors") {
         const Catalogue& catalogue = checkpoint.catalogue;
         CHECK(catalogue.tensors[1].name == "optimizer.state.exp_avg.w");
         CHECK(catalogue.tensors[1].shape == Shape{4, 6});
-        REQUIRE(checkpoint.insides.size() == catalogue.pieces.size());
+        REQUIRE(checkpoint.archive_slices.size() == catalogue.pieces.size());
         std::map<std::pair<Index, Index>, std::string> found;
         for (std::size_t p = 0; p < catalogue.pieces.size(); ++p) {
             const Piece& piece = catalogue.pieces[p];
             if (piece.tensor == 0) continue;
-            const Inside& inside = checkpoint.insides[p];
+            const ArchiveSlice& inside = checkpoint.archive_slices[p];
             for (Index i = piece.box[0].begin; i < piece.box[0].end; ++i) {
                 for (Index k = piece.box[1].begin; k < piece.box[1].end; ++k) {
                     const Index at = inside.begin + (i - piece.box[0].begin) * piece.strides[0] +

@@ -84,7 +84,7 @@ TEST_CASE("missing bytes of a chunk file are a hole") {
     const std::vector<Hole> holes = find_holes(checkpoint.catalogue);
     REQUIRE(holes.size() == 1);
     CHECK(holes[0].box == Box{{10, 11}, {0, 3}});
-    CHECK(test::error_of([&] { check_whole(checkpoint.catalogue); }) ==
+    CHECK(test::error_of([&] { check_no_holes(checkpoint.catalogue); }) ==
           "tensor 'uneven': no file contains [10:11, 0:3]");
 }
 

@@ -7,7 +7,7 @@
 #include "formats/safetensors/driver.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/state/roles.hpp"
-#include "lib/layout/detect.hpp"
+#include "lib/layout/detect_layout.hpp"
 #include "lib/layout/shard_map.hpp"
 #include "tests/support/families.hpp"
 #include "tests/support/scratch.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/encodings/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
-#include "formats/safetensors/select.hpp"
+#include "formats/safetensors/select_files.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"

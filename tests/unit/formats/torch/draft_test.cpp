@@ -4,7 +4,7 @@
 #include "formats/encodings/torch/nest.hpp"
 #include "formats/encodings/torch/tree_copy.hpp"
 #include "formats/torch/driver.hpp"
-#include "formats/torch/open.hpp"
+#include "formats/torch/torch_file.hpp"
 #include "lib/core/error.hpp"
 
 #include <doctest/doctest.h>

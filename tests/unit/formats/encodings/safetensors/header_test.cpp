@@ -90,7 +90,7 @@ TEST_CASE("a header in any order, with unknown fields and odd white space, is re
 }
 
 TEST_CASE("a header that is too long to be read is not written") {
-    std::vector<Entry> entries{{.name = std::string(longest_header, 'x'), .shape = {}}};
+    std::vector<Entry> entries{{.name = std::string(max_header_bytes, 'x'), .shape = {}}};
     arrange(entries);
     CHECK_THROWS_WITH_AS(write_header({}, entries), doctest::Contains("at most 100000000"), Error);
 }

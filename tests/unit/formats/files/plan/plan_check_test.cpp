@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/plan/plan_check.hpp"
 
-#include "lib/change/whereabouts.hpp"
+#include "lib/change/state_locations.hpp"
 #include "lib/core/file.hpp"
 #include "tests/support/checkpoints.hpp"
 #include "tests/unit/formats/files/plan/altered_file.hpp"
@@ -17,12 +17,13 @@ namespace {
 
 /// Plans of all kinds, small enough to alter every field.
 std::vector<std::pair<std::string, PlanFile>> plans() {
-    return {{"memory", model_plan("tp=2,pp=2,dp=2,ep=2,etp=2,zero=1", "tp=2,pp=1,dp=2,ep=4,etp=1,zero=1", {})},
-            {"groups", model_plan("tp=2,pp=4,ep=2,etp=1", "tp=1,pp=2,dp=4,ep=4,etp=1,zero=1", {.groups = true})},
-            {"stores", model_plan("tp=2,pp=2,dp=2,ep=2", "tp=4,pp=1,dp=2,ep=2", {.state = StateIn::stores})},
-            {"shared", model_plan("tp=2,pp=4,zero=1", "tp=2,pp=2,zero=3", {.state = StateIn::shared, .lost = true})},
-            {"devices", model_plan("tp=2,pp=2,dp=2", "tp=2,dp=3", {.lost_device = 1})},
-            {"pieces", checkpoint_plan_with_hosts(12, {})}};
+    return {
+        {"memory", model_plan("tp=2,pp=2,dp=2,ep=2,etp=2,zero=1", "tp=2,pp=1,dp=2,ep=4,etp=1,zero=1", {})},
+        {"groups", model_plan("tp=2,pp=4,ep=2,etp=1", "tp=1,pp=2,dp=4,ep=4,etp=1,zero=1", {.groups = true})},
+        {"stores", model_plan("tp=2,pp=2,dp=2,ep=2", "tp=4,pp=1,dp=2,ep=2", {.state = StateMedium::stores})},
+        {"shared", model_plan("tp=2,pp=4,zero=1", "tp=2,pp=2,zero=3", {.state = StateMedium::shared, .lost = true})},
+        {"devices", model_plan("tp=2,pp=2,dp=2", "tp=2,dp=3", {.lost_device = 1})},
+        {"pieces", checkpoint_plan_with_hosts(12, {})}};
 }
 
 bool is_found(const std::filesystem::path& file) {

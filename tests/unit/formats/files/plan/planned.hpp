@@ -3,10 +3,10 @@
 
 #include "formats/files/plan/plan_file.hpp"
 #include "lib/change/certificate.hpp"
+#include "lib/change/model_parcels.hpp"
 #include "lib/change/piece_parcels.hpp"
 #include "lib/change/placement.hpp"
 #include "lib/change/relocation.hpp"
-#include "lib/change/spread.hpp"
 #include "lib/core/error.hpp"
 #include "tests/unit/change/random_sides.hpp"
 
@@ -18,7 +18,7 @@ namespace tpx::testing {
 struct Stage {
     int hosts = 4;
     int gpus = 2;
-    StateIn state = StateIn::memory;
+    StateMedium state = StateMedium::memory;
     bool groups = false;   ///< two switch groups
     bool lost = false;     ///< the last host is lost, another is spare
     int lost_device = -1;  ///< of the second host; -1: none
@@ -39,11 +39,11 @@ inline Change plan_hosts(Parcels parcels, const Stage& stage) {
     if (stage.lost) hosts.back().lost = true;
     if (stage.lost) hosts.front().spare = true;
     if (stage.lost_device >= 0) hosts[1].lost_devices = {stage.lost_device};
-    std::vector<Seat> seats;
+    std::vector<RankLocation> rank_locations;
     for (int rank = 0; rank < parcels.old_ranks; ++rank)
-        seats.push_back({rank / stage.gpus, stage.state == StateIn::stores ? -1 : rank});
-    return make_change(std::move(parcels), std::move(hosts), std::move(seats),
-                       {.state = stage.state, .group = stage.group, .may_read = stage.state == StateIn::shared});
+        rank_locations.push_back({rank / stage.gpus, stage.state == StateMedium::stores ? -1 : rank});
+    return make_change(std::move(parcels), std::move(hosts), std::move(rank_locations),
+                       {.state = stage.state, .group = stage.group, .may_read = stage.state == StateMedium::shared});
 }
 
 /// A model with every kind of class: embeddings with padding, tied or not, dense layers, experts, scalars.
@@ -67,7 +67,7 @@ inline formats::PlanFile model_plan(const std::string& from, const std::string& 
     file.from = to_string(parse_layout(from));
     file.to = to_string(parse_layout(to));
     file.model = small_model();
-    file.hosts = plan_hosts(spread(*file.model, parse_layout(from), parse_layout(to)), stage);
+    file.hosts = plan_hosts(model_parcels(*file.model, parse_layout(from), parse_layout(to)), stage);
     return file;
 }
 

@@ -25,12 +25,12 @@ std::string refusal(std::string_view text, int ranks = 4) {
 
 TEST_CASE("three ways to specify where ranks are") {
     const std::vector<Host> hosts = uniform_hosts(2, 2);
-    const std::vector<Seat> wanted{{1, 2}, {1, 3}, {0, 0}, {0, 1}};
+    const std::vector<RankLocation> wanted{{1, 2}, {1, 3}, {0, 0}, {0, 1}};
     CHECK(parse_rank_map("0-1 host1  # first\n\n2-3 host0\n", "map", hosts, 4) == wanted);
     CHECK(parse_rank_map("host1\nhost1\nhost0\nhost0", "map", hosts, 4) == wanted);
     CHECK(parse_rank_map("rank 0=host1 slot=0\nrank 1=host1 slot=1\nrank 2=host0 slot=0\nrank 3=host0 slot=1\n", "map",
                          hosts, 4) == wanted);
-    CHECK(parse_rank_map("0 host1 1\n1 host1 0\n2-3 host0 0", "map", hosts, 4)[0] == Seat{1, 3});
+    CHECK(parse_rank_map("0 host1 1\n1 host1 0\n2-3 host0 0", "map", hosts, 4)[0] == RankLocation{1, 3});
 }
 
 TEST_CASE("maps that contradict themselves, the hosts or the layout are refused") {
@@ -49,22 +49,22 @@ TEST_CASE("ranks of lost hosts have no seat, spare hosts have no old ranks") {
     std::vector<Host> hosts = uniform_hosts(3, 2);
     hosts[0].spare = true;
     hosts[1].lost = true;
-    CHECK(formats::seats_in_order(hosts, 4) == std::vector<Seat>{{}, {}, {2, 4}, {2, 5}});
-    CHECK_THROWS_AS(formats::seats_in_order(hosts, 5), Error);
+    CHECK(formats::rank_locations_in_order(hosts, 4) == std::vector<RankLocation>{{}, {}, {2, 4}, {2, 5}});
+    CHECK_THROWS_AS(formats::rank_locations_in_order(hosts, 5), Error);
 }
 
 TEST_CASE("a rank map reads back as the same seats") {
     const std::vector<Host> hosts = uniform_hosts(2, 2);
     const Placement placement{.devices = {3, 2, 0, 1},
                               .blocks = {{.begin = 0, .end = 2, .host = 1}, {.begin = 2, .end = 4, .host = 0}}};
-    const std::vector<Seat> seats{{1, 3}, {1, 2}, {0, 0}, {0, 1}};
+    const std::vector<RankLocation> rank_locations{{1, 3}, {1, 2}, {0, 0}, {0, 1}};
     CHECK(formats::rank_map(hosts, placement) == "0 host1 1\n1 host1 0\n2 host0 0\n3 host0 1\n");
-    CHECK(parse_rank_map(formats::rank_map(hosts, placement), "f", hosts, 4) == seats);
+    CHECK(parse_rank_map(formats::rank_map(hosts, placement), "f", hosts, 4) == rank_locations);
 }
 
 TEST_CASE("the slots of a rankfile are cores, not devices") {
     const std::vector<Host> hosts = uniform_hosts(2, 2);
     const std::string text =
         "rank 0=host1 slot=0-15\nrank 1=host1 slot=16-31\nrank 2=host0 slot=0:*\nrank 3=host0 slot=9\n";
-    CHECK(parse_rank_map(text, "f", hosts, 4) == std::vector<Seat>{{1, 2}, {1, 3}, {0, 0}, {0, 1}});
+    CHECK(parse_rank_map(text, "f", hosts, 4) == std::vector<RankLocation>{{1, 2}, {1, 3}, {0, 0}, {0, 1}});
 }

@@ -36,7 +36,7 @@ struct RowErrors {
     int inside_count = 0, across_count = 0;
     std::size_t covered = 0;  // rows inside their 90 % interval
 
-    void add(const MeasuredModel& table, const HeldOut& held_out) {
+    void add(const MeasuredModel& table, const HoldOutResult& held_out) {
         const test::LogLinear baseline{runs_of(table, held_out.train)};
         covered += held_out.covered;
         for (std::size_t i = 0; i < held_out.test.size(); ++i) {
@@ -102,11 +102,11 @@ struct Regret {
     }
 };
 
-Fit fit_of(const MeasuredModel& table, const HeldOut& held_out) {
+Fit fit_of(const MeasuredModel& table, const HoldOutResult& held_out) {
     return fit_parameters(table.model.size, runs_of(table, held_out.train), table.prior);
 }
 
-HeldOut held_out(const MeasuredModel& table, std::optional<unsigned> draw = {}) {
+HoldOutResult held_out(const MeasuredModel& table, std::optional<unsigned> draw = {}) {
     return hold_out(table.model.size, table.runs, table.prior, training_rows, draw);
 }
 
@@ -115,7 +115,7 @@ HeldOut held_out(const MeasuredModel& table, std::optional<unsigned> draw = {}) 
 TEST_CASE("S1: the nine runs that --suggest names predict all the others, those of RoBERTa and ViT worse") {
     for (const Target& target : targets) {
         const MeasuredModel table = measured(target.name);
-        const HeldOut split = held_out(table);
+        const HoldOutResult split = held_out(table);
         CHECK(split.train.size() == training_rows);
         CHECK(split.train.size() + split.test.size() == table.runs.size());
         RowErrors errors;
@@ -147,7 +147,7 @@ TEST_CASE("S2: one of nine runs that takes twice or half as long costs the predi
     double right = 0, doubled = 0, halved = 0;
     for (const Target& target : targets) {
         const MeasuredModel table = measured(target.name);
-        const HeldOut split = held_out(table);
+        const HoldOutResult split = held_out(table);
         const std::vector<Run> nine = runs_of(table, split.train), others = runs_of(table, split.test);
         const auto error_with = [&](std::size_t wrong, double factor) {
             std::vector<Run> runs = nine;
@@ -179,7 +179,8 @@ TEST_CASE("a placement that no fitted run was on is predicted") {
             return gpus;
         };
         RowErrors errors;
-        for (const HeldOut& left : leave_one_placement_out(table.model.size, table.runs, table.prior, training_rows)) {
+        for (const HoldOutResult& left :
+             leave_one_placement_out(table.model.size, table.runs, table.prior, training_rows)) {
             for (const std::size_t i : left.train)
                 for (const std::size_t j : left.test) CHECK(hosts(i) != hosts(j));
             errors.add(table, left);

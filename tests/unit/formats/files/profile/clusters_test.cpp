@@ -49,7 +49,7 @@ TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others to 1
     const std::vector<Run>& runs = table.runs;
     const Belief& prior = table.prior;
     CHECK(runs.size() == 540);
-    const auto regression = [&](const HeldOut& split) {
+    const auto regression = [&](const HoldOutResult& split) {
         std::vector<Run> fitted;
         for (const std::size_t i : split.train) fitted.push_back(runs[i]);
         const test::LogLinear baseline{fitted};
@@ -57,7 +57,7 @@ TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others to 1
         for (const std::size_t i : split.test) errors.push_back(baseline.seconds(runs[i]) / runs[i].seconds - 1);
         return mean_magnitude(errors);
     };
-    const HeldOut suggested = hold_out(model.size, runs, prior, 9);
+    const HoldOutResult suggested = hold_out(model.size, runs, prior, 9);
     std::vector<double> drawn, drawn_regression;
     std::size_t covered = 0;
     std::mt19937 random{1};
@@ -66,7 +66,7 @@ TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others to 1
         for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
         while (nine.size() < 9)
             if (const std::size_t i = random() % all.size(); std::ranges::count(nine, i) == 0) nine.push_back(i);
-        const HeldOut split = hold_out(model.size, runs, prior, nine, all, 9);
+        const HoldOutResult split = hold_out(model.size, runs, prior, nine, all, 9);
         covered += split.covered;
         drawn.insert(drawn.end(), split.errors.begin(), split.errors.end());
         drawn_regression.push_back(regression(split));

@@ -3,7 +3,7 @@
 #include "formats/files/profile/runs_file.hpp"
 #include "formats/files/profile/throughput_file.hpp"
 #include "lib/core/file.hpp"
-#include "lib/model/choice.hpp"
+#include "lib/model/evaluate_plan.hpp"
 #include "tests/unit/formats/files/profile/published_runs.hpp"
 
 #include <doctest/doctest.h>

@@ -77,7 +77,7 @@ public:
                     if (a != b) hardware.links[a][b] = {figure(), figure()};
         }
         hardware.nccl.gpus = chance(50) ? number(1, 64) : 0;
-        for (Measured& rate : hardware.nccl.between) rate = figure();
+        for (MeasuredValue& rate : hardware.nccl.between) rate = figure();
         hardware.nccl.all_reduce = figure();
         return hardware;
     }
@@ -94,7 +94,7 @@ private:
         return size();
     }
     double size() { return std::pow(10, std::uniform_real_distribution{-12.0, 17.0}(random_)); }
-    Measured figure() { return chance(15) ? Measured{} : Measured{value(), chance(50) ? 0.01 : size()}; }
+    MeasuredValue figure() { return chance(15) ? MeasuredValue{} : MeasuredValue{value(), chance(50) ? 0.01 : size()}; }
 
     // Any bytes except those that denote lists of names.
     std::string text() {
@@ -130,7 +130,7 @@ private:
 };
 
 // Whether `read` is `written` after a round trip through a file.
-bool is_kept(const Measured& read, const Measured& written, const FigureRange& range) {
+bool is_kept(const MeasuredValue& read, const MeasuredValue& written, const FigureRange& range) {
     if (!range.has(written.median)) return read.spread == 0;  // none, or what plans take in place of it
     return std::abs(read.median - written.median) <= std::max(written.median < 1 ? 0 : 0.5, 1e-3 * written.median) &&
            std::abs(read.spread - written.spread) <= 0.01 * written.spread;
@@ -230,7 +230,7 @@ TEST_CASE("samples that differ by more than a factor of a thousand are read back
 TEST_CASE("a file of hosts without measurements has their rates without spread") {
     const Hardware read = parse_hardware("[[hosts]]\nname = \"n[0-1]\"\nnic = \"200 Gbit/s\"\n", "hosts.toml");
     REQUIRE(read.hosts.size() == 2);
-    CHECK(read.hosts[1].nic == Measured{25e9, 0});
+    CHECK(read.hosts[1].nic == MeasuredValue{25e9, 0});
     CHECK(parse_hardware("n0 slots=4\n", "hostfile").hosts[0].ranks == 4);
 }
 

@@ -52,7 +52,7 @@ Belief prior_without(const std::vector<MeasuredCluster>& clusters, std::size_t l
 struct ErrorSums {
     double usual = 0, learned = 0, regression = 0, nearest = 0, roofline = 0, covered = 0, rows = 0;
 
-    void add(const test::MeasuredTable& table, const HeldOut& usual_split, const HeldOut& split) {
+    void add(const test::MeasuredTable& table, const HoldOutResult& usual_split, const HoldOutResult& split) {
         std::vector<Run> fitted;
         for (const std::size_t i : split.train) fitted.push_back(table.runs[i]);
         const test::LogLinear linear{fitted};
@@ -92,8 +92,8 @@ ErrorSums errors_of(const test::MeasuredTable& table, const Belief& learned) {
     std::vector<std::size_t> all(table.runs.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
     for (unsigned draw = 1; draw <= 10; ++draw) {
-        const HeldOut split = hold_out(table.model.size, table.runs, learned, count, draw);
-        const HeldOut usual = hold_out(table.model.size, table.runs, table.prior, split.train, all, count);
+        const HoldOutResult split = hold_out(table.model.size, table.runs, learned, count, draw);
+        const HoldOutResult usual = hold_out(table.model.size, table.runs, table.prior, split.train, all, count);
         sums.add(table, usual, split);
     }
     return sums;

@@ -68,12 +68,12 @@ TEST_CASE("a manifest lists only files inside the state, and hosts and tensors t
 }
 
 TEST_CASE("a record of a switch is read back unchanged, and damage is found") {
-    const SwitchRecord record{"c", 4, "a-7-4", SwitchRecord::Says::commit, "/shared"};
+    const SwitchRecord record{"c", 4, "a-7-4", SwitchRecord::SwitchPhase::commit, "/shared"};
     const std::string text = to_text(record);
     const SwitchRecord read = parse_record(text, "decision");
     CHECK(read.is_of(record));
     CHECK(read.state == "a-7-4");
-    CHECK(read.says == SwitchRecord::Says::commit);
+    CHECK(read.phase == SwitchRecord::SwitchPhase::commit);
     CHECK(read.decision_dir == "/shared");
     std::string damaged = text;
     damaged[damaged.find("commit")] = 'x';

@@ -8,12 +8,12 @@
 namespace tpx::formats {
 namespace {
 
-Trace log_of(const std::string& text, const std::string& cluster = "4x8") {
+ParsedTrace log_of(const std::string& text, const std::string& cluster = "4x8") {
     return parse_trace(text, "t", read_cluster(cluster), {});
 }
 
 TEST_CASE("a job log is a trace whatever its columns are called") {
-    const Trace helios = log_of(
+    const ParsedTrace helios = log_of(
         "job_id,user,vc,gpu_num,cpu_num,submit_time,start_time,end_time,duration\n"
         "7,u,v,8,32,2020-06-09 18:10:00,2020-06-09 18:20:00,2020-06-09 19:20:00,3600\n"
         "8,u,v,4,32,2020-06-09 18:00:00,2020-06-09 18:20:00,2020-06-09 18:21:00,60\n");
@@ -32,20 +32,20 @@ TEST_CASE("a job log is a trace whatever its columns are called") {
 TEST_CASE("the output of Slurm's sacct: resources, steps, and jobs without GPUs") {
     const std::string header = "JobID|Submit|Start|End|Elapsed|ReqTRES|QOS\n";
     const std::string first = "2026-01-10T08:00:00|2026-01-10T08:00:05|2026-01-10T09:00:05";
-    const Trace trace = log_of(header +  //
-                               "1|" + first +
-                               "|1-01:01:01|cpu=64,gres/gpu:h100=8,gres/gpu:a100=8|\n"  //
-                               "1.0|" +
-                               first +
-                               "|1-01:01:01|cpu=64,gres/gpu:h100=8|\n"  //
-                               "2|" +
-                               first +
-                               "|01:30|billing=8,cpu=8,gres/gpu=2,gres/gpu:h100=2|spot\n"  //
-                               "3|" +
-                               first +
-                               "|01:30|cpu=8,mem=64G|\n"                                             //
-                               "4|2026-01-10T08:00:00|Unknown|Unknown|00:00:00|cpu=8,gres/gpu=2|\n"  //
-                               "5|2026-01-10T08:00:00|2026-01-10T08:00:05|Unknown|00:10:00|gres/gpu=2|\n");
+    const ParsedTrace trace = log_of(header +  //
+                                     "1|" + first +
+                                     "|1-01:01:01|cpu=64,gres/gpu:h100=8,gres/gpu:a100=8|\n"  //
+                                     "1.0|" +
+                                     first +
+                                     "|1-01:01:01|cpu=64,gres/gpu:h100=8|\n"  //
+                                     "2|" +
+                                     first +
+                                     "|01:30|billing=8,cpu=8,gres/gpu=2,gres/gpu:h100=2|spot\n"  //
+                                     "3|" +
+                                     first +
+                                     "|01:30|cpu=8,mem=64G|\n"                                             //
+                                     "4|2026-01-10T08:00:00|Unknown|Unknown|00:00:00|cpu=8,gres/gpu=2|\n"  //
+                                     "5|2026-01-10T08:00:00|2026-01-10T08:00:05|Unknown|00:10:00|gres/gpu=2|\n");
     REQUIRE(trace.bad.empty());
     REQUIRE(trace.jobs.size() == 2);
     CHECK(trace.jobs[0].gpus == 16);
@@ -60,7 +60,7 @@ TEST_CASE("the output of Slurm's sacct: resources, steps, and jobs without GPUs"
 }
 
 TEST_CASE("GPUs and cores of each instance, in percent or thousandths, become whole GPUs") {
-    const Trace pai = log_of(
+    const ParsedTrace pai = log_of(
         "job_name,task_name,inst_num,start_time,end_time,plan_cpu,plan_gpu,gpu_type\n"
         "j,worker,3,100.0,160.5,600.0,150.0,T4\n");
     REQUIRE(pai.jobs.size() == 1);
@@ -69,7 +69,7 @@ TEST_CASE("GPUs and cores of each instance, in percent or thousandths, become wh
     CHECK(pai.jobs[0].cpus == 3);
     CHECK(pai.jobs[0].work == 60.5e6);
     CHECK(pai.notes == std::vector<std::string>{"1 job requested part of a GPU; rounded up to a whole GPU"});
-    const Trace pods = log_of(
+    const ParsedTrace pods = log_of(
         "name,cpu_milli,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time\n"
         "a,4000,1,460,0,90,10\nb,4000,2,1000,0,90,10\n");
     REQUIRE(pods.jobs.size() == 2);
@@ -80,13 +80,13 @@ TEST_CASE("GPUs and cores of each instance, in percent or thousandths, become wh
 }
 
 TEST_CASE("missing times are unknown, and jobs with no run time are omitted") {
-    const Trace pai = log_of(
+    const ParsedTrace pai = log_of(
         "job_name,inst_num,start_time,end_time,plan_gpu\na,1,0.0,160.5,100.0\nb,1,5.0,0.0,100.0\nc,,5.0,9.0,100.0\n");
     CHECK(pai.bad.empty());
     REQUIRE(pai.jobs.size() == 1);
     CHECK(pai.jobs[0].name == "c");
     CHECK(pai.notes.size() == 2);
-    const Trace canceled =
+    const ParsedTrace canceled =
         log_of("jobid,submit,start,end,elapsed,reqtres\n1,0,9,9,00:00:00,gres/gpu=1\n1.batch,0,9,9,0,\n");
     CHECK(canceled.jobs.empty());
     CHECK(canceled.notes == std::vector<std::string>{"left out 1 job that never ran"});
@@ -94,7 +94,7 @@ TEST_CASE("missing times are unknown, and jobs with no run time are omitted") {
 
 TEST_CASE("durations are seconds or as Slurm writes them") {
     const auto work = [](const std::string& text) {
-        const Trace trace = log_of("job_id,submit_time,duration,gpu_num\na,0," + text + ",1\n");
+        const ParsedTrace trace = log_of("job_id,submit_time,duration,gpu_num\na,0," + text + ",1\n");
         return trace.bad.empty() ? trace.jobs.at(0).work / 1e6 : -1;
     };
     CHECK(work("90") == 90);
@@ -112,7 +112,7 @@ TEST_CASE("durations are seconds or as Slurm writes them") {
 TEST_CASE("the kind of GPU matters if there are several") {
     const std::string text = "job_name,submit_time,duration,gpu_request,gpu_model\na,0,9,1,V100\nb,0,9,1,T4|V100\n";
     const auto kinds = [&](const std::string& cluster) {
-        const Trace trace = log_of(text, cluster);
+        const ParsedTrace trace = log_of(text, cluster);
         REQUIRE(trace.jobs.size() == 2);
         return std::pair{trace.jobs[0].kind, trace.jobs[1].kind};
     };
@@ -125,7 +125,7 @@ TEST_CASE("the kind of GPU matters if there are several") {
 
 TEST_CASE("times of a log have zones and fractions, or are seconds") {
     const auto arrival = [](const std::string& time) {
-        const Trace trace =
+        const ParsedTrace trace =
             log_of("job_id,submit_time,duration,gpu_num\na," + time + ",9,1\nb,1970-01-01 00:00:00,9,1\n");
         REQUIRE(trace.bad.empty());
         return trace.jobs.back().arrival;
@@ -142,7 +142,8 @@ TEST_CASE("times of a log have zones and fractions, or are seconds") {
 }
 
 TEST_CASE("Philly's log: the sum of attempts, and the GPUs of the largest") {
-    const Trace trace = log_of(R"([{"jobid": "a", "vc": "v", "submitted_time": "2017-10-07 01:00:00", "attempts": [
+    const ParsedTrace trace =
+        log_of(R"([{"jobid": "a", "vc": "v", "submitted_time": "2017-10-07 01:00:00", "attempts": [
         {"start_time": "2017-10-07 01:00:10", "end_time": "2017-10-07 01:01:10", "detail": [{"ip": "m", "gpus": ["g0"]}]},
         {"start_time": null, "end_time": "2017-10-07 01:02:00", "detail": []},
         {"start_time": "2017-10-07 01:02:00", "end_time": "2017-10-07 01:02:30",
@@ -155,7 +156,7 @@ TEST_CASE("Philly's log: the sum of attempts, and the GPUs of the largest") {
     const std::string attempts =
         R"("attempts": [{"start_time": "2017-10-07 01:00:10", "end_time": "2017-10-07 01:00:20",
         "detail": [{"gpus": ["g0"]}]}, {"end_time": "2017-10-07 01:02:00", "detail": []}])";
-    const Trace others = log_of(
+    const ParsedTrace others = log_of(
         " [{\"jobid\": \"a\", \"attempts\": [{}]}, {\"jobid\": \"b\", \"submitted_time\": "
         "\"2017-10-07 01:00:00\", " +
         attempts + "}]");

@@ -18,14 +18,14 @@
 namespace tpx::formats {
 namespace {
 
-Trace trace_of(const std::string& text, const std::string& cluster = "2x4", const std::string& speeds = "") {
+ParsedTrace trace_of(const std::string& text, const std::string& cluster = "2x4", const std::string& speeds = "") {
     const Cluster machines = read_cluster(cluster);
-    return parse_trace(text, "t", machines, speeds.empty() ? SpeedBook{} : parse_speeds(speeds, "s", machines));
+    return parse_trace(text, "t", machines, speeds.empty() ? JobSpeeds{} : parse_speeds(speeds, "s", machines));
 }
 
 // The error of the only invalid row.
 std::string fault(const std::string& text, const std::string& cluster = "2x4", const std::string& speeds = "") {
-    const Trace trace = trace_of(text, cluster, speeds);
+    const ParsedTrace trace = trace_of(text, cluster, speeds);
     REQUIRE(trace.bad.size() == 1);
     return trace.bad[0];
 }
@@ -34,7 +34,7 @@ TEST_CASE("a trace of tpx is read with all its columns") {
     const std::string text =
         "name,arrival,gpus,duration,scaling,min_gpus,max_gpus,priority,guaranteed,deadline\n"
         "a,5,2,100,0.5,1,4,10,no,300\n";
-    const Trace trace = trace_of(text);
+    const ParsedTrace trace = trace_of(text);
     REQUIRE(trace.jobs.size() == 1);
     const TraceJob& job = trace.jobs[0];
     CHECK(trace.format == "tpx");
@@ -55,8 +55,8 @@ TEST_CASE("S7: a job without limits has those that its rates allow, or those of 
     const auto limits = [](const std::string& text, const std::string& speeds = "",
                            const std::optional<Elasticity>& elasticity = {}) {
         const Cluster cluster = read_cluster("2x4");
-        const SpeedBook book = speeds.empty() ? SpeedBook{} : parse_speeds(speeds, "s", cluster);
-        const Trace trace = parse_trace(text, "t", cluster, book, elasticity);
+        const JobSpeeds book = speeds.empty() ? JobSpeeds{} : parse_speeds(speeds, "s", cluster);
+        const ParsedTrace trace = parse_trace(text, "t", cluster, book, elasticity);
         REQUIRE(trace.jobs.size() == 1);
         return std::pair{trace.jobs[0].least, trace.jobs[0].most};
     };
@@ -76,7 +76,7 @@ TEST_CASE("S7: a job without limits has those that its rates allow, or those of 
 }
 
 TEST_CASE("jobs are ordered by arrival, ties by line") {
-    const Trace trace = trace_of("name,arrival,gpus,duration\nb,9,1,1\nc,3,1,1\na,3,1,1\n");
+    const ParsedTrace trace = trace_of("name,arrival,gpus,duration\nb,9,1,1\nc,3,1,1\na,3,1,1\n");
     REQUIRE(trace.jobs.size() == 3);
     CHECK(trace.jobs[0].name == "c");
     CHECK(trace.jobs[1].name == "a");
@@ -105,7 +105,7 @@ TEST_CASE("invalid rows are reported with their lines") {
 }
 
 TEST_CASE("truth has the words of pandas and Excel") {
-    const Trace trace = trace_of(
+    const ParsedTrace trace = trace_of(
         "arrival,gpus,duration,guaranteed\n0,1,5,True\n0,1,5,TRUE\n0,1,5,Yes\n0,1,5,False\n0,1,5,FALSE\n0,1,5,no\n");
     CHECK(trace.bad.empty());
     REQUIRE(trace.jobs.size() == 6);
@@ -113,7 +113,7 @@ TEST_CASE("truth has the words of pandas and Excel") {
 }
 
 TEST_CASE("invalid rows do not hide valid ones") {
-    const Trace trace = trace_of("arrival,gpus,duration\n0,1,5\n-1,1,5\n3,1\n4,1,5\n\n5,99,5\n");
+    const ParsedTrace trace = trace_of("arrival,gpus,duration\n0,1,5\n-1,1,5\n3,1\n4,1,5\n\n5,99,5\n");
     CHECK(trace.jobs.size() == 2);
     REQUIRE(trace.bad.size() == 3);
     CHECK(trace.bad[0].starts_with("t:3: "));
@@ -127,7 +127,7 @@ TEST_CASE("cores, memory and quotas that can never be met are refused") {
         "[[tenants]]\nname = \"t\"\nquota = 2\n",
         "c");
     const auto bad = [&](const std::string& row) {
-        const Trace trace = parse_trace("arrival,gpus,duration,cpus,memory,tenant\n" + row, "t", cluster, {});
+        const ParsedTrace trace = parse_trace("arrival,gpus,duration,cpus,memory,tenant\n" + row, "t", cluster, {});
         return trace.bad.empty() ? std::string{} : trace.bad[0];
     };
     CHECK(bad("0,2,5,4,8GB,\n").empty());
@@ -187,7 +187,7 @@ TEST_CASE("invalid rates are refused with their lines") {
 
 TEST_CASE("kinds of GPUs that are used together have one rate") {
     const Cluster cluster = read_cluster("1x4:V100,1x8:P100");
-    const SpeedBook book = parse_speeds(
+    const JobSpeeds book = parse_speeds(
         "model,kind,gpus,rate\nm,V100,4,10\nm,P100,8,12\nm,V100+P100,4+8,20\nm,V100+K80,1+1,9\n", "s", cluster);
     const TableSpeed& speed = *book.find("", "m")->speed;
     REQUIRE(speed.mixes().size() == 1);  // the cluster has no K80
@@ -202,7 +202,7 @@ TEST_CASE("jobs take the fastest kind of GPU that has room, and none on which th
     const char* cluster = "1x8:P100,1x4:V100";
     const std::string speeds = "model,kind,gpus,rate\nm,V100,4,10\nm,P100,8,12\nn,P100,2,1\no,P100,2,1\no,V100,2,3\n";
     const std::string jobs = "arrival,gpus,steps,model\n0,4,9,m\n0,8,9,m\n0,2,9,n\n0,2,9,o\n";
-    const Trace trace = trace_of(jobs, cluster, speeds);
+    const ParsedTrace trace = trace_of(jobs, cluster, speeds);
     REQUIRE(trace.jobs.size() == 4);
     const GpuPool pool{read_cluster(cluster)};
     CHECK(pool.place(trace.jobs[0], 4)->parts == std::vector<GpuShare>{{1, 4}});
@@ -241,7 +241,7 @@ TEST_CASE("a cluster is read, or refused with its line") {
 
 TEST_CASE("models are found by name and by the number of GPUs that a job requests") {
     const Families families = load_families({});
-    const ModelBook book = parse_models(
+    const JobModels book = parse_models(
         "[[models]]\nname = \"big\"\nmodel = \"gpt3-1.3b\"\nlayout = \"tp=4\"\n"
         "[[models]]\ngpus = 8\nparameters = 1e9\nlayers = 24\nhidden = 2048\n",
         "m", families);
