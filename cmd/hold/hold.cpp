@@ -3,6 +3,7 @@
 
 #include "cmd/hold/direct_moves.hpp"
 #include "cmd/hold/gpu_source.hpp"
+#include "cmd/hold/held_names.hpp"
 #include "cmd/hold/hold_gpus.hpp"
 #include "cmd/hold/hold_on_hosts.hpp"
 #include "cmd/hold/hold_seconds.hpp"
@@ -12,6 +13,7 @@
 #include "cmd/jobs/open_checkpoint.hpp"
 #include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
+#include "cmd/output/own_job.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
@@ -205,7 +207,6 @@ void hold(const HoldOptions& given, Output& out) {
     check_rank_gpus(options);
     if (is_on_hosts(options)) return hold_on_hosts(options, timeout_of(options), out);
     std::optional<NewSocket> socket;
-    check_alone_on_host();
     std::optional<StopSignals> signals;  // so that an end removes the socket
     if (!options.dry_run && !options.empty) signals.emplace();
     if (!options.dry_run) socket.emplace(options.name);
@@ -233,83 +234,21 @@ void hold(const HoldOptions& given, Output& out) {
     hold_from(run, nullptr);
 }
 
-bool is_number(const Json& object, const char* key) { return object.contains(key) && object[key].is_number(); }
-
-/// Whether an answer to "list" contains what print_state() prints.
-bool is_state(const Json& state) {
-    const auto is_rank = [](const Json& rank) {
-        return rank.is_object() && is_number(rank, "rank") && rank.contains("state") && rank["state"].is_string() &&
-               (!rank.contains("by") || is_number(rank, "by")) &&
-               (!rank.contains("bytes") || is_number(rank, "bytes")) &&
-               (!rank.contains("gpu") || is_number(rank, "gpu")) &&
-               (!rank.contains("iteration") || is_number(rank, "iteration"));
-    };
-    return is_number(state, "process") && state.contains("seconds_left") &&
-           (state["seconds_left"].is_null() || state["seconds_left"].is_number()) && state.contains("ranks") &&
-           state["ranks"].is_array() && std::ranges::all_of(state["ranks"], is_rank);
-}
-
-/// What the keeper `name` says about itself, or {"name", "problem"}; nothing if it has ended.
-std::optional<Json> state_of(const std::string& name) {
-    constexpr std::chrono::seconds patience{2};
-    std::optional<KeeperClient> keeper;
-    try {
-        keeper.emplace(name);
-    } catch (const Error&) {
-        return std::nullopt;
-    }
-    try {
-        Json state = keeper->request({{"op", "list"}}, patience);
-        if (!is_state(state)) return Json{{"name", name}, {"problem", "unknown answer of the keeper"}};
-        state["name"] = name;
-        return state;
-    } catch (const Error&) {
-        if (keeper->has_ended()) return std::nullopt;
-        return Json{{"name", name}, {"problem", "still reads its checkpoint, or does not answer"}};
-    }
-}
-
-void print_state(const Json& state, Output& out) {
-    if (state.contains("problem"))
-        return out.result("{}{}  {}\n", held_prefix, state["name"].get<std::string>(),
-                          state["problem"].get<std::string>());
-    const std::string remaining = state["seconds_left"].is_null()
-                                      ? "no timeout"
-                                      : fmt::format("{} left", format_seconds(state["seconds_left"].get<double>()));
-    out.result("{}{}  process {}, {}\n", held_prefix, state["name"].get<std::string>(), state["process"].get<int>(),
-               remaining);
-    for (const Json& rank : state["ranks"]) {
-        out.result("  rank {}: {}", rank["rank"].get<int>(), rank["state"].get<std::string>());
-        if (rank.contains("gpu")) out.result(" on GPU {}", rank["gpu"].get<int>());
-        if (rank.contains("by")) out.result(" by process {}", rank["by"].get<int>());
-        if (rank.contains("bytes")) out.result(", {}", format_size(rank["bytes"].get<std::uint64_t>()));
-        if (rank.contains("iteration")) out.result(", iteration {}", rank["iteration"].get<std::int64_t>());
-        out.result("\n");
-    }
-}
-
-void list(Output& out) {
-    Json keepers = Json::array();
-    for (const std::string& name : keeper_names())
-        if (const auto state = state_of(name)) keepers.push_back(*state);
-    if (out.json()) return out.object("tpx.hold-list/1", {{"keepers", keepers}});
-    for (const Json& keeper : keepers) print_state(keeper, out);
-    if (keepers.empty()) out.result("nothing is held\n");
-}
-
-void release(const std::string& name, Output& out) {
-    constexpr std::chrono::seconds patience{10};
-    KeeperClient{name}.request({{"op", "release"}}, patience);
-    if (out.json()) return out.object("tpx.hold-release/1", {{"name", name}, {"released", true}});
-    out.result("released {}{}\n", held_prefix, name);
-}
-
 }  // namespace
 
 void run_hold(const HoldOptions& options, Output& out) {
-    if (options.list) return list(out);
-    if (!options.release.empty()) return release(options.release, out);
-    hold(options, out);
+    const bool asks = options.list || !options.release.empty();
+    if (!asks && is_on_hosts(options)) return hold(options, out);
+    if (!asks) check_alone_on_host();
+    act_as_own_job();
+    Output own{out.json(), out.quiet()};
+    if (options.list)
+        list_held(own);
+    else if (!options.release.empty())
+        release_held(options.release, own);
+    else
+        hold(options, own);
+    own.finish();
 }
 
 }  // namespace tpx::cli

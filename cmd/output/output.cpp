@@ -2,6 +2,7 @@
 #include "cmd/output/output.hpp"
 
 #include "cmd/output/job_log.hpp"
+#include "cmd/output/own_job.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/utf8.hpp"
 
@@ -19,6 +20,8 @@
 
 namespace tpx::cli {
 namespace {
+
+bool is_own_job = false;
 
 std::string_view variable(const char* name) {
     const char* value = std::getenv(name);
@@ -41,7 +44,10 @@ const char* code(TextStyle paint) {
 
 }  // namespace
 
+void act_as_own_job() { is_own_job = true; }
+
 bool is_first_rank() {
+    if (is_own_job) return true;
     // SLURM_PROCID comes last: Slurm also sets it to 0 in a batch script, where another launcher may start the ranks.
     for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
         if (const std::string_view rank = variable(name); !rank.empty()) return rank == "0";

@@ -206,6 +206,14 @@ runs "$tpx" hold ckpt --name json --to fsdp=2 --ranks 1 --timeout none --json
 contains "found['schema'] == 'tpx.hold/1' and found['held'] and (found['name'], found['source'], found['ranks'], found['timeout']) == ('json', 'ckpt', [1], None) and found['layout']['text'] == 'fsdp=2' and found['process'] == $(pids) and found['bytes'] > 0"
 runs "$tpx" hold --list --json
 contains "found['schema'] == 'tpx.hold-list/1' and [(one['name'], one['process'], one['seconds_left']) for one in found['keepers']] == [('json', $(pids), None)] and found['keepers'][0]['ranks'][0]['bytes'] > 0"
+# On each host of a job, the command is one of its own: every task prints its results and errors.
+runs env SLURM_PROCID=1 PMIX_RANK=1 "$tpx" hold ckpt --name task1 --to fsdp=2 --ranks 1
+grep -q '^hold:task1: ' out || fail "a task other than 0 prints nothing"
+refuses 1 task1 env SLURM_PROCID=1 PMIX_RANK=1 "$tpx" hold ckpt --name task1
+runs env SLURM_PROCID=1 "$tpx" hold --list
+grep -q '^hold:task1 ' out || fail "a task other than 0 lists nothing"
+runs env SLURM_PROCID=1 "$tpx" hold --release task1
+grep -q '^released hold:task1' out || fail "a task other than 0 does not report the release"
 runs "$tpx" hold --release json --json
 contains "found == {'schema': 'tpx.hold-release/1', 'name': 'json', 'released': True}"
 runs "$tpx" hold --name empty --empty --json
