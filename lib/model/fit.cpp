@@ -20,7 +20,7 @@ constexpr double small_leverage = 0.1;
 
 // With more runs, outliers are put aside in batches: one in so many runs is judged by the same fit.
 constexpr std::size_t many_runs = 1000;
-constexpr std::size_t runs_per_outlier = 200;
+constexpr std::size_t runs_per_outlier = 100;
 
 // The weight below which a fit does not change when a run is put aside.
 constexpr double no_weight = 0.01;
@@ -202,9 +202,11 @@ public:
     std::span<const Run> kept() const { return kept_; }
     bool can_shrink() const { return kept_.size() > 3 && found_.size() < most_; }
 
-    // Puts the worst run aside, and further ones as long as the fit would hardly change: `weights` are those of the
-    // runs in the fit, `errors` those of each when it is left out.
-    void put_aside(std::vector<double> weights, std::vector<double> errors) {
+    // Puts the worst run aside, and further ones as long as `fit` would hardly change; without a run, the others of its
+    // configuration count more. `errors` are those of each run when it is left out.
+    void put_aside(const Fit& fit, std::vector<double> errors) {
+        std::vector<double> weights;
+        for (std::size_t i = 0; i < errors.size(); ++i) weights.push_back(fit.shares[i] < 1 ? 1 : fit.weights[i]);
         const bool is_sure = count_configurations(kept_) > few_runs;
         std::size_t left = kept_.size() > many_runs ? kept_.size() / runs_per_outlier : 1;
         for (double& error : errors) error = std::abs(error);
@@ -285,7 +287,7 @@ std::vector<std::size_t> outliers(const ModelSize& model, std::span<const Run> r
     for (std::size_t before = runs.size() + 1; suspects.can_shrink() && suspects.kept().size() < before;) {
         before = suspects.kept().size();
         const Fit fit = fit_parameters(model, suspects.kept(), prior, 2);
-        suspects.put_aside(fit.weights, leave_one_out(model, suspects.kept(), prior, fit));
+        suspects.put_aside(fit, leave_one_out(model, suspects.kept(), prior, fit));
     }
     return suspects.found();
 }
