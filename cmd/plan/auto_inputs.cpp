@@ -8,6 +8,7 @@
 #include "formats/convert/canonical_pieces.hpp"
 #include "formats/files/profile/throughput_file.hpp"
 #include "lib/change/cut_blocks.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/unexpected.hpp"
 #include "lib/layout/candidates.hpp"
@@ -57,14 +58,26 @@ void add_checkpoint(AutoInputs& subject, const PlanOptions& options, double sequ
     subject.size = size_of(source, subject, sequence);
 }
 
-// Uses the parameters that were fitted to runs of the model.
+// "1.56e+09 parameters in 48 layers"
+std::string size_text(const ModelSize& size) {
+    return fmt::format("{:.3g} parameters in {}", size.parameters, counted(std::uint64_t(size.layers), "layer"));
+}
+
+// Uses the parameters that were fitted to runs, and what the fit knows of batch and GPUs if no option sets it.
 void add_fit(AutoInputs& subject, const PlanOptions& options) {
+    constexpr double most_apart = 0.05;  // models are counted with and without biases and padding
     if (options.throughput.empty()) return;
     const formats::ThroughputModel model = formats::read_throughput_model(options.throughput);
     if (!model.parameters)
         throw Error{Exit::usage, "{}: has no fitted parameters; tpx profile fit writes them", options.throughput};
+    if (std::abs(model.size.parameters / std::max(1.0, subject.size.parameters) - 1) > most_apart)
+        subject.fit_of_other = fmt::format("{} was fitted to a model with {}, and this one has {}", options.throughput,
+                                           size_text(model.size), size_text(subject.size));
     subject.fitted = model.parameters;
     subject.size = model.size;
+    if (model.batch && !options.batch) subject.batch = *model.batch;
+    for (Host& host : subject.hosts)
+        if (!host.device_memory) host.device_memory = model.gpu_memory;
 }
 
 /// The number of devices that new ranks may use.
@@ -103,8 +116,8 @@ AutoInputs auto_inputs(const PlanOptions& options) {
         add_checkpoint(subject, options, sequence, open_checkpoint(options.checkpoint, options));
     else
         add_model(subject, options, sequence);
-    add_fit(subject, options);
     add_hosts(subject, options);
+    add_fit(subject, options);
     return subject;
 }
 
@@ -114,8 +127,8 @@ AutoInputs auto_inputs(const PlanOptions& options, const OpenedCheckpoint& opene
     subject.batch = static_cast<int>(options.batch.value_or(512));
     subject.excluded = excluded_techniques(options, layout_techniques);
     add_checkpoint(subject, options, sequence, opened);
-    add_fit(subject, options);
     subject.hosts.assign(hosts.begin(), hosts.end());
+    add_fit(subject, options);
     subject.ranks = static_cast<int>(options.devices.value_or(usable_devices(hosts)));
     return subject;
 }

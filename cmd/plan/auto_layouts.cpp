@@ -44,6 +44,7 @@ public:
         : options_{options}, subject_{std::move(subject)}, stored_{stored} {
         result_.from = subject_.from;
         result_.ranks = subject_.ranks;
+        result_.fit_of_other = subject_.fit_of_other;
         most_ = static_cast<std::size_t>(options.top.value_or(max_compared_layouts));
         find_memory();
     }

@@ -45,6 +45,7 @@ struct ComparedLayouts {
     double device_memory = 0;      ///< of the largest device
     bool is_memory_known = false;  ///< false: the memory of some devices is unknown, and assumed to be the largest sold
     std::vector<std::string> assumed;  ///< assumptions behind the step times
+    std::string fit_of_other;          ///< as in AutoInputs
 };
 
 /// The number of layouts that are compared in full detail without --top.

@@ -38,6 +38,7 @@ nlohmann::ordered_json auto_json(const ComparedLayouts& found, const PlanOptions
     nlohmann::ordered_json json{{"from", to_string(found.from)}, {"ranks", found.ranks}};
     json["step_times"] = options.throughput.empty() ? "estimated" : "fitted";
     json["assumed"] = found.assumed;
+    if (!found.fit_of_other.empty()) json["assumed"].push_back(found.fit_of_other);
     json["left_out"] = {{"layouts", found.too_large}, {"device_memory", found.device_memory}};
     json["left_out"]["is_memory_known"] = found.is_memory_known;
     json["left_out"]["split_tp_groups"] = found.split;
@@ -72,6 +73,7 @@ void print_notes(const ComparedLayouts& found, const PlanOptions& options, Outpu
                  fmt::join(found.assumed, ", "));
     else
         out.note("step times are predicted by the fit in {}", options.throughput);
+    if (!found.fit_of_other.empty()) out.note("{}; its step times are those of the fitted model", found.fit_of_other);
 }
 
 void print(const ComparedLayouts& found, std::size_t most, Output& out) {

@@ -150,7 +150,7 @@ void add_plan_auto(Command& command, PlanOptions& options) {
             "to any measurement, and layouts are sorted by bytes moved.");
     command.option("--top", &options.top, "N", "List the N best layouts").default_value("20");
     add_technique_options(command, options, layout_techniques, "layouts");
-    command.option("--batch", &options.batch, "N", "Samples per step").default_value("512");
+    command.option("--batch", &options.batch, "N", "Samples per step").default_value("that of --throughput, or 512");
     command.option("--sequence", &options.sequence, "N", "Tokens per sample").default_value("4096");
 }
 
