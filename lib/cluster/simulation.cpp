@@ -114,11 +114,21 @@ void Simulation::account(int id) {
         if (state.trains.empty()) result.lost += held * time;
         state.remaining = std::max(0.0, state.remaining - state.rate * time);
         if (rules_.checkpoint > 0 && !state.trains.empty()) count_unsaved(id);
-        if (rules_.segments)
-            results_.segments.push_back(
-                {id, state.since, now_, {state.held, state.target.plan}, !state.trains.empty()});
+        if (rules_.segments) add_segments(id);
     }
     state.since = now_;
+}
+
+/// Records what a job has had since its last change: the GPUs that train, and those that it still waits for or is about
+/// to give back.
+void Simulation::add_segments(int id) {
+    const State& state = states_[id];
+    const auto add = [&](std::vector<GpuShare> parts, bool trains) {
+        if (!parts.empty())
+            results_.segments.push_back({id, state.since, now_, {std::move(parts), state.target.plan}, trains});
+    };
+    add(state.trains, true);
+    add(difference_of(state.held, state.trains), false);
 }
 
 void Simulation::train(int id, std::vector<GpuShare> parts, int plan) {

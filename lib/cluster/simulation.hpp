@@ -163,6 +163,7 @@ private:
     void observed(int id);
     static bool is_timer(Kind kind) { return kind < Kind::down; }
     void account(int id);
+    void add_segments(int id);
     void train(int id, std::vector<GpuShare> parts, int plan);
     void idle(int id);
     void set_changing(int id, bool changing);

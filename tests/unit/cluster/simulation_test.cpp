@@ -28,7 +28,7 @@ SimulationResults play(std::string_view policy, const Cluster& cluster, const st
 // The law of laws: no host ever gives more than it has, and what is said to be held adds up.
 void check_laws(const Cluster& cluster, const std::vector<TraceJob>& jobs, const SimulationResults& results) {
     std::map<std::pair<Time, int>, int> changes;  // of GPUs in use, by time and host
-    std::vector<double> held(jobs.size());
+    std::vector<double> held(jobs.size()), trained(jobs.size());
     Time last = 0;
     for (const JobSegment& segment : results.segments) {
         REQUIRE(segment.begin < segment.end);
@@ -36,6 +36,8 @@ void check_laws(const Cluster& cluster, const std::vector<TraceJob>& jobs, const
         CHECK(segment.end >= last);
         last = segment.end;
         held[segment.job] += static_cast<double>(segment.end - segment.begin) * segment.grant.gpus();
+        if (segment.training)
+            trained[segment.job] += static_cast<double>(segment.end - segment.begin) * segment.grant.gpus();
         for (const GpuShare& part : segment.grant.parts) {
             changes[{segment.begin, part.host}] += part.gpus;
             changes[{segment.end, part.host}] -= part.gpus;
@@ -53,6 +55,7 @@ void check_laws(const Cluster& cluster, const std::vector<TraceJob>& jobs, const
         CHECK(is.start <= is.finish);
         CHECK(is.finish < never);
         CHECK(is.held == doctest::Approx(held[id]).epsilon(1e-12));
+        CHECK(is.trained == doctest::Approx(trained[id]).epsilon(1e-12));
         CHECK(is.trained <= is.held);
     }
 }
