@@ -153,18 +153,6 @@ TEST_CASE("values can look like anything, even like a negative number or standar
     CHECK(sample.to == "-1");
 }
 
-TEST_CASE("near names are suggested, far ones are not") {
-    const std::vector<std::string> names{"--format", "--force", "--to", "--tensors"};
-    CHECK(nearest("--form", names) == std::vector<std::string>{"--format"});
-    CHECK(nearest("--fromat", names).front() == "--format");
-    CHECK(nearest("--FORCE", names).front() == "--force");
-    CHECK(nearest("--ot", names) == std::vector<std::string>{"--to"});
-    CHECK(nearest("--nonsense", names).empty());
-    CHECK(nearest("--", names).empty());
-    CHECK(nearest("", names).empty());
-    CHECK(nearest(std::string(100'000, 'f'), names).empty());
-}
-
 TEST_CASE("a positional argument whose target is a list takes all arguments") {
     Command command{"sample", "Read logs"};
     std::vector<std::string> logs;
