@@ -81,7 +81,9 @@ void add_fit(Command& profile) {
     command.purpose(
         "Fits the throughput model of tpx-throughput(5) to measured step times of one training job under several "
         "execution plans, and reports how well the model predicts held-out runs.");
-    command.positional("RUNS", &options->runs, "Measured runs, CSV or JSON, such as the output of tpx profile read")
+    command
+        .positional("RUNS", &options->runs,
+                    "Measured runs, CSV or JSON, such as the output of tpx profile read; - is standard input")
         .required()
         .file();
     command.group("Input options");

@@ -45,6 +45,11 @@ constexpr std::uint64_t largest_table = std::uint64_t{64} << 20;
 
 std::string read_text(const std::string& path) { return read_file(path, largest_table); }
 
+// The name of the table in messages.
+std::string name_of_runs(const ProfileFitOptions& options) {
+    return options.runs == "-" ? "standard input" : options.runs;
+}
+
 // Notes on how the columns of `file` were understood; a column that is hardly spelled otherwise than a known one is an
 // error.
 void report_columns(const std::string& file, const formats::RunRows& rows, Output& out) {
@@ -61,7 +66,7 @@ void report_columns(const std::string& file, const formats::RunRows& rows, Outpu
 
 void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
     const formats::ThroughputModel& model = found.model;
-    const std::string name = options.runs == "-" ? "standard input" : options.runs;
+    const std::string name = name_of_runs(options);
     const formats::Table table = formats::parse_table(read_input(options.runs, largest_table), name);
     const formats::ColumnMap columns = options.columns.empty()
                                            ? formats::default_columns(table)
@@ -69,7 +74,7 @@ void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
     const double sequence = model.size.sequence > 1 ? model.size.sequence : 0;
     formats::RunRows rows =
         formats::read_run_rows(table, columns, {model.batch, model.gpus_per_nic, model.cpus, sequence});
-    report_columns(options.runs, rows, out);
+    report_columns(name, rows, out);
     if (!rows.failed.empty())
         out.note("{} without a time, such as {}, did not run and {} left out", counted(rows.failed.size(), "row"),
                  rows.failed[0], rows.failed.size() == 1 ? "is" : "are");
@@ -80,8 +85,7 @@ void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
     if (rows.expert_parallel > 0)
         out.note("{} with expert parallelism; the throughput model ignores its communication",
                  counted(rows.expert_parallel, "run"));
-    if (const auto absurd = implausible_times(model.size, rows.runs, rows.gpu))
-        out.note("{}: {}", options.runs, *absurd);
+    if (const auto absurd = implausible_times(model.size, rows.runs, rows.gpu)) out.note("{}: {}", name, *absurd);
     found.runs = std::move(rows.runs);
     found.memory_runs = std::move(rows.memory_runs);
 }
@@ -291,15 +295,15 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
         add_suggestions(found, {belief, 1}, suggest);
         if (!options.output.empty())
             out.note("{} is not written: a fit needs at least {} runs, and {} has {}", options.output, fewest_runs,
-                     options.runs, found.runs.size());
+                     name_of_runs(options), found.runs.size());
         if (out.json()) return out.object("tpx.profile.suggest/1", {{"suggestions", suggestions_json(found)}});
         return print_suggestions(found, out);
     }
-    check_runs(options.runs, found.runs, out);
+    check_runs(name_of_runs(options), found.runs, out);
     const Uncertainty uncertainty = fit(found, options.drop_outliers);
     if (!options.output.empty()) write_file(options.output, formats::throughput_model_text(found.model));
     if (suggest > 0) add_suggestions(found, uncertainty, suggest);
-    out.json() ? out.object("tpx.profile.fit/1", fit_json(found)) : print_text(found, options.runs, out);
+    out.json() ? out.object("tpx.profile.fit/1", fit_json(found)) : print_text(found, name_of_runs(options), out);
 }
 
 }  // namespace tpx::cli

@@ -156,7 +156,7 @@ void describe(Command& command, SimulateOptions& options) {
     command.purpose(
         "Simulates a cluster that runs the jobs of TRACE under each policy and prints job completion times, queueing "
         "times, utilization and resizes. fifo-backfill is always simulated for comparison.");
-    command.positional("TRACE", &options.trace, "Job trace; see tpx-trace(5) for formats")
+    command.positional("TRACE", &options.trace, "Job trace; - is standard input; see tpx-trace(5) for formats")
         .required({"--generate"})
         .file();
     command.group("Cluster and policies");

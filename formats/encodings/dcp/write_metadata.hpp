@@ -18,8 +18,8 @@ struct MetadataContent {
     std::span<const std::uint64_t> lengths;  ///< of the archives, parallel to pieces
     std::span<const Object> objects;
     bool planner_data = true;                          ///< false: write None, as Megatron does
-    std::string save_id = {};                          ///< of StorageMeta; empty: None
     const torch::Value* known_planner_data = nullptr;  ///< the source's planner data, paths by name; may be null
+    std::string save_id = {};                          ///< of StorageMeta; empty: None
 };
 
 /// The `.metadata` that torch's DCP reads: a pickle of protocol 2. The tensor properties have the five fields that
