@@ -64,7 +64,7 @@ struct RankValues {
     int tp = 0;
     int ep = 0;
     bool has_extra_states = false;  ///< whether TransformerEngine's extra states have content: FP8 scales
-    std::vector<int> first_layers;  ///< the number in the whole model of the first layer of each model chunk
+    std::vector<int> first_layers;  ///< for each model chunk, the number of its first layer in the model
 };
 
 /// A checkpoint on disk, opened for reading.
@@ -104,7 +104,7 @@ struct Checkpoint {
     std::vector<std::filesystem::path> adapter_files;
 
     std::vector<std::string> notes;     ///< for the user, a line each: ignored files and why
-    std::vector<std::string> warnings;  ///< the same about wrong content, which all commands that read it print
+    std::vector<std::string> warnings;  ///< the same about wrong content; all commands that read it print these
 
     std::shared_ptr<const torch::Value> common;  ///< Megatron's common state; null if there is none
     std::map<std::string, std::string, std::less<>> common_storages;  ///< of its tensors, by key

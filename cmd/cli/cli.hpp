@@ -71,7 +71,7 @@ public:
     Option& range(std::int64_t least, std::int64_t most);
     /// The lower limit of a Decimal, a Duration or a Rate; without this, 0, which a Duration must exceed.
     Option& at_least(double least);
-    /// The limit that a Decimal must exceed.
+    /// The exclusive lower limit of a Decimal.
     Option& above(double least);
     /// The upper limit of a Decimal or a Duration; without this, there is none.
     Option& at_most(double most);

@@ -6,11 +6,11 @@
 
 namespace tpx::cli {
 
-/// Which numbers an option takes.
+/// The range of numbers that an option accepts.
 struct NumberLimits {
     double least = 0;
     double most = HUGE_VAL;
-    bool above = false;  ///< more than `least`, not the same
+    bool above = false;  ///< whether `least` itself is excluded
 };
 
 /// A number within `limits`, such as "0.25" or "1e-3". Throws Error (usage) for anything else.

@@ -9,10 +9,11 @@
 
 namespace tpx::cli {
 
-/// The bytes of a piece of a draft.
+/// The size in bytes of the elements of a piece of a draft.
 std::uint64_t payload_of(const Draft& draft, const Piece& piece);
 
-/// For each piece in files of a draft, the piece of the draft in which its first element is.
+/// For each of `pieces`, which are located in files of the draft, the number of the draft's piece that contains its
+/// first element.
 std::vector<std::uint32_t> owners(const Draft& draft, std::span<const Piece> pieces);
 
 }  // namespace tpx::cli

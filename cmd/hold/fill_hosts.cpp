@@ -32,7 +32,7 @@ fs::path own_path(const FillRun& run, const HostsPlan& plan, std::uint32_t file)
     return run.folder / catalogue_of(plan).files[file].path;
 }
 
-/// Copies the elements that this host has, and writes everything that is no tensor.
+/// Copies the elements that this host already holds, and writes all data outside tensors.
 void copy_own(const FillRun& run, const HostsPlan& plan, const HostShare& share, const std::vector<Fd>& files) {
     if (files.empty()) return;  // no rank runs on this host
     const formats::Conversion& conversion = plan.hold.job.conversion;
@@ -51,16 +51,16 @@ void copy_own(const FillRun& run, const HostsPlan& plan, const HostShare& share,
     try {
         execute({}, share.moves, conversion.source_side(), sources, share.target(conversion), share.draft,
                 "/proc/self/fd", exec);
-    } catch (const mpi::AgreedError& error) {  // only this rank knows it
+    } catch (const mpi::AgreedError& error) {  // no other rank has thrown it
         throw Error{error};
     }
 }
 
-/// The files of this host in memory, as rounds read and write them.
+/// The mapped files of this host that rounds read and write.
 struct MappedHost {
     std::vector<MappedFile> mapped;
-    std::vector<const std::byte*> sources;  // by source file
-    std::vector<std::byte*> targets;        // by file of the draft of all hosts
+    std::vector<const std::byte*> sources;  // by source file; null: not sent from here
+    std::vector<std::byte*> targets;        // by file of the draft of all hosts; null: nothing is received
 
     std::byte* map(const Fd& file, std::uint64_t size, MappedFile::Access access, const fs::path& path) {
         return mapped.emplace_back(file, size, access, path).bytes().data();

@@ -10,17 +10,17 @@
 
 namespace tpx::cli {
 
-/// This host and its source.
+/// The arguments of fill_host() that do not depend on the plan.
 struct FillRun {
     const mpi::Comm& comm;
     const HoldOptions& options;
-    const std::filesystem::path& folder;  ///< has the source files of this host
+    const std::filesystem::path& folder;  ///< contains the source files of this host
     const std::atomic<int>* cancelled;    ///< as in ExecOptions
     Output& out;
 };
 
-/// Reads the state of this host's ranks into memory: what the host has from `run.folder`, the rest from other hosts.
-/// Throws an mpi::AgreedError. Collective.
+/// Reads the state of this host's ranks into memory: elements that the host already holds from `run.folder`, all others
+/// from other hosts by MPI. Throws an mpi::AgreedError. Collective.
 HeldFiles fill_host(const FillRun& run, const HostsPlan& plan, const HostShare& share);
 
 }  // namespace tpx::cli

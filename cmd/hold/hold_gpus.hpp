@@ -28,8 +28,8 @@ void check_rank_gpus(const HoldOptions& options);
 /// Throws Error unless the GPUs of this host have room for ranks, by their GPU and bytes. Uses CUDA as choose_place().
 void check_gpu_memory(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes);
 
-/// Chooses the memory that --device and --rank-gpus ask for, for the segments of `ranks`, which are among `files`.
-/// Throws Error if there are fewer GPUs than ranks and none are assigned, if the state does not fit into the memory of
+/// Chooses the memory for the segments of `ranks`, which are among `files`, as --device and --rank-gpus request. Throws
+/// Error if there are fewer GPUs than ranks and none are assigned, if the state does not fit into the memory of
 /// a GPU, or if CUDA finds no GPU. Uses CUDA only in a child process; this process must not have used it.
 HoldPlace choose_place(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files);
 

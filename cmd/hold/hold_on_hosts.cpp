@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 std::string name_of_host(const mpi::Comm& comm) { return fmt::format("{} (rank {})", host_name(), comm.rank()); }
 
-/// Throws an mpi::AgreedError (usage) if two processes have the same keepers. Collective.
+/// Throws an mpi::AgreedError (usage) if two processes share a host and its keepers. Collective.
 void check_one_per_host(const mpi::Comm& comm) {
     std::string place;
     mpi::all_or_none(comm, [&] { place = fmt::format("{}\n{}", host_name(), socket_folder().string()); });
@@ -43,7 +43,7 @@ void check_one_per_host(const mpi::Comm& comm) {
     }
 }
 
-/// The state that keepers of all hosts hold together, and where it is absent.
+/// The state that keepers of several hosts hold together, and the hosts that hold no part of it.
 struct JoinedSource {
     const mpi::Comm& comm;
     const std::string& name;  ///< hold:NAME
@@ -63,7 +63,7 @@ struct JoinedSource {
             throw mpi::AgreedError{failure("{}: {}", name, missing())};
     }
 
-    /// "no keeper has this name on th1 (rank 1)", or nothing.
+    /// "no keeper has this name on th1 (rank 1)", or an empty text.
     std::string missing() const {
         std::string text;
         if (!absent.empty()) text += fmt::format("no keeper has this name on {}", fmt::join(absent, ", "));
@@ -74,9 +74,9 @@ struct JoinedSource {
         return text;
     }
 
-    /// Runs `body`, whose errors may name files in `folder`. `hint` is added to the errors. Collective.
+    /// Runs `body`. In its errors, replaces `folder` by the name of the source, and appends `hint`. Collective.
     template <class Body>
-    void named(const fs::path& folder, const std::string& hint, Body&& body) const {
+    void with_source_name(const fs::path& folder, const std::string& hint, Body&& body) const {
         try {
             body();
         } catch (const mpi::AgreedError& error) {
@@ -90,14 +90,15 @@ struct JoinedSource {
     }
 };
 
-/// Plans on all hosts, which must agree. Adds the source files of this host to `record`. Collective.
+/// Computes the plan on each host, and throws unless all plans are equal. Adds the source files of this host to
+/// `record`. Collective.
 HostsPlan agreed_plan(const HoldOptions& options, const JoinedSource& source, ReadRecord& record) {
     const mpi::Comm& comm = source.comm;
     Mirror mirror{comm, source.store->folder(), comm.rank(), nullptr, formats::answer_file_question};
     record.seal();
     const std::vector<std::string> ranks = mpi::all_gather(comm, options.ranks);
     HostsPlan plan;
-    source.named(mirror.folder(), source.missing(), [&] {
+    source.with_source_name(mirror.folder(), source.missing(), [&] {
         mirror.read([&] {
             in_path(mirror.folder().string(),
                     [&] { plan = plan_hosts(options, mirror.folder(), mirror.files(), ranks); });
@@ -111,7 +112,7 @@ HostsPlan agreed_plan(const HoldOptions& options, const JoinedSource& source, Re
     return plan;
 }
 
-/// An identifier of what the hosts hold. Collective.
+/// A random identifier of the new state, equal on all hosts. Collective.
 std::string new_save(const mpi::Comm& comm) {
     std::random_device random;
     std::string save = fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
@@ -136,7 +137,7 @@ public:
         const HostShare share = share_of(plan, comm_.rank());
         HostHeld own{share.bytes, plan.hold.room, 0, {}};
         mpi::all_or_none(comm_, [&] {
-            check_disk_space(plan, share);
+            check_memory(plan, share);
             const std::vector<int>& ranks = plan.ranks[static_cast<std::size_t>(comm_.rank())];
             if (!ranks.empty()) own.place = choose_place(options_, ranks, share.draft.files);
         });
@@ -156,8 +157,8 @@ private:
             throw name_taken_error(options_.name);
     }
 
-    /// Throws Error if the state of this host, and what moves need, do not fit into its memory.
-    void check_disk_space(const HostsPlan& plan, const HostShare& share) const {
+    /// Throws Error unless this host has memory for its state and for the messages of a round.
+    void check_memory(const HostsPlan& plan, const HostShare& share) const {
         HoldJob own{.job = {}, .bytes = share.bytes, .room = plan.hold.room, .limit = plan.hold.limit};
         const StagingNeed staging = staging_of(plan.rounds, {comm_.rank(), -1});
         own.bytes += staging.sent + staging.received;
@@ -170,12 +171,12 @@ private:
             out_.note("{}: {}; ranks there get their state from other hosts", options_.checkpoint, source.missing());
     }
 
-    /// Makes the state of this host's ranks.
+    /// Reads the state of this host's ranks into memory.
     HeldFiles fill(const HostsPlan& plan, const HostShare& share, const JoinedSource& source, const ReadRecord& record,
                    const StopSignals& signals) const {
         HeldFiles held;
         const fs::path& folder = source.store->folder();
-        source.named(folder, "", [&] {
+        source.with_source_name(folder, "", [&] {
             held = fill_host({comm_, options_, folder, &signals.signal(), out_}, plan, share);
             mpi::all_or_none(comm_, [&] {
                 for (const auto& [path, file] : record.files()) record.check(path);
@@ -185,7 +186,7 @@ private:
         return held;
     }
 
-    /// Gives the state to the keepers, which do not serve it yet.
+    /// Gives the state to this host's keeper, which does not serve requests yet.
     void give(const HeldFiles& held, HostHeld& own, const StopSignals& signals) {
         mpi::all_or_none(comm_, [&] {
             std::string reason;
@@ -195,7 +196,7 @@ private:
         });
     }
 
-    /// Lets all keepers serve, or none.
+    /// Starts service on all hosts or, if one fails, on none.
     Exit serve(const HostsPlan& plan, const HeldFiles& held, HostHeld& own) {
         try {
             mpi::all_or_none(comm_, [&] {

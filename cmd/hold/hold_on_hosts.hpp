@@ -8,11 +8,12 @@
 
 namespace tpx::cli {
 
-/// Whether the keepers of several hosts hold the checkpoint of `options` together: it is "hold:NAME", and a launcher
-/// started several processes, one on each host.
+/// Whether to join the state that keepers of several hosts hold: the checkpoint is "hold:NAME", and a launcher started
+/// several processes, one on each host.
 bool is_on_hosts(const HoldOptions& options);
 
-/// Holds such a checkpoint: each host gets the ranks that run on it, and either all hosts hold the new state or none.
+/// Holds the joined state in another layout: each host gets the ranks that run on it, and either all hosts hold the new
+/// state or none does.
 /// `timeout` is in seconds; unset: none.
 void hold_on_hosts(const HoldOptions& options, std::optional<int> timeout, Output& out);
 

@@ -87,7 +87,7 @@ void add_hold(Cli& cli) {
     command.example("tpx hold dcp --name job --to fsdp=4", "hold the shards of four ranks for a trainer that starts");
     command.example("tpx reshard hold:job out --to fsdp=2", "read what is held, as any checkpoint");
     command.example("mpirun --map-by ppr:1:node tpx hold hold:job --name next --to tp=4",
-                    "join what the keepers of several hosts hold");
+                    "hold the state of several hosts in another layout");
     command.example("tpx hold --name live --empty --timeout none", "wait for what trainers export");
     command.run([options](Output& out) { run_hold(*options, out); });
 }

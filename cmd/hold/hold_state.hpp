@@ -30,7 +30,7 @@ HoldJob prepare_hold(const HoldOptions& options);
 /// Throws Error if the state does not fit into memory.
 void check_fits(const HoldJob& hold, const std::string& checkpoint);
 
-/// The memory that the files of a draft take.
+/// The bytes of memory that the files of a draft occupy.
 std::uint64_t bytes_in_memory(const Draft& draft);
 
 /// The names of the files of a rank in the draft of what is held.
@@ -45,10 +45,10 @@ struct HeldFiles {
     double seconds = 0;
 };
 
-/// Files in memory for the files of a draft, with zeros.
+/// Creates a memory file, filled with zeros, for each file of a draft.
 std::vector<Fd> make_files_in_memory(const Draft& draft);
 
-/// Takes the files of `ranks` and a config.json out of `files`, which are those of `draft`.
+/// Moves the files of `ranks`, and config.json if there is one, out of `files`, the memory files of `draft`.
 HeldFiles take_files(const Draft& draft, std::vector<Fd>& files, const std::vector<int>& ranks);
 
 /// Reads the state, without the tensors that `direct`, which may be null, copies later. Throws Error if a file that was

@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The ranks that all hosts name, as one list; empty: not all hosts name ranks.
-std::string all_named(std::span<const std::string> ranks) {
+/// The values of --ranks of all hosts as one list; empty if a host has none.
+std::string joined_ranks(std::span<const std::string> ranks) {
     if (std::ranges::find(ranks, "") != ranks.end()) return "";
     return fmt::format("{}", fmt::join(ranks, ","));
 }
@@ -48,7 +48,7 @@ std::vector<std::vector<int>> holders_of(const Catalogue& catalogue, const fs::p
     return holders;
 }
 
-/// The endpoint of each file of a draft.
+/// The host that gets each file of a draft; host 0 for files that belong to no rank.
 std::vector<Endpoint> places_of(const Draft& draft, const std::vector<std::vector<int>>& ranks) {
     std::map<fs::path, int> hosts;
     for (std::size_t host = 0; host < ranks.size(); ++host)
@@ -63,14 +63,15 @@ std::vector<Endpoint> places_of(const Draft& draft, const std::vector<std::vecto
     return places;
 }
 
-/// Reads what the draft copies. Most copies are of the same bytes, because each rank has all objects.
-void take_objects(Draft& draft) {
+/// Reads the bytes that the draft copies, and replaces the copies by fixed bytes. Each range of a source file is read
+/// once, because the files of all ranks contain copies of the same objects.
+void read_copied_bytes(Draft& draft) {
     constexpr std::uint64_t most = std::uint64_t{1} << 30;
     std::map<std::tuple<fs::path, std::uint64_t, std::uint64_t>, std::string> known;
     std::uint64_t sum = 0;
     for (const Draft::Copy& copy : draft.copies) {
         sum += copy.length;
-        if (sum > most) throw failure("the values that are not tensors have more than {} bytes on all ranks", most);
+        if (sum > most) throw failure("the non-tensor values of all ranks have more than {} bytes", most);
         const auto [entry, is_new] = known.try_emplace({copy.source, copy.source_offset, copy.length});
         std::string& bytes = entry->second;
         if (is_new) {
@@ -83,7 +84,7 @@ void take_objects(Draft& draft) {
     draft.copies.clear();
 }
 
-/// Throws Error unless rounds can carry all of these moves.
+/// Throws Error unless rounds support all moves between hosts.
 void check_can_carry(const HostsPlan& plan) {
     const formats::Conversion& conversion = plan.hold.job.conversion;
     const auto& files = plan.hold.job.opened.source.checkpoint.catalogue.files;
@@ -118,10 +119,10 @@ HostsPlan plan_hosts(const HoldOptions& given, const fs::path& folder, std::span
                      std::span<const std::string> ranks) {
     HoldOptions options = given;
     options.checkpoint = folder.string();
-    options.ranks = all_named(ranks);
+    options.ranks = joined_ranks(ranks);
     HostsPlan plan{.hold = prepare_hold(options)};
     formats::Conversion& conversion = plan.hold.job.conversion;
-    take_objects(conversion.draft);
+    read_copied_bytes(conversion.draft);
     plan.ranks = placed_ranks(ranks, plan.hold.job.target.layout);
     plan.holders = holders_of(plan.hold.job.opened.source.checkpoint.catalogue, folder, files);
     for (const std::vector<int>& hosts : plan.holders) plan.source_files.push_back({hosts.front(), -1});
@@ -165,7 +166,7 @@ std::vector<Claim> claims_of(const HostsPlan& plan) {
 
 namespace {
 
-/// The piece of the elements of a move in the file of its target.
+/// The elements of a move as a piece of the target file.
 Piece piece_of(const formats::Conversion& conversion, const Move& move) {
     Piece piece = conversion.target_pieces[move.target];
     piece.offset = place_of(piece, move.box, itemsize(conversion.target_tensors[piece.tensor].dtype)).offset;
@@ -173,7 +174,7 @@ Piece piece_of(const formats::Conversion& conversion, const Move& move) {
     return piece;
 }
 
-/// Whether a host gets a file of the draft: those of its ranks, and the others if it has ranks.
+/// For each file of the draft, whether a host gets it: the files of its ranks and, if it has ranks, files of no rank.
 std::vector<bool> files_of(const HostsPlan& plan, int host) {
     const Draft& draft = plan.hold.job.conversion.draft;
     std::set<fs::path> named, own;

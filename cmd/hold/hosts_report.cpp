@@ -17,7 +17,7 @@ namespace {
 
 using HostsJson = nlohmann::ordered_json;
 
-/// One object for each host, on all ranks.
+/// A JSON object for each host, gathered on all ranks. Collective.
 HostsJson gathered(const mpi::Comm& comm, const HostsHeld& held, const HostHeld& own) {
     HostsJson mine{{"host", host_name()},
                    {"ranks", held.plan.ranks[static_cast<std::size_t>(comm.rank())]},

@@ -11,20 +11,20 @@
 
 namespace tpx::cli {
 
-/// What this host holds.
+/// The state that this host holds.
 struct HostHeld {
-    std::uint64_t bytes = 0;  ///< of memory
-    std::uint64_t room = 0;   ///< that was free before
-    int process = 0;          ///< the keeper; 0: none
+    std::uint64_t bytes = 0;  ///< of memory that the state occupies
+    std::uint64_t room = 0;   ///< bytes of memory that were free before
+    int process = 0;          ///< process ID of the keeper; 0: none
     HoldPlace place;
 };
 
-/// What all hosts hold.
+/// The state that all hosts hold.
 struct HostsHeld {
     const HoldOptions& options;
     std::optional<int> timeout;  ///< in seconds; unset: none
     const HostsPlan& plan;
-    double seconds = 0;  ///< to read and move
+    double seconds = 0;  ///< taken to read and move the state
 };
 
 /// Prints what the hosts hold, or would hold with --dry-run. Throws an mpi::AgreedError if it cannot be printed.

@@ -19,7 +19,7 @@ public:
     /// Throws Error if a keeper has this name.
     explicit NewSocket(const std::string& name);
 
-    /// Takes over a socket at `path` that another process has made.
+    /// Takes over a socket that another process created at `path`.
     NewSocket(std::filesystem::path path, Fd listener) : path_{std::move(path)}, listener_{std::move(listener)} {}
     ~NewSocket();
     NewSocket(const NewSocket&) = delete;
@@ -41,10 +41,10 @@ struct KeeperSettings {
     bool is_empty = false;       ///< waits for exports
 };
 
-/// All open files but `kept` and the standard streams.
+/// The numbers of all open files except `kept` and the standard streams.
 std::vector<int> files_but(const std::set<int>& kept);
 
-/// Leaves the terminal, the folder and the session of the process that started this one.
+/// Detaches this process from the terminal, working directory and session of its parent.
 void become_background();
 
 /// Starts a keeper in a background process, and returns the process when it has the state in `place`, which becomes
@@ -53,7 +53,8 @@ void become_background();
 int start_in_background(const KeeperSettings& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
                         const DirectMoves* direct);
 
-/// Brings the state where `place` says, or changes `place` to host memory. Throws Error as move_to_gpus() does.
+/// Moves the state to the GPUs of `place`. If move_to_gpus() returns a reason to keep it in host memory, changes
+/// `place` to host memory. Throws Error as move_to_gpus() does.
 void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves* direct);
 
 /// Ends a keeper that start_in_background() has started.

@@ -22,15 +22,16 @@
 #include <string>
 #include <utility>
 
-// The messages to the process: "socket PATH", "part", "gpu NUMBER PCI-ADDRESS" of the part before, "auto" for a place
-// that may be replaced by host memory, "config" and "save NAME", each with its files; then "hold" and "serve", which it
-// answers with "ready", followed by why the state is in host memory instead, and "serving", or with why it cannot.
+// Messages to the process: "socket PATH", "part" and "config", each with its files; "gpu NUMBER PCI-ADDRESS" for each
+// part, "auto" if host memory may replace the GPUs, and "save NAME"; then "hold" and "serve". The process answers
+// "hold" with "ready REASON", where REASON says why the state is in host memory instead, and "serve" with "serving".
+// Any other answer is an error message.
 namespace tpx::cli {
 namespace {
 
 const std::string ready = "ready ";
 
-/// What the process has been given.
+/// The content of the messages that the process has received.
 struct Given {
     std::optional<NewSocket> socket;
     HeldFiles held;
@@ -57,7 +58,7 @@ void take(Given& given, LocalMessage& message) {
     if (what == "save") given.held.save = value;
 }
 
-/// Brings the state where it is to be, and returns the answer to "hold".
+/// Moves the state to its place, and returns the answer to "hold".
 std::string answer_to_hold(Given& given, const std::string& problem) {
     if (!problem.empty()) return problem;
     try {
@@ -68,7 +69,7 @@ std::string answer_to_hold(Given& given, const std::string& problem) {
     }
 }
 
-/// Takes messages until the keeper may serve. Returns false if that never happens.
+/// Receives messages until "serve". Returns false if the connection is closed before.
 bool await_service(const Fd& connection, Given& given) {
     std::string problem;
     while (auto message = receive_message(connection)) {
@@ -113,7 +114,7 @@ void WaitingKeeper::wait_and_keep(const KeeperSettings& terms) const {
     Given given;
     try {
         if (!await_service(connection_, given) || !given.socket) {
-            given.socket.reset();  // removes it
+            given.socket.reset();  // removes the socket
             std::_Exit(int(Exit::success));
         }
         send_message(connection_, "serving");
@@ -124,10 +125,11 @@ void WaitingKeeper::wait_and_keep(const KeeperSettings& terms) const {
     keep(terms, *given.socket, std::move(given.held), {connection_.get()});
 }
 
-/// What follows `answer` in the answer of the process. Throws Error with another answer.
+/// Receives an answer of the process that must begin with `answer`, and returns the rest of it. Throws Error with any
+/// other answer.
 std::string WaitingKeeper::expect(const std::string& answer) const {
     const auto message = receive_message(connection_);
-    if (!message) throw failure("the keeper ended before it had the state");
+    if (!message) throw failure("the keeper ended before it served the state");
     if (!message->text.starts_with(answer)) throw failure("{}", message->text);
     return message->text.substr(answer.size());
 }

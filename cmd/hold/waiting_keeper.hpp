@@ -11,12 +11,13 @@
 
 namespace tpx::cli {
 
-/// A background process that becomes a keeper in two steps: it takes the state, and serves it only once the keepers of
-/// all hosts have theirs. Until it
-/// serves, it ends with this object and if this process is killed, and leaves nothing.
+/// A background process that becomes a keeper in two steps: it receives the state, and serves requests only once the
+/// keepers of all hosts have received theirs. Before that, it ends and leaves nothing behind if this object is
+/// destroyed or the process that owns the object is killed.
 class WaitingKeeper {
 public:
-    /// Starts the process. To be called before MPI starts, whose memory the process would keep. Throws Error.
+    /// Starts the process. Must be called before MPI starts; otherwise the process would keep MPI's memory. Throws
+    /// Error.
     explicit WaitingKeeper(const KeeperSettings& terms);
     ~WaitingKeeper();
     WaitingKeeper(const WaitingKeeper&) = delete;
@@ -26,14 +27,14 @@ public:
     /// has this name.
     void reserve(const std::string& name);
 
-    /// Gives the state to the process, and returns when it has the state in `place`. Returns why that is host memory
-    /// instead, if it is. Throws Error. Precondition: reserve().
+    /// Gives the state to the process, and returns once the process has the state in `place`. If the state is in host
+    /// memory instead, returns the reason, otherwise an empty text. Throws Error. Precondition: reserve().
     std::string give(const HeldFiles& held, const HoldPlace& place);
 
-    /// Lets the process serve the state, and returns its number. Throws Error if it has ended.
+    /// Makes the process serve the state, and returns its process ID. Throws Error if the process has ended.
     int serve();
 
-    /// Ends the process, also if it serves.
+    /// Ends the process, even if it already serves requests.
     void end();
 
 private:

@@ -8,8 +8,8 @@
 
 namespace tpx::cli {
 
-/// The part of a draft that one host writes: the files marked in `files`, which get the numbers `numbers`, by their
-/// numbers in `all`. Precondition: no marked file has copies.
+/// The part of the draft `all` that one host writes: the files that `files` marks. Sets `numbers[k]` to the number in
+/// this part of marked file k of `all`. Precondition: no marked file has copies.
 Draft part_of_draft(const Draft& all, const std::vector<bool>& files, std::vector<std::uint32_t>& numbers);
 
 }  // namespace tpx::cli

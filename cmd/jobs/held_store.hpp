@@ -19,7 +19,7 @@ public:
 
     const std::filesystem::path& folder() const { return folder_; }
 
-    /// Whether the folder has files.
+    /// Whether the folder contains files, because a keeper of this host holds state.
     bool has_state() const { return has_state_; }
 
     /// Whether the keeper of this host was killed, with what it held.

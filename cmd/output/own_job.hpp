@@ -4,7 +4,8 @@
 namespace tpx::cli {
 
 /// From now on, this process prints its results and errors, whatever rank a launcher gave it: is_first_rank() is true,
-/// also for each Output that is made afterwards. For a command of each host that communicates with no other process.
+/// also for each Output that is made afterwards. For a command that runs on each
+/// host and communicates with no other process.
 void act_as_own_job();
 
 }  // namespace tpx::cli

@@ -29,7 +29,7 @@ struct AutoInputs {
     ModelSize size;
     double batch = 0;
     std::optional<Parameters> fitted;
-    std::string fit_of_other;  ///< that `fitted` is of another model; empty if it is of this one
+    std::string fit_of_other;  ///< why `fitted` belongs to another model; empty: it does not
     std::vector<Host> hosts;
     int ranks = 1;                           ///< of the new layout
     std::vector<std::string_view> excluded;  ///< techniques, of layout_techniques, that layouts must not use

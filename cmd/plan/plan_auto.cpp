@@ -73,7 +73,7 @@ void print_notes(const ComparedLayouts& found, const PlanOptions& options, Outpu
                  fmt::join(found.assumed, ", "));
     else
         out.note("step times are predicted by the fit in {}", options.throughput);
-    if (!found.fit_of_other.empty()) out.note("{}; its step times are those of the fitted model", found.fit_of_other);
+    if (!found.fit_of_other.empty()) out.note("{}; step times are those of the fitted model", found.fit_of_other);
 }
 
 void print(const ComparedLayouts& found, std::size_t most, Output& out) {

@@ -108,7 +108,8 @@ void check_runs(const std::string& file, const std::vector<Run>& runs, Output& o
         out.note("{} of the runs offload; {} are needed to separate its costs", offloaded, fewest_offloaded);
 }
 
-// Plans that fit, on the placements of the runs and on powers of two of GPUs on hosts like the largest of the runs.
+// Plans that fit into memory, on the placements of the runs and on 1, 2, 4, ... GPUs of hosts like the largest one of
+// the runs.
 std::vector<Run> candidates(const Findings& found) {
     constexpr int usual_host = 8;
     Job job = formats::job_of(found.model);

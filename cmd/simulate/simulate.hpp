@@ -22,7 +22,7 @@ namespace tpx::cli {
 
 class TimeColumn;
 
-constexpr double longest_delay = 1e7;  ///< seconds that an option may set
+constexpr double longest_delay = 1e7;  ///< seconds; the upper limit of options for delays
 
 struct SimulateOptions : TechniqueOptions {
     std::string trace, generate, cluster, speeds;

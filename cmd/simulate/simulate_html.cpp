@@ -53,7 +53,7 @@ ordered_json slices_json(const PolicyRun& played) {
     return slices;
 }
 
-// The value of an option, as it can be given; empty: it is not given.
+// The value of an option as the command line accepts it; empty if the option is not set.
 std::string text_of(const std::string& text) { return text; }
 
 template <class Number>

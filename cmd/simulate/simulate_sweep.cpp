@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Options that have one value in each simulation.
+// The options that --sweep can vary.
 const std::vector<std::string> keys{"load",    "sample", "seed",   "quantum", "reconfig",
                                     "restart", "mtbf",   "repair", "cluster", "checkpoint"};
 
@@ -33,10 +33,10 @@ struct Point {
     std::string value;
     SimulateOptions options;
     Setup setup;
-    std::vector<PolicyRun> played;  // without what became of each job
+    std::vector<PolicyRun> played;  // without the results of single jobs
 };
 
-// One simulation for each value; no input file is read.
+// One simulation for each value. Reads no input file.
 std::vector<Point> points_of(const SimulateOptions& options) {
     const std::size_t equals = std::min(options.sweep.find('='), options.sweep.size());
     const std::string_view name = std::string_view{options.sweep}.substr(0, equals);

@@ -21,7 +21,8 @@ TimeColumn::TimeColumn(double smallest, double largest) {
         return seconds > 0 ? 1 + static_cast<int>(std::floor(std::log10(seconds / size_))) : 1;
     };
     constexpr int column = 12;
-    const int widest = column - 2 - static_cast<int>(unit_.size());  // digits, beside a point, a space and the unit
+    const int widest =
+        column - 2 - static_cast<int>(unit_.size());  // digits that fit with a point, a space and the unit
     const int wanted = std::clamp(std::max(4 - digits_before(largest), 3 - digits_before(smallest)), 0, 3);
     decimals_ = std::clamp(widest - digits_before(largest), 0, wanted);
 }

@@ -38,8 +38,8 @@ bool is_adam_role(Role role) {
     return role == Role::step || std::ranges::find(state_roles, role) != std::end(state_roles);
 }
 
-/// `of_moments` by the names of exp_avg in `expressed`, of which a tensor may have several parameters. `join` gets the
-/// values of a tensor's first parameter and of each further one.
+/// Returns `of_moments`, whose keys are stored names of exp_avg, with the names of exp_avg in `expressed` as keys. If a
+/// tensor contains several parameters, calls `join` with the values of the first and of each further one.
 template <class T, class Join>
 std::map<std::string, T, std::less<>> rename_moments(const std::map<std::string, T, std::less<>>& of_moments,
                                                      const Source& source, const ExpressedState& expressed, Join join) {

@@ -267,7 +267,7 @@ private:
     std::vector<MadeGroup> groups_;
 };
 
-/// Whether the content has both moments of Adam for each parameter with one of them; Lion has only the first.
+/// Whether each parameter with Adam's first moment also has the second; Lion has only the first.
 bool has_both_moments(const Content& content) {
     std::set<std::string_view> names;
     for (const Tensor& tensor : content.tensors) names.insert(tensor.name);

@@ -95,10 +95,10 @@ std::string fitting_degrees(Index experts, int dp) {
 
 }  // namespace
 
-VocabularyRows rows_for(const OldRows& old, int tp) {
-    const bool explains = old.unit > 0 && padded_size(old.vocabulary, old.unit * old.tp) == old.padded;
-    if (!explains && old.padded % tp == 0) return {old.padded, 0};
-    const Index unit = explains ? old.unit : guessed_unit(old.vocabulary, old.padded, old.tp);
+VocabularyRows new_vocabulary_rows(const OldRows& old, int tp) {
+    const bool unit_fits = old.unit > 0 && padded_size(old.vocabulary, old.unit * old.tp) == old.padded;
+    if (!unit_fits && old.padded % tp == 0) return {old.padded, 0};
+    const Index unit = unit_fits ? old.unit : guessed_unit(old.vocabulary, old.padded, old.tp);
     return {padded_size(old.vocabulary, unit * tp), unit};
 }
 
@@ -201,7 +201,8 @@ void TargetStep::find_rows(const WriterGrid& grid, Index unit) {
             rows_ = padded_size(*size, unit * layout_.tp);
             return;
         }
-        const auto [rows, new_unit] = rows_for({*size, padded, grid.tp, recorded_unit(grid.models[0])}, layout_.tp);
+        const auto [rows, new_unit] =
+            new_vocabulary_rows({*size, padded, grid.tp, recorded_unit(grid.models[0])}, layout_.tp);
         rows_ = rows;
         if (rows != *size || new_unit != 0)
             notes_.push_back(fmt::format(

@@ -36,12 +36,13 @@ struct OldRows {
 /// The rows of a vocabulary with its padding.
 struct VocabularyRows {
     Index rows = 0;
-    Index unit = 0;  ///< the rows are a multiple of this times tp; 0: they are as before
+    Index unit = 0;  ///< the rows are a multiple of this times tp; 0: unchanged rows
 };
 
-/// How many rows the vocabulary has on `tp` tensor-parallel ranks: what the recorded unit implies, if it explains the
-/// old padding; otherwise, as many as before where tp divides them. A change of tp and back then gives the same rows.
-VocabularyRows rows_for(const OldRows& old, int tp);
+/// The rows of the vocabulary on `tp` tensor-parallel ranks. They follow from the recorded unit if that agrees with the
+/// old padding; otherwise they are the old rows if tp divides them. In both cases, a change of tp and back gives the
+/// old rows. In all other cases, the unit is guessed from the old padding.
+VocabularyRows new_vocabulary_rows(const OldRows& old, int tp);
 
 /// What each rank of a new step has of the parameters of an old step.
 class TargetStep {

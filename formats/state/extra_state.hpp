@@ -12,8 +12,8 @@ namespace tpx::formats {
 /// is None, a tensor without elements, a stream in which torch.save has stored None, or a list of these.
 bool is_empty_extra_state(torch::Value value, const torch::Archive& archive);
 
-/// The name of the extra state `stored` of a rank's model chunk in the whole model: with the number of its layer, which
-/// counts from `first_layer` instead of 0.
+/// The name in the whole model of the extra state that a rank's model chunk stores as `stored`: `first_layer`, the
+/// number of the chunk's first layer, is added to the number of the layer.
 std::string extra_state_of_model(std::string_view stored, int first_layer);
 
 /// The same for the object `stored` of torch_dist: "decoder.layers.mlp.linear_fc1._extra_state/shard_3_32" is

@@ -68,7 +68,7 @@ private:
 
     /// Reads the numbers of each group, and the names in "param_names". Returns whether some numbers have no name.
     bool read_groups(std::map<std::int64_t, std::string>& names) {
-        bool numbered = false;
+        bool has_unnamed = false;
         for (const Value group : parameter_groups(state_dict_)) {
             auto& of_group = numbers_.emplace_back();
             auto param_names = group.find("param_names");
@@ -80,10 +80,10 @@ private:
                 if (param_names && k < param_names->items().size() && param_names->items()[k].is(Kind::string))
                     names[params[k].as_int()] = unwrapped(param_names->items()[k].as_string());
                 else
-                    numbered = true;
+                    has_unnamed = true;
             }
         }
-        return numbered;
+        return has_unnamed;
     }
 
     const StoredTensor& weight(std::size_t w) const { return model_.tensors[model_.weights[w].second].tensor; }
@@ -101,7 +101,8 @@ private:
         return entries;
     }
 
-    /// Tries the names without weights that repeat others, if the optimizer has exactly that many fewer parameters.
+    /// Names the parameters without weights that have the same values as earlier ones, if the optimizer has exactly as
+    /// many parameters as weights remain.
     std::vector<std::string> without_tied(std::vector<std::string>& notes) const {
         std::size_t count = 0;
         for (const auto& group : numbers_) count += group.size();

@@ -13,7 +13,7 @@
 
 namespace tpx::formats {
 
-/// What a training script's file contains for the numbers of its optimizer to refer to.
+/// The content of a training script's file that the parameter numbers of its optimizer refer to.
 struct NumberedModel {
     const torch::Archive& archive;
     std::span<const torch::NamedTensor> tensors;

@@ -109,8 +109,8 @@ private:
             if (rank.has_extra_states) add_extra_states(rank);
     }
 
-    /// Adds the extra states of TransformerEngine's layers in a rank's file: FP8 scales. The first tensor rank's are
-    /// those that torch_dist stores for all ranks.
+    /// Adds the extra states of TransformerEngine's layers in a rank's file: FP8 scales. torch_dist stores
+    /// those of the first tensor rank for all ranks.
     void add_extra_states(const RankValues& rank) {
         const torch::Archive archive = torch::Archive::open(checkpoint_.catalogue.directory / rank.file);
         std::size_t chunk = 0;

@@ -46,7 +46,7 @@ int BackfillQueue::Group::next(int id, Time most) const {
 
 namespace {
 
-// Whether nothing but GPUs counts for a job.
+// Whether only free GPUs decide if a job fits.
 bool asks_for_gpus_only(const TraceJob& job) {
     return job.cpus == 0 && job.memory == 0 && job.kinds.empty() && (job.tenant == any || !job.guaranteed);
 }
@@ -64,7 +64,7 @@ BackfillQueue::Group& BackfillQueue::group_of(const TraceJob& job) {
 void BackfillQueue::insert(const Simulation& simulation, int id) {
     const TraceJob& job = simulation.job(id);
     const double rate = job.speed->rate_anywhere(job.gpus);
-    const double time = rate > 0 ? simulation.remaining(id) / rate - 1 : 0;  // a rounding of steps_time() less
+    const double time = rate > 0 ? simulation.remaining(id) / rate - 1 : 0;  // 1 less, because steps_time() rounds
     Group& group = group_of(job);
     group.ids.push_back(id);
     group.times.push_back(static_cast<Time>(std::clamp(time, 0.0, 4e18)));

@@ -12,7 +12,8 @@ namespace {
 
 bool runs(const Simulation& simulation, int id) { return !simulation.grant(id).parts.empty(); }
 
-// The last running jobs of `after` that must go so that `id` fits once they are gone; nothing where that is not enough.
+// The running jobs to stop, from the end of `after`, so that `id` fits once their GPUs are free; unset if it does not
+// fit even then.
 std::optional<std::vector<int>> victims_for(const Simulation& simulation, int id, std::span<const int> after) {
     const TraceJob& job = simulation.job(id);
     GpuPool pool = simulation.pool_after_releases();

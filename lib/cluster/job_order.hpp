@@ -43,9 +43,9 @@ private:
 /// running jobs only to make room for waiting ones: false if several jobs wait or the one does not fit.
 bool start_only_waiting(Simulation& simulation);
 
-/// Starts waiting job `id` with the GPUs that it asks for, if it fits. If not, running jobs of `after`, which has those
-/// that come later in the order, are stopped from its end if that makes room. `later` counts the GPUs of these running
-/// jobs. Returns false if GPUs are on their way to the job, so that no job behind it may start.
+/// Starts the waiting job `id` with the GPUs that it requests. If it does not fit, stops running jobs of `after`, the
+/// jobs later in the order, from the end if that makes room, and subtracts their GPUs from `later`. Returns false if
+/// the job waits until stopped jobs have released their GPUs, so that no later job may start.
 bool run_waiting(Simulation& simulation, int id, std::span<const int> after, int& later);
 
 /// Runs jobs in `order`, which has all waiting and running ones, each with the GPUs that it asks for: where one does

@@ -17,8 +17,9 @@ void KeyedQueue::insert(const Simulation& simulation, int id, double key) {
         leaving_.emplace_back(simulation.now() + simulation.release_delay(), id);
 }
 
-// Jobs come, and failures stop jobs; run() itself knows which jobs it starts and stops. While a job that was stopped
-// gives its GPUs back, it still attains service.
+// Adds jobs that have arrived. After failures or scripted changes, adds all waiting jobs again; run() itself records
+// the jobs that it starts and stops. Computes the keys of stopped jobs again until their GPUs are released, because
+// they attain service until then.
 void KeyedQueue::update(const Simulation& simulation, const Key& key) {
     const std::vector<int>& waiting = simulation.waiting();
     const auto come = std::ranges::lower_bound(waiting, next_);
@@ -42,7 +43,7 @@ void KeyedQueue::update(const Simulation& simulation, const Key& key) {
     std::erase_if(leaving_, [&](const auto& is) { return is.first < simulation.now(); });
 }
 
-// The group with the first of the jobs that ask for at most `most` GPUs; null if there is none.
+// The group whose next job comes first, among groups that request at most `most` GPUs; null if there is none.
 KeyedQueue::Group* KeyedQueue::first_of(std::vector<Group>& groups, int most) {
     Group* first = nullptr;
     for (Group& group : groups)
@@ -51,7 +52,7 @@ KeyedQueue::Group* KeyedQueue::first_of(std::vector<Group>& groups, int most) {
     return first;
 }
 
-// Those that ran at the begin of run() and do not at its end.
+// Adds the jobs that ran when run() began and have been stopped since.
 void KeyedQueue::insert_stopped(const Simulation& simulation, const Key& key) {
     for (const int id : running_ids_)
         if (simulation.grant(id).parts.empty()) insert(simulation, id, key(id));
@@ -71,7 +72,7 @@ void KeyedQueue::run(Simulation& simulation, const Key& key) {
     std::vector<Group> groups;
     for (auto& [gpus, jobs] : waiting_) groups.push_back({gpus, &jobs, jobs.begin()});
     for (std::size_t next = 0;;) {
-        const int most = simulation.pool_after_releases().free() + later;  // never grows
+        const int most = simulation.pool_after_releases().free() + later;  // never grows during run()
         Group* group = first_of(groups, most);
         if (next < running_.size() && (group == nullptr || running_[next] < *group->next)) {
             const int id = running_ids_[next++];

@@ -11,12 +11,12 @@
 
 namespace tpx {
 
-/// Runs jobs by a key, the least first, then in order of arrival; run_in_order() says how. It follows the jobs of one
-/// simulation from call to call: the keys of waiting jobs are computed once, and jobs that ask for more GPUs than all
-/// that could be made free are not looked at.
+/// Runs the jobs of one simulation as run_in_order() does, in ascending order of a key, then in order of arrival. The
+/// queue is kept from call to call: the key of a waiting job is computed only once, and jobs that request more GPUs
+/// than could be freed are skipped without being visited.
 class KeyedQueue {
 public:
-    /// Must not be NaN. The key of a job that holds no GPUs changes only with forget().
+    /// Returns the key of a job, which must not be NaN. If the key of a job without GPUs changes, call forget().
     using Key = std::function<double(int)>;
 
     void run(Simulation& simulation, const Key& key);
@@ -27,7 +27,7 @@ private:
     using Keyed = std::pair<double, int>;  // key and job
     using Jobs = std::set<Keyed>;
 
-    // The waiting jobs that ask for the same number of GPUs, from the next one to be looked at.
+    // The waiting jobs that request the same number of GPUs, and the next one to visit.
     struct Group {
         int gpus;
         Jobs* jobs;
@@ -39,13 +39,13 @@ private:
     void insert_stopped(const Simulation& simulation, const Key& key);
     static Group* first_of(std::vector<Group>& groups, int most);
 
-    std::map<int, Jobs> waiting_;                // by the GPUs that they ask for
+    std::map<int, Jobs> waiting_;                // by the number of GPUs that they request
     std::vector<double> keys_;                   // of waiting jobs, by job
     std::vector<Keyed> running_;                 // at the last call
     std::vector<int> running_ids_;               // of these
-    std::vector<std::pair<Time, int>> leaving_;  // waiting jobs whose GPUs are given back until then
+    std::vector<std::pair<Time, int>> leaving_;  // stopped jobs, and when they have released their GPUs
     std::size_t count_ = 0;                      // of waiting jobs
-    int next_ = 0;                               // the first job that has not come
+    int next_ = 0;                               // the first job that has not arrived
     int interventions_ = 0;
     bool known_ = false;
 };

@@ -28,7 +28,7 @@ struct JobSegment {
     int job = 0;
     Time begin = 0;
     Time end = 0;
-    Grant grant;  ///< GPUs that all trained, or all waited, and the plan of the job
+    Grant grant;  ///< GPUs, all of which trained or all of which waited, and the job's plan
     bool training = false;
 };
 

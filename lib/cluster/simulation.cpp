@@ -119,8 +119,8 @@ void Simulation::account(int id) {
     state.since = now_;
 }
 
-/// Records what a job has had since its last change: the GPUs that train, and those that it still waits for or is about
-/// to give back.
+/// Records the GPUs that a job has held since its last change: those that trained, and those that did not train yet or
+/// no longer.
 void Simulation::add_segments(int id) {
     const State& state = states_[id];
     const auto add = [&](std::vector<GpuShare> parts, bool trains) {

@@ -11,8 +11,8 @@
 
 namespace tpx {
 
-/// The bytes of a file as memory, also after the file is closed. If another process truncates the file, access to the
-/// missing bytes ends this process; the files of make_memory_file() cannot be truncated.
+/// A mapping of a file into memory, which outlives the file descriptor. If another process truncates the file, access
+/// to the missing bytes ends this process; the files of make_memory_file() cannot be truncated.
 class MappedFile {
 public:
     enum class Access { read, write };

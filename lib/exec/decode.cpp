@@ -67,18 +67,18 @@ void decompress_lzf(std::span<const std::byte> from, std::span<std::byte> into) 
     constexpr unsigned most_literals = 32, longest_short = 7;
     std::size_t at = 0, out = 0;
     const auto next = [&] {
-        if (at == from.size()) throw failure("is an LZF stream without its end ({} bytes)", from.size());
+        if (at == from.size()) throw failure("is a truncated LZF stream ({} bytes)", from.size());
         return std::to_integer<unsigned>(from[at++]);
     };
-    const auto check_disk_space = [&](std::size_t length) {
+    const auto check_room = [&](std::size_t length) {
         if (length > into.size() - out) throw failure("decompresses to more than {} bytes", into.size());
     };
     while (at < from.size()) {
         const unsigned control = next();
         if (control < most_literals) {
             const std::size_t length = control + 1;
-            if (length > from.size() - at) throw failure("is an LZF stream without its end ({} bytes)", from.size());
-            check_disk_space(length);
+            if (length > from.size() - at) throw failure("is a truncated LZF stream ({} bytes)", from.size());
+            check_room(length);
             std::memcpy(into.data() + out, from.data() + at, length);
             at += length;
             out += length;
@@ -88,8 +88,8 @@ void decompress_lzf(std::span<const std::byte> from, std::span<std::byte> into) 
         if (length == longest_short) length += next();
         length += 2;
         const std::size_t back = ((control & 0x1f) << 8) + next() + 1;
-        if (back > out) throw failure("is not an LZF stream: copies from {} bytes before its start", back - out);
-        check_disk_space(length);
+        if (back > out) throw failure("is an invalid LZF stream: it copies from {} bytes before its start", back - out);
+        check_room(length);
         for (std::size_t end = out + length; out < end; ++out) into[out] = into[out - back];
     }
     if (out != into.size()) throw failure("decompresses to {} bytes instead of {}", out, into.size());

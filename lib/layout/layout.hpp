@@ -82,8 +82,8 @@ int tp_span(const Layout& layout);
 /// The degree of tensor parallelism inside experts.
 int expert_tp(const Layout& layout);
 
-/// The number of ranks across which a format that keeps ep unless it is given splits experts: that of `layout` or, if
-/// the text did not contain the key, the largest divisor of `before` that divides dp.
+/// The ep of a checkpoint whose format keeps ep unless the layout sets it: that of `layout` if its text contains the
+/// key; otherwise the largest divisor of `before`, the ep of the source, that divides dp.
 int kept_expert_ranks(const Layout& layout, int before);
 
 /// How many ranks hold the same part of the same expert.

@@ -12,17 +12,17 @@ namespace {
 // Up to so many configurations, a wrong one can pull the first maximum that is found away from all others.
 constexpr std::size_t few_runs = 20;
 
-// With more configurations, one that hardly affects the fit is left out by one linear step, not by a search.
+// With more configurations, those that hardly affect the fit are left out by one linear step instead of a new search.
 constexpr std::size_t many_configurations = 200;
 
-// The largest share of its own fitted time that such a configuration decides.
+// The largest leverage of such a configuration: the share of its fitted time that its own measurement determines.
 constexpr double small_leverage = 0.1;
 
-// With more runs, outliers are put aside in batches: one in so many runs is judged by the same fit.
+// With more runs, outliers are removed in batches: one of `runs_per_outlier` runs by each fit.
 constexpr std::size_t many_runs = 1000;
 constexpr std::size_t runs_per_outlier = 100;
 
-// The weight below which a fit does not change when a run is put aside.
+// The weight below which the removal of a run hardly changes the fit.
 constexpr double no_weight = 0.01;
 
 // The matrix and direction of a Gauss-Newton step.
@@ -44,7 +44,7 @@ Vector moved(const Vector& at, const Vector& step) {
     return next;
 }
 
-// One damped step from `at`, where the posterior is `here`; false when none goes down.
+// Takes one damped step down from `at`, with the linearization `here`. Returns false if it gains too little or nothing.
 bool step_down(const Posterior& posterior, const Linearization& here, Vector& at, double& cost, double& damping) {
     for (int attempt = 0; attempt < 12; ++attempt) {
         Matrix damped = here.matrix;
@@ -63,7 +63,7 @@ bool step_down(const Posterior& posterior, const Linearization& here, Vector& at
     return false;
 }
 
-// The maximum that is found from `at`, where the posterior is `here`.
+// The maximum that a search from `at`, with the linearization `here`, finds.
 Vector descend(const Posterior& posterior, Linearization here, Vector at) {
     double cost = posterior.cost(at), damping = 1e-2;
     for (int i = 0; i < 60 && step_down(posterior, here, at, cost, damping); ++i) here = linearized(posterior, at);
@@ -131,7 +131,7 @@ private:
     std::vector<Maximum> found_;
 };
 
-// Predicts configurations by a fit to all others.
+// Predicts the time of each configuration by a fit to all others.
 class LeftOut {
 public:
     LeftOut(const ModelSize& model, std::span<const Run> runs, const Belief& prior, const Vector& at)
@@ -144,10 +144,10 @@ public:
         covariance_ = inverse(all_.matrix);
     }
 
-    // The place of the configuration of run `i`.
+    // The number of the configuration of run `i`.
     std::size_t group(std::size_t i) const { return posterior_.groups()[i]; }
 
-    // The seconds of the configuration of run `i`.
+    // The predicted seconds of the configuration of run `i`.
     double seconds(std::size_t i) const {
         const Posterior::Share& share = shares_[group(i)];
         Linearization others = all_;
@@ -191,7 +191,7 @@ double median(std::vector<double> values) {
     return *middle;
 }
 
-// The runs that still belong, and those that were put aside.
+// The runs without the outliers found so far, and these outliers.
 class Suspects {
 public:
     explicit Suspects(std::span<const Run> runs) : most_{runs.size() / 4}, kept_{runs.begin(), runs.end()} {
@@ -202,9 +202,10 @@ public:
     std::span<const Run> kept() const { return kept_; }
     bool can_shrink() const { return kept_.size() > 3 && found_.size() < most_; }
 
-    // Puts the worst run aside, and further ones as long as `fit` would hardly change; without a run, the others of its
-    // configuration count more. `errors` are those of each run when it is left out.
-    void put_aside(const Fit& fit, std::vector<double> errors) {
+    // Removes the worst outlier, and further ones as long as that hardly changes `fit`. A run of a configuration with
+    // several runs always changes it, because the other runs then count more. `errors` has the error of each run when
+    // its configuration is left out.
+    void remove_outliers(const Fit& fit, std::vector<double> errors) {
         std::vector<double> weights;
         for (std::size_t i = 0; i < errors.size(); ++i) weights.push_back(fit.shares[i] < 1 ? 1 : fit.weights[i]);
         const bool is_sure = count_configurations(kept_) > few_runs;
@@ -238,8 +239,8 @@ private:
 
 Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts) {
     const Posterior posterior{model, runs, prior, Errors::some_wrong};
-    // Where errors are normal. Far from the maximum all runs look wrong, so that searches begin at that of normal
-    // errors.
+    // Searches begin at the maximum of the posterior with normal errors, because far from a maximum all runs look
+    // wrong.
     const Posterior normal_errors = posterior.with(Errors::normal);
     std::mt19937 random{1};
     std::normal_distribution<double> normal;
@@ -261,7 +262,7 @@ Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Beli
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
                                   const Fit& fit) {
     const LeftOut left_out{model, runs, prior, fit.belief.mean};
-    std::vector<double> predicted, errors;  // `predicted` is that of each configuration
+    std::vector<double> predicted, errors;  // `predicted` is by configuration
     for (std::size_t i = 0; i < runs.size(); ++i) {
         if (left_out.group(i) == predicted.size()) predicted.push_back(left_out.seconds(i));
         errors.push_back(predicted[left_out.group(i)] / runs[i].seconds - 1);
@@ -287,7 +288,7 @@ std::vector<std::size_t> outliers(const ModelSize& model, std::span<const Run> r
     for (std::size_t before = runs.size() + 1; suspects.can_shrink() && suspects.kept().size() < before;) {
         before = suspects.kept().size();
         const Fit fit = fit_parameters(model, suspects.kept(), prior, 2);
-        suspects.put_aside(fit, leave_one_out(model, suspects.kept(), prior, fit));
+        suspects.remove_outliers(fit, leave_one_out(model, suspects.kept(), prior, fit));
     }
     return suspects.found();
 }

@@ -23,8 +23,8 @@ constexpr double memory_deviation = 0.07;
 constexpr double scale_deviation = 0.15;
 constexpr double offset_deviation = 10e9;
 
-// Memory that an allocator reserved may hardly grow with the estimate, or even shrink. Plans that need more than the
-// measured ones must not seem to fit because of that.
+// The memory that an allocator reserves may hardly grow with the estimate, or may even shrink. Plans that need more
+// than the measured ones must not seem to fit because of that.
 constexpr double least_scale = 0.5;
 
 // Parameters on the fullest GPU: stages share the layers, the first and last also have the embedding.

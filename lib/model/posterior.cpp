@@ -168,7 +168,7 @@ std::vector<double> Posterior::leave_one_out_variances(const Vector& at, const M
     for (const Share& share : shares_at(at)) {
         const double variance = dot(share.slope, covariance * share.slope);
         const double leverage = std::min(variance * share.weight, largest_leverage);
-        of_group.push_back(variance / (1 - leverage));  // what learn() does with one row, undone
+        of_group.push_back(variance / (1 - leverage));  // the inverse of learn() for one configuration
     }
     std::vector<double> result;
     for (const std::size_t group : groups_) result.push_back(of_group[group]);

@@ -24,7 +24,7 @@ public:
     /// All of `runs` count. `model`, `runs` and `prior` must outlive the posterior.
     Posterior(const ModelSize& model, std::span<const Run> runs, const Belief& prior, Errors errors);
 
-    /// The same with other errors, or without the runs of the same configuration as the one at index `run`.
+    /// A copy with other errors, or without the runs that have the same configuration as the run at index `run`.
     Posterior with(Errors errors) const;
     Posterior without(std::size_t run) const;
 
@@ -36,19 +36,19 @@ public:
 
     /// What the runs of one configuration add to the matrix and the direction of linearize().
     struct Share {
-        Vector slope{};     ///< of the logarithm of their predicted time
-        double weight = 0;  ///< their information about that logarithm
-        double error = 0;   ///< weighted mean of their log(predicted / measured)
-        bool counts = true;
+        Vector slope{};      ///< of the logarithm of their predicted time
+        double weight = 0;   ///< their information about that logarithm
+        double error = 0;    ///< weighted mean of their log(predicted / measured)
+        bool counts = true;  ///< false: left out by without()
     };
 
     /// The shares of all configurations, in the order of their first runs.
     std::vector<Share> shares_at(const Vector& at) const;
 
-    /// The matrix and direction from `shares` at `at`, of which those that do not count are left out.
+    /// The same from `shares`, the result of shares_at(at). Skips shares that do not count.
     void linearize(const Vector& at, std::span<const Share> shares, Matrix& matrix, Vector& downhill) const;
 
-    /// The place of each run's configuration in shares_at().
+    /// The index of each run's configuration in shares_at().
     const std::vector<std::size_t>& groups() const { return groups_; }
 
     /// The covariance of the logarithms near the maximum `at`.
@@ -71,7 +71,7 @@ public:
 private:
     static constexpr std::size_t none = std::size_t(-1);
 
-    std::vector<double> log_errors(const Parameters& is) const;  // predicted / measured of each run
+    std::vector<double> log_errors(const Parameters& is) const;  // log(predicted / measured) of each run
     std::vector<double> weights(const std::vector<double>& log_errors) const;
     Vector away(const Vector& at) const;  // from the prior's mean
 
@@ -79,7 +79,7 @@ private:
     std::span<const Run> runs_;
     const Belief& prior_;
     Errors errors_;
-    std::size_t without_ = none;  // a configuration
+    std::size_t without_ = none;  // the configuration that is left out
     Matrix precision_;
     std::vector<std::size_t> firsts_;  // the first run of each configuration
     std::vector<Routes> routes_;       // of each configuration

@@ -101,7 +101,7 @@ grep -q "note: hold:old: no keeper has this name on .* (rank 2); ranks there get
 becomes tp=2,dp=2 "0 1" "2 3" -- --dtype bf16
 becomes fsdp=2 0 1 -- --dtype f16 --drop optimizer
 
-# Replicas are taken from the host itself; other layouts, optimizer states, and what is not a tensor.
+# A host copies replicas that it has itself. Other layouts, optimizer state and non-tensor values.
 spread "$dcp" dp=2,tp=2 0,1 2,3
 becomes tp=2,dp=2 "0 1" "2 3"
 moved "0 B" "0 rounds"
@@ -119,7 +119,7 @@ becomes tp=1,pp=2,dp=2,zero=1 "0 1" 2 3
 becomes tp=2,pp=2 "0 1" "2 3"
 becomes tp=2 0 1 -- --dialect hf --dtype f32
 
-# Ranks that the hosts name; what the result says.
+# Ranks named by the hosts, and the JSON result.
 spread "$dcp" tp=2,fsdp=2 0,1 2,3
 echo 'exec "$@" --ranks 2,0' >"$RUN/0.sh"
 echo 'exec "$@" --ranks 3' >"$RUN/1.sh"
@@ -147,7 +147,7 @@ runs hosts 2 "$tpx" hold hold:old --name new --to tp=4 --dry-run
 grep -q '^hold:old: 2 hosts would hold 4 ranks of tp=4' out || fail "$(cat out)"
 only 3
 
-# The state that hosts have made is a source again, also of other commands.
+# The new state can itself be joined and held in another layout.
 runs hosts 2 "$tpx" hold hold:old --name new --to tp=4
 runs hosts 2 "$tpx" hold hold:new --name newer --to tp=2,fsdp=2
 for rank in 0 1; do
@@ -155,7 +155,7 @@ for rank in 0 1; do
 done
 for host in 0 1; do on $host runs "$tpx" hold --release new && on $host runs "$tpx" hold --release newer; done
 
-# If one host fails, all end, and nothing is left.
+# If one host fails, the command ends on all hosts, and no new state is left.
 on 1 runs "$tpx" hold "$dcp" --name new
 refuses 1 "rank 1: hold:new: state is held under this name already" hosts 2 "$tpx" hold hold:old --name new --to tp=4
 refuses 1 "rank 1: hold:new: state is held under this name already" hosts 2 "$tpx" hold hold:old --name new --to tp=4 --dry-run
@@ -179,7 +179,7 @@ kill -KILL "$(on 1 pids)"
 refuses 1 "; the keeper of " hosts 2 "$tpx" hold hold:old --name new --to tp=4
 only 2
 
-# 160 MB, all of which move, in several rounds; and again, while a rank is killed or asked to stop at some moment. Either both hosts
+# All of 160 MB move, in several rounds; then the same while a rank is killed or asked to stop at various moments. Either both hosts
 # hold the new state or none does.
 mkdir big
 python3 - <<'END' || fail "no checkpoint"
@@ -194,7 +194,7 @@ with open("big/model.safetensors", "wb") as file:
 END
 release
 runs "$tpx" hold big --name whole --to fsdp=2 --timeout none
-# Parts that record neither a save nor an iteration are refused, but those that hosts have made together belong together.
+# Parts that record neither a save nor an iteration are refused. A state that several hosts made together records a save.
 for host in 0 1; do on $host runs "$tpx" hold big --name apart --to fsdp=2 --ranks $host; done
 refuses 1 "record neither the same save nor an iteration" hosts 2 "$tpx" hold hold:apart --name old --to fsdp=2
 on 1 runs "$tpx" hold --release apart
@@ -206,11 +206,11 @@ rm "$RUN/0.sh" "$RUN/1.sh"
 on 0 runs "$tpx" hold --release first
 becomes fsdp=2 0 1
 moved "160 MB" "2 rounds"
-# A cast that fails on one host, of elements that it has or gets.
+# A cast fails on one host: of elements from another host, and of its own elements.
 refuses 1 "does not fit bf16" hosts 2 "$tpx" hold hold:old --name new --to fsdp=4 --dtype bf16
 refuses 1 "a cast makes a finite value infinite" hosts 2 "$tpx" hold hold:old --name new --to fsdp=2 --dtype bf16
 only 3
-# A host that has no room, here for files of more than 123 MB, ends all.
+# If one host has no room, here for files of more than 123 MB, the command ends on all hosts.
 echo 'ulimit -f 240000; exec "$@"' >"$RUN/1.sh"
 refuses 1 "rank 1: " hosts 2 "$tpx" hold hold:old --name new --to dp=2
 grep -q "File too large" err || fail "$(cat err)"
@@ -234,7 +234,7 @@ ends() {
     wait $job
     status=$?
     [ $status -ne 0 ] || left=5
-    # Rank 1 may have been killed when both keepers served already.
+    # Rank 1 may have been killed after both keepers began to serve.
     [ "$1" != KILL ] || for _ in $(seq 20); do [ "$(keepers | wc -l)" -ne 5 ] || left=5; sleep 0.05; done
     [ $left -eq 5 ] || only 3
     [ "$(keepers | wc -l)" -eq $left ] || fail "SIG$1 after $2 s: exit $status, and $(keepers | wc -l) keepers"

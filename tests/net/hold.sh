@@ -84,7 +84,7 @@ mkdir merged && for host in new/*; do cp -R "$host/." merged/ || exit 1; done
 "$tpx" verify all merged || fail "another state"
 on_hosts "$tpx" hold --release new >/dev/null || fail "not released on all hosts"
 
-# A host that ends while state moves.
+# One host ends while state moves.
 on_hosts "$tpx" hold hold:old --name new --to fsdp=4 >out.json 2>err &
 sleep 1
 end-processes th2

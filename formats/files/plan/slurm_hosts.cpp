@@ -49,8 +49,8 @@ int list_length(std::string_view text, std::string_view variable) {
     return static_cast<int>(expand_host_names(fmt::format("{}[{}]", variable, text)).size());
 }
 
-// The tasks on each host of the job, one for each device. In a job step, SLURM_TASKS_PER_NODE is of the step's hosts;
-// the job's other hosts are taken to have as many as the host of the step with the most.
+// The number of tasks on each host of the job, one for each device. In a job step, SLURM_TASKS_PER_NODE describes the
+// step's hosts; the job's other hosts are assumed to have the largest of these numbers.
 std::vector<int> task_counts(const Environment& environment, std::string_view tasks,
                              const std::vector<std::string>& names) {
     const std::vector<int> counts = expand_counts(tasks, "SLURM_TASKS_PER_NODE");
@@ -59,7 +59,7 @@ std::vector<int> task_counts(const Environment& environment, std::string_view ta
     const std::vector<std::string> step_names = step ? expand_host_names(*step) : std::vector<std::string>{};
     if (counts.empty() || step_names.size() != counts.size())
         throw Error{Exit::usage,
-                    "SLURM_TASKS_PER_NODE is for {} hosts, SLURM_JOB_NODELIST names {}; request the job with "
+                    "SLURM_TASKS_PER_NODE describes {} hosts, but SLURM_JOB_NODELIST names {}; request the job with "
                     "--gpus-per-node, or list the hosts in a file",
                     counts.size(), names.size()};
     std::vector<int> all(names.size(), std::ranges::max(counts));

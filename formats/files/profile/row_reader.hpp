@@ -9,13 +9,13 @@
 
 namespace tpx::formats {
 
-/// Reads the quantities of one row of a table of runs. All arguments must outlive it.
+/// Reads the quantities of one row of a table of runs. All arguments must outlive the reader.
 class RowReader {
 public:
     RowReader(const Table& table, const ColumnMap& columns, const Table::Row& row)
         : table_{table}, columns_{columns}, row_{row} {}
 
-    /// What the row says of `quantity`, in the words of the map; nothing if the cell is empty or a word such as NaN.
+    /// The cell of `quantity`, translated by the column map; unset if the cell is empty or a word such as NaN.
     std::optional<std::string> text(const std::string& quantity) const;
 
     /// The result of `read_text` for text(). An Error that it throws is prefixed as by in_cell().

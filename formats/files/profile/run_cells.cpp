@@ -41,7 +41,7 @@ bool flag(std::string_view text) {
 bool offload_flag(std::string_view text) {
     if (lower(text) == "cpu") return true;
     const auto value = truth(text);
-    if (!value) throw failure("'{}' is neither true nor false nor cpu", text);
+    if (!value) throw failure("'{}' is not true, false or cpu", text);
     return *value;
 }
 
@@ -55,11 +55,11 @@ std::string whole_text(const std::string& text) {
 std::string zero_stage(const std::string& text) {
     const std::string word = lower(text);
     const std::size_t at = word.find_first_of("0123456789");
-    if (at == word.npos) throw failure("'{}' is not a stage of ZeRO; use 0 to 3", text);
+    if (at == word.npos) throw failure("unknown ZeRO stage '{}'; use 0 to 3", text);
     std::string before = word.substr(0, at);
     std::erase_if(before, [](char c) { return c == '-' || c == '_' || c == ' '; });
     if (!before.empty() && before != "zero" && before != "stage" && before != "zerostage")
-        throw failure("'{}' is not a stage of ZeRO; use 0 to 3", text);
+        throw failure("unknown ZeRO stage '{}'; use 0 to 3", text);
     return whole_text(word.substr(at));
 }
 
@@ -120,9 +120,9 @@ double seconds_in(std::string_view unit, double time) {
 }
 
 double seconds_at(std::string_view unit, double rate, const StepSize& step) {
-    constexpr std::string_view each = "/GPU";
-    const bool is_per_gpu = unit.ends_with(each) || unit.ends_with("/gpu");
-    if (is_per_gpu) unit.remove_suffix(each.size());
+    constexpr std::string_view per_gpu = "/GPU";
+    const bool is_per_gpu = unit.ends_with(per_gpu) || unit.ends_with("/gpu");
+    if (is_per_gpu) unit.remove_suffix(per_gpu.size());
     const double total = is_per_gpu ? rate * step.gpus : rate;
     if (unit.empty() || unit == "samples/s") return step.batch / total;
     if (unit == "steps/s" && !is_per_gpu) return 1 / rate;
@@ -136,7 +136,7 @@ std::string recompute_word(const std::string& cell) {
     if (const auto value = truth(cell)) return *value ? "full" : "none";
     std::string word = lower(cell);
     if (word != "selective" && word != "full")
-        throw failure("'{}' is not a kind of recomputation; use none, selective or full", cell);
+        throw failure("unknown recomputation '{}'; use none, selective or full", cell);
     return word;
 }
 

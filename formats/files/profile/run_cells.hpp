@@ -14,13 +14,13 @@ std::optional<bool> truth(std::string_view text);
 /// The same; throws Error for other text.
 bool flag(std::string_view text);
 
-/// A flag, or the device to which state is offloaded.
+/// Whether a cell requests offloading: a flag, or the device "cpu". Throws Error for other text.
 bool offload_flag(std::string_view text);
 
 /// A whole number as text; "4.0", as some programs write it, is "4". "*" stays as it is.
 std::string whole_text(const std::string& text);
 
-/// The number of ZeRO's stage as text, also from text such as "ZeRO-2".
+/// The stage of ZeRO as text: "2" for "2" and for text such as "ZeRO-2".
 std::string zero_stage(const std::string& text);
 
 /// A number above 0.
@@ -35,7 +35,7 @@ bool is_missing(std::string text);
 /// Seconds of a time in `unit`: s, which is the default, or ms.
 double seconds_in(std::string_view unit, double time);
 
-/// What a step processes, and where.
+/// The work of a step, and the GPUs that share it.
 struct StepSize {
     double batch = 1;     ///< samples
     double sequence = 0;  ///< tokens of a sample; 0: unknown

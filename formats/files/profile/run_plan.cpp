@@ -14,7 +14,7 @@
 namespace tpx::formats {
 namespace {
 
-// A quantity with a column of its own: its word in the plan, and how its cells become the value of that word.
+// A quantity with its own column: its key in an execution plan, and the conversion of a cell to the value of that key.
 struct PlanColumn {
     const char* quantity;
     std::string_view word;
@@ -31,8 +31,8 @@ constexpr std::array<PlanColumn, 9> plan_columns{{{"dp", "dp", cells::whole_text
                                                   {"recompute", "recompute", cells::recompute_word},
                                                   {"zero", "zero", cells::zero_stage}}};
 
-// ",tp=4" for a column; empty if the row does not say it.
-std::string word_of(const RowReader& row, const PlanColumn& column) {
+// ",tp=4" for a column; empty if the row has no value for it.
+std::string plan_entry(const RowReader& row, const PlanColumn& column) {
     const auto value = row.read(column.quantity, [&](const std::string& cell) {
         const std::string text = column.value(cell);
         if (text != "*") (void)parse_execution_plan(fmt::format("{}={}", column.word, text));
@@ -43,7 +43,7 @@ std::string word_of(const RowReader& row, const PlanColumn& column) {
 
 std::string plan_text(const RowReader& row) {
     std::string text = row.text("plan").value_or("");
-    for (const PlanColumn& column : plan_columns) text += word_of(row, column);
+    for (const PlanColumn& column : plan_columns) text += plan_entry(row, column);
     if (const auto shards = row.read("fsdp", cells::whole_text); shards && *shards != "1")
         text += row.text("dp") ? ",zero=3" : fmt::format(",dp={},zero=3", *shards);
     if (row.read("offload", cells::offload_flag).value_or(false)) text += ",offload";
@@ -51,7 +51,7 @@ std::string plan_text(const RowReader& row) {
     return text;
 }
 
-// Replaces "dp=*", "ga=*" and "mb=*" by what is left: all GPUs, and one sample per pass.
+// Replaces "dp=*" by the degree that uses all GPUs, and "ga=*" and "mb=*" by passes of one sample each.
 ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
     const auto take = [&](std::string_view word) {
         const std::size_t at = text.find(word);

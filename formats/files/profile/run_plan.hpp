@@ -6,7 +6,7 @@
 
 namespace tpx::formats {
 
-/// The most samples of a step that a table of runs can have.
+/// The largest batch (samples per step) that a table of runs can contain.
 inline constexpr double max_samples = 1 << 24;
 
 /// The execution plan of a row, from its column `plan` and those of single degrees. `gpus` is the number of GPUs that

@@ -107,7 +107,7 @@ double batch_of(const RowReader& row, const RunDefaults& defaults) {
     return batch.value_or(defaults.batch.value_or(1));
 }
 
-// `time` is the quantity that has the time; without one, seconds are 0.
+// `time` is the quantity from which the seconds are computed; if unset, seconds are 0.
 Run run_of(const RowReader& row, const std::optional<std::string>& time, const RunDefaults& defaults,
            std::string label) {
     Run run;

@@ -94,7 +94,7 @@ void complete_gpus(LogRun& run, const RunOverrides& overrides, std::string_view 
     }
     if (!run.has(gpus) && run.has(dp)) run.set(gpus, run.number(dp) * others);
     if (run.has(dp) && count > 0 && run.number(dp) * others != count)
-        throw failure("{}: the log has {} GPUs, but its degrees {} are of {:.0f} GPUs; pass --with with the whole plan",
+        throw failure("{}: the log has {} GPUs, but its degrees {} need {:.0f} GPUs; pass the whole plan by --with",
                       label, run.text(gpus), degrees_text(run), run.number(dp) * others);
 }
 

@@ -40,8 +40,8 @@ struct RunsTable {
 };
 
 /// Returns a row for each run in `logs`. Seconds per step are the median of steady_steps(), or "OOM" if the run ran out
-/// of memory before. Throws Error if no log has a row, for a file that is not a
-/// training log, and for GPUs or layers that the degrees of parallelism do not divide.
+/// of memory before. Throws Error if no log has a row, for a file that is not a training log, and for GPUs or layers
+/// that the degrees of parallelism do not divide.
 RunsTable runs_table(std::span<const TrainingLog> logs, const RunOverrides& overrides);
 
 /// `table` as CSV with a header.

@@ -41,10 +41,11 @@ private:
     const Table::Row& row_;
 };
 
-/// Throws Error if `table` has a column that is none of `known`.
+/// Throws Error if `table` has a column that is not one of `known`.
 void check_columns_of(const Table& table, const std::vector<std::string>& known);
 
-/// Throws Error if `table` has a column whose name is almost one of `known`; other columns are ignored.
+/// Throws Error if `table` has a column whose name resembles a name in `known` but differs from it; other columns are
+/// ignored.
 void check_misspelled(const Table& table, const std::vector<std::string>& known);
 
 /// What rows become jobs with.
@@ -77,8 +78,8 @@ TraceJob virtualflow_job(const Row& row, const TraceContext& context);
 TraceJob philly_job(const Row& row, const TraceContext& context);
 TraceJob gavel_job(const Row& row, const TraceContext& context);
 
-/// "2017-10-09 07:01:55", also with a T, without seconds, with a fraction of them and with a time zone, as microseconds
-/// since 1970.
+/// The microseconds since 1970 of "2017-10-09 07:01:55". The text may have a T instead of the blank, a fraction of a
+/// second and a time zone, and may lack the seconds.
 Time parse_timestamp(std::string_view text);
 
 }  // namespace tpx::formats

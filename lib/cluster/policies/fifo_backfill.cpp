@@ -17,7 +17,7 @@ public:
     void schedule(Simulation& simulation) override {
         queue_.update(simulation);
         const std::vector<int>& waiting = simulation.waiting();
-        std::size_t first = 0;  // of those that do not fit
+        std::size_t first = 0;  // the first job that does not fit
         while (first < waiting.size()) {
             const int id = waiting[first], gpus = simulation.job(id).gpus;
             if (!simulation.within_quota(id, gpus)) {
@@ -70,41 +70,42 @@ private:
         return promise;
     }
 
-    // What was found out about a group of jobs, until one is started.
-    struct Look {
+    // What is known about the jobs of a group until the next start.
+    struct Trial {
         std::optional<Grant> grant{};
-        bool no_room = false;       // for any of them now
-        bool delays_first = false;  // if it still runs when the first job is to start
+        bool no_room = false;       // no job of the group fits now
+        bool delays_first = false;  // a job that still runs at the promised time would
     };
 
-    // The first job after `id` that is not known to be no candidate, and its group.
+    // The first job after `id` that is not ruled out by its group's trial, and that group; `any` if there is none.
     std::pair<int, std::size_t> next_candidate(const Simulation& simulation, int id, Time promised) {
         std::pair<int, std::size_t> first{any, 0};
         const std::vector<BackfillQueue::Group>& groups = queue_.groups();
         for (std::size_t i = 0; i < groups.size(); ++i) {
-            if (looks_[i].no_room || groups[i].gpus > simulation.pool().free(groups[i].kind)) continue;
-            const Time most = looks_[i].delays_first ? promised - simulation.now() : never - 1;
+            if (trials_[i].no_room || groups[i].gpus > simulation.pool().free(groups[i].kind)) continue;
+            const Time most = trials_[i].delays_first ? promised - simulation.now() : never - 1;
             const int next = groups[i].next(id, most);
             if (next != any && (first.first == any || next < first.first)) first = {next, i};
         }
         return first;
     }
 
-    // Whether a job leaves the first job what it was promised; then what it takes for longer is taken from that.
-    static bool leaves_promise(const Simulation& simulation, int id, const Look& look, const TraceJob& head,
+    // Whether a job can start without a delay of the first job. If it still runs at the promised time, its GPUs are no
+    // longer part of the promised pool.
+    static bool leaves_promise(const Simulation& simulation, int id, const Trial& trial, const TraceJob& head,
                                Promise& promise) {
-        if (simulation.now() + simulation.time_needed(id, *look.grant) <= promise.time) return true;
-        if (look.delays_first) return false;
-        promise.pool.take(simulation.job(id), look.grant->parts);
+        if (simulation.now() + simulation.time_needed(id, *trial.grant) <= promise.time) return true;
+        if (trial.delays_first) return false;
+        promise.pool.take(simulation.job(id), trial.grant->parts);
         if (promise.time == never || promise.pool.place(head, head.gpus)) return true;
-        promise.pool.give(simulation.job(id), look.grant->parts);
+        promise.pool.give(simulation.job(id), trial.grant->parts);
         return false;
     }
 
     void fill(Simulation& simulation, int first) {
         const TraceJob& head = simulation.job(first);
         Promise promise = promise_to(simulation, first);
-        looks_.assign(queue_.groups().size(), {});
+        trials_.assign(queue_.groups().size(), {});
         for (int last = first; simulation.pool().free() > 0;) {
             const auto [id, number] = next_candidate(simulation, last, promise.time);
             if (id == any) break;
@@ -112,22 +113,22 @@ private:
             const BackfillQueue::Group& group = queue_.groups()[number];
             const TraceJob& job = simulation.job(id);
             if (job.gpus > simulation.pool().free(job.kind)) continue;
-            Look own, &look = group.alike ? looks_[number] : own;
-            if (!look.grant) look.grant = simulation.place(id, job.gpus);
-            look.no_room = !look.grant;
-            if (look.no_room) continue;
-            if (!leaves_promise(simulation, id, look, head, promise)) {
-                look.delays_first = true;
+            Trial own, &trial = group.alike ? trials_[number] : own;
+            if (!trial.grant) trial.grant = simulation.place(id, job.gpus);
+            trial.no_room = !trial.grant;
+            if (trial.no_room) continue;
+            if (!leaves_promise(simulation, id, trial, head, promise)) {
+                trial.delays_first = true;
                 continue;
             }
             queue_.erase(simulation, id);
-            simulation.start(id, std::move(*look.grant));
-            looks_.assign(queue_.groups().size(), {});
+            simulation.start(id, std::move(*trial.grant));
+            trials_.assign(queue_.groups().size(), {});
         }
     }
 
     BackfillQueue queue_;
-    std::vector<Look> looks_;  // of its groups
+    std::vector<Trial> trials_;  // by group of queue_
 };
 
 }  // namespace

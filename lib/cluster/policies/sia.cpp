@@ -42,7 +42,7 @@ private:
 
     struct Job {
         SiaChoices choices;
-        int wanted = 0;  // GPUs, as of the last decision
+        int wanted = 0;  // GPUs, in the last decision
     };
 
     // Brings the choices of a job up to date.
@@ -123,7 +123,7 @@ private:
     }
 
     std::optional<GpuPool> empty_;
-    std::vector<std::unique_ptr<Job>> jobs_;  // none of jobs that have finished
+    std::vector<std::unique_ptr<Job>> jobs_;  // by job; null once a job has finished
     std::vector<int> ids_;                    // of the last decision
     std::vector<SiaChoices*> choices_;        // of these
     std::vector<int> chosen_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// With a price for each GPU, jobs choose independently. The sum of what they choose, less the price of all GPUs, is a
-// lower bound of the least sum; what fits is an upper bound. A choice whose own loss is more than the distance of the
-// two bounds is in no solution. Dynamic programming over GPUs finds the best of what is left, which is little.
+// Lagrangian relaxation: with a price for each GPU, jobs choose independently. The sum of their least costs, minus the
+// price of all GPUs, is a lower bound of the least sum; any choices that fit give an upper bound. A choice is in no
+// solution if it costs its job more than the best one by more than the gap between the bounds. Dynamic programming over
+// the number of GPUs then finds the best solution among the few choices that remain.
 #include "lib/cluster/policies/sia_choices.hpp"
 
 #include <algorithm>
@@ -69,7 +70,7 @@ SiaProgram::Line SiaProgram::evaluate(double price) {
 
 namespace {
 
-// Sums of so many costs are equal up to this.
+// The largest rounding error of a sum of the costs of so many jobs.
 double rounding_of(std::size_t jobs) {
     const auto count = static_cast<double>(jobs);
     return 1e-11 + 1e-15 * count * count;
@@ -77,8 +78,9 @@ double rounding_of(std::size_t jobs) {
 
 }  // namespace
 
-// A price at which the jobs choose no more GPUs than there are, and the lower bound is almost as high as it can be: the
-// price of the last call if it leaves no gap, else where tangents of the bound, a concave function of the price, meet.
+// A price at which the jobs choose no more GPUs than are available, and at which the lower bound, a concave function of
+// the price, almost has its maximum. Returns the price of the last call if that leaves no gap; otherwise searches where
+// tangents of the bound intersect.
 double SiaProgram::find_price() {
     const double rounding = rounding_of(jobs_.size());
     const Line warm = evaluate(price_);
@@ -97,8 +99,8 @@ double SiaProgram::find_price() {
     return price;
 }
 
-// An upper bound of what the least sum is above the lower bound of `price`: jobs choose what is best for them, which
-// leaves `left` GPUs, of which other choices use some.
+// An upper bound of the difference between the least sum and its lower bound at `price`. The best choices of the jobs
+// leave `left` GPUs free, some of which other choices then use.
 double SiaProgram::gap(double price, int left) const {
     double loss = 0;
     const double rounding = rounding_of(jobs_.size());
@@ -151,7 +153,7 @@ void SiaProgram::find_ranges(double price, double gap) {
     }
 }
 
-// Whether the row of the last call has what is asked for now.
+// Whether row `i` of the last call has the costs that this call needs.
 bool SiaProgram::holds(std::size_t i) const {
     const Row& row = rows_[i];
     const Range& range = ranges_[i];
@@ -181,25 +183,27 @@ void SiaProgram::compute(std::size_t i) {
     row.from = range.from;
     row.to = range.to;
     row.least.resize(static_cast<std::size_t>(row.to - row.from + 1));
-    int known = 0;  // how many numbers of GPUs, from row.from on, have a cost
+    int known = 0;  // how many entries of row.least are set
     for (const Candidate& choice : row.candidates) known = add_candidate(before, choice, known, row);
 }
 
-// Takes a candidate into account in a row. The first `known` costs of the row hold what other candidates reach.
+// Adds a candidate to a row, in which earlier candidates have set the first `known` costs. Returns how many are set
+// now.
 int SiaProgram::add_candidate(const Row& before, const Candidate& choice, int known, Row& row) {
     double* least = row.least.data();
-    const double* has_before = before.least.data();
+    const double* least_before = before.least.data();
     const int size = row.to - row.from + 1;
-    const int shift = row.from - before.from - choice.gpus;  // from here to the same GPUs without the candidate's
+    // From an entry of `row` to the entry of `before` for the GPUs without those of the candidate.
+    const int shift = row.from - before.from - choice.gpus;
     const int flat = std::min(size, static_cast<int>(before.least.size()) - shift);
-    int has = std::clamp(-shift, 0, size);
-    for (; known < has; ++known) least[known] = HUGE_VAL;
-    for (const int end = std::min(known, flat); has < end; ++has)
-        least[has] = std::min(least[has], has_before[has + shift] + choice.cost);
-    for (; has < flat; ++has) least[has] = has_before[has + shift] + choice.cost;
+    int i = std::clamp(-shift, 0, size);
+    for (; known < i; ++known) least[known] = HUGE_VAL;
+    for (const int end = std::min(known, flat); i < end; ++i)
+        least[i] = std::min(least[i], least_before[i + shift] + choice.cost);
+    for (; i < flat; ++i) least[i] = least_before[i + shift] + choice.cost;
     const double rest = before.least.back() + choice.cost;
-    for (; has < known; ++has) least[has] = std::min(least[has], rest);
-    for (; has < size; ++has) least[has] = rest;
+    for (; i < known; ++i) least[i] = std::min(least[i], rest);
+    for (; i < size; ++i) least[i] = rest;
     return size;
 }
 

@@ -7,31 +7,31 @@
 
 namespace tpx {
 
-/// What Sia may give one job, and what each choice costs. Choice 0 is no GPUs; choice i is configuration i - 1.
+/// The choices that Sia has for one job, and their costs. Choice 0 is no GPUs; choice i is configuration i - 1.
 class SiaChoices {
 public:
     struct Configuration {
         int gpus;
         double speed;  ///< in units of the slowest configuration
-        double cost;   ///< of a job that does not run, or holds as many GPUs
+        double cost;   ///< speed^-0.5; if the job does not run or already holds `gpus`
     };
 
     /// At least one configuration, with increasing numbers of GPUs.
     explicit SiaChoices(std::vector<Configuration> configurations);
 
-    /// The job holds `gpus` GPUs, and a change leaves this share of its progress.
+    /// Records that the job holds `gpus` GPUs, and that a change keeps the share `kept` of its progress.
     void hold(int gpus, double kept);
     int held() const { return held_; }
-    /// Whether costs stay the same while it holds as many GPUs.
+    /// Whether all costs stay the same while the job holds the same number of GPUs.
     bool constant() const { return held_ == 0 || (all_.size() == 1 && all_[0].gpus == held_); }
 
     int count() const { return static_cast<int>(all_.size()) + 1; }
     int gpus(int choice) const { return choice == 0 ? 0 : all_[static_cast<std::size_t>(choice - 1)].gpus; }
-    /// The cost of a choice: (speed kept)^-0.5 of a configuration.
+    /// The cost of a choice; of a configuration that changes the GPUs of the job, (speed * kept)^-0.5.
     double cost(int choice) const;
 
-    /// The choice with the least cost if each GPU costs `price` more, the first of several, and that sum; also the
-    /// least sum of the other choices. Rounding may add a part in 10^14.
+    /// The choice with the least sum of its cost and `price` for each GPU (the first one of equal sums), that sum, and
+    /// the least sum of the other choices. The relative error of sums is at most 1e-14.
     struct Best {
         double price = -1;
         int choice = 0;
@@ -39,7 +39,7 @@ public:
         double other = 0;
     };
     const Best& best(double price);
-    /// The sum of one choice.
+    /// The sum of a choice's cost and `price` for each of its GPUs.
     double sum(int choice, double price) const;
 
 private:
@@ -50,12 +50,12 @@ private:
     Best best_;
 };
 
-/// Finds the choices of jobs with the least sum of costs.
+/// Finds the choices of all jobs with the least sum of costs.
 class SiaProgram {
 public:
-    /// Sets `chosen` to the choice of each job; together they have at most `gpus` GPUs. Sums are made job by job, as
-    /// doubles; of choices with equal sums, the last jobs have those with the lowest numbers. `ids` are the numbers of
-    /// the jobs, by which it recognizes them in the next call.
+    /// Sets `chosen` to the choice of each job; together they have at most `gpus` GPUs. Costs are added job by job, as
+    /// doubles; of solutions with equal sums, the one with the lowest choice of the last job is taken, then of the job
+    /// before it, and so on. `ids` are the numbers of the jobs, by which the next call recognizes them.
     void solve(std::span<SiaChoices* const> jobs, std::span<const int> ids, int gpus, std::vector<int>& chosen);
 
 private:
@@ -66,7 +66,7 @@ private:
         bool operator==(const Candidate&) const = default;
     };
 
-    // The least costs of the first jobs, up to this one, with at most `from` to `to` GPUs; more GPUs are of no use.
+    // The least costs of the jobs up to this one, with at most `from`, ..., `to` GPUs; more GPUs do not lower the cost.
     struct Row {
         int id = -1;
         int first = 0;  // of the candidates
@@ -80,12 +80,13 @@ private:
 
     struct Range {
         int first, last;  // candidates
-        int from, to;     // GPUs for which the row is asked
+        int from, to;     // numbers of GPUs for which the row needs costs
     };
 
+    // The lower bound of the least sum as a function of the price, with fixed choices.
     struct Line {
-        double sum;    // of costs
-        double slope;  // GPUs that are used beyond those that there are
+        double sum;    // of the costs of the choices
+        double slope;  // their GPUs minus the available GPUs
         double at(double price) const { return sum + price * slope; }
     };
 

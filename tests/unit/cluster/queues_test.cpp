@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies that keep their queues from event to event decide what policies decide that look at every job each time.
+// Policies that keep their queues from event to event must make the same decisions as policies that visit every job at
+// every event.
 #include "lib/cluster/backfill_queue.hpp"
 #include "lib/cluster/job_order.hpp"
 #include "lib/cluster/policies.hpp"
@@ -16,7 +17,7 @@
 namespace tpx {
 namespace {
 
-// All jobs in the order of what is left, or of the service that they have had.
+// Runs all jobs in the order of their remaining work, or of their attained service.
 class EveryJobByKey final : public Policy {
 public:
     explicit EveryJobByKey(bool by_service) : by_service_{by_service} {}
@@ -56,7 +57,7 @@ private:
     bool by_service_;
 };
 
-// EASY backfilling that looks at every waiting job.
+// EASY backfilling that visits every waiting job.
 class EveryJobBackfilled final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
@@ -108,7 +109,7 @@ struct Case {
     SimulationRules rules;
 };
 
-// Jobs come faster than they can be done; hosts fail, and GPUs take time to come back.
+// Jobs arrive faster than they finish, hosts fail, and GPUs are released with a delay.
 Case random_case(std::mt19937& random, int trial) {
     Case is{test::random_jobs(random, 150, 8), {}};
     for (TraceJob& job : is.jobs) {
@@ -129,7 +130,7 @@ Case random_case(std::mt19937& random, int trial) {
     return is;
 }
 
-TEST_CASE("policies with queues decide what policies decide that look at every job") {
+TEST_CASE("policies with queues make the same decisions as policies that visit every job") {
     std::mt19937 random{77};
     for (int trial = 0; trial < 60; ++trial) {
         CAPTURE(trial);
@@ -146,7 +147,7 @@ TEST_CASE("policies with queues decide what policies decide that look at every j
     }
 }
 
-TEST_CASE("the first small number is found among numbers that change") {
+TEST_CASE("the first time within a limit is found while times change") {
     std::mt19937 random{3};
     FirstSmall numbers;
     std::vector<Time> all;

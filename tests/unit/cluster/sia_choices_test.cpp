@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether Sia's program, which leaves out what cannot be best, chooses to the last job what the whole program chooses.
+// Sia's program skips choices that cannot be in a solution. It must make the same choice for each job as the program
+// that skips nothing.
 #include "lib/cluster/policies/sia_choices.hpp"
 
 #include <doctest/doctest.h>
@@ -62,7 +63,7 @@ public:
         ids.erase(ids.begin() + gone);
     }
 
-    // Jobs hold what was chosen, and have run for different times.
+    // Jobs hold the GPUs that were chosen, and have run for different times.
     void hold(const std::vector<int>& chosen) {
         for (std::size_t i = 0; i < jobs.size(); ++i) {
             const double lost = below(3) == 0 ? 0.3 * below(3) : below(3) * 1e-9;
@@ -80,7 +81,7 @@ private:
     int next_ = 0;
 };
 
-TEST_CASE("Sia's program chooses what dynamic programming over everything chooses") {
+TEST_CASE("Sia's program makes the same choices as dynamic programming over all choices") {
     int decisions = 0, full = 0;
     for (unsigned seed = 0; seed < 60; ++seed) {
         RandomJobs random{seed};

@@ -11,7 +11,7 @@
 
 using namespace tpx;
 
-TEST_CASE("what is written to a mapped file is in the file, and in other mappings of it") {
+TEST_CASE("bytes written to a mapping are in the file and in its other mappings") {
     MappedFile reader{Fd{}, 0, MappedFile::Access::read, "empty"};
     CHECK(reader.bytes().empty());
     std::array<std::byte, 2> read{};
@@ -30,6 +30,6 @@ TEST_CASE("what is written to a mapped file is in the file, and in other mapping
     CHECK(moved.bytes()[9999] == std::byte{7});
 }
 
-TEST_CASE("a file that cannot be mapped is named") {
+TEST_CASE("an error names the file that cannot be mapped") {
     CHECK_THROWS_WITH_AS(MappedFile(Fd{}, 1, MappedFile::Access::read, "none"), "none: Bad file descriptor", Error);
 }

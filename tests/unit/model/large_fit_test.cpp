@@ -25,7 +25,7 @@ const char* const many_plans[] = {"dp=8",      "dp=8,zero=1",      "dp=8,recompu
                                   "tp=8",      "tp=4,dp=2",        "tp=2,pp=2,dp=2,mb=4", "pp=8,mb=8",
                                   "dp=8,ga=2", "tp=2,dp=4,zero=1", "pp=2,dp=4,mb=2",      "dp=8,zero=3"};
 
-// 288 configurations, each `times` times, 2 % off.
+// `times` runs of each of 288 configurations, with errors of 2 %.
 std::vector<Run> many_runs_of(int times) {
     Parameters is = prior_parameters(two_billion());
     is.forward *= 1.2;

@@ -93,12 +93,12 @@ private:
             run.add_step(StepReport::parts, std::nullopt, (*forward + *backward + *step) / 1e3);
     }
 
-    // `mean` is the rate of all steps from the third to `number`. The rate since the last report follows from two
-    // means.
+    // `mean` is the mean rate of the third step to step `number`. The rate since the last report follows from the means
+    // of both reports.
     void read_mean_rate(std::optional<double> number, double mean, LogRun& run) {
         constexpr double not_counted = 2;
         if (!number || !(*number > not_counted) || !(mean > 0)) return;
-        const double seconds = (*number - not_counted) / mean;                   // times the samples per step
+        const double seconds = (*number - not_counted) / mean;                   // divided by the samples per step
         if (*number <= number_of_mean_) number_of_mean_ = seconds_of_mean_ = 0;  // a new epoch or a restart
         const double steps = *number - std::max(not_counted, number_of_mean_);
         if (seconds > seconds_of_mean_)

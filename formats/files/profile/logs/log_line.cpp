@@ -57,8 +57,8 @@ bool is_argument(std::string_view text) {
            std::string_view{end, key.end()}.starts_with(" ..");
 }
 
-// Whether `word`, with a colon and `behind` after it, is the name or address of a host. A name without digits can also
-// be that of a setting.
+// Whether `word`, which a colon and `behind` follow, is the name or address of a host. A word without digits may also
+// be the name of a setting; it is a host if `behind` begins with a bracket or is an argument.
 bool is_host(std::string_view word, std::string_view behind) {
     const auto is_part = [](char c) { return (is_letter(c) && c != '_') || is_digit(c) || c == '-' || c == '.'; };
     if (word.empty() || !std::ranges::all_of(word, is_part)) return false;

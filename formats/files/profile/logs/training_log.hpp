@@ -24,7 +24,7 @@ public:
     /// Ends the last line. Returns the runs of the log; restarts with the same settings are one run. Each run has steps
     /// or ran out of memory, unless it is the only one.
     std::vector<LogRun> finish();
-    /// Whether nothing was read.
+    /// Whether the log has no bytes.
     bool is_empty() const { return is_empty_; }
 
 private:

@@ -5,23 +5,23 @@
 
 namespace tpx::formats::deepspeed {
 
-TEST_CASE("the rows of a vocabulary for another number of tensor-parallel ranks") {
-    // Nothing is recorded: as it is, wherever that can be split.
-    CHECK(rows_for({96, 96, 2, 0}, 1).rows == 96);
-    CHECK(rows_for({96, 96, 1, 0}, 2).rows == 96);
-    CHECK(rows_for({101, 104, 1, 0}, 2).rows == 104);
-    CHECK(rows_for({101, 104, 1, 0}, 2).unit == 0);
-    CHECK(rows_for({50257, 50304, 1, 0}, 2).rows == 50304);
-    // Where it cannot be split, the unit is guessed from the old padding.
-    CHECK(rows_for({96, 96, 1, 0}, 5).rows == 160);
-    CHECK(rows_for({100, 104, 2, 0}, 3).rows == 108);
-    CHECK(rows_for({100, 104, 2, 0}, 3).unit == 4);
-    // A recorded unit applies, if it explains the old padding.
-    CHECK(rows_for({50257, 50304, 1, 128}, 2).rows == 50432);
-    CHECK(rows_for({50257, 50432, 2, 128}, 1).rows == 50304);
-    CHECK(rows_for({50257, 50432, 2, 128}, 1).unit == 128);
-    CHECK(rows_for({100, 112, 2, 8}, 1).rows == 104);
-    CHECK(rows_for({100, 104, 1, 128}, 2).rows == 104);
+TEST_CASE("rows of a vocabulary after a change of tp") {
+    // No unit is recorded: rows that tp divides are kept.
+    CHECK(new_vocabulary_rows({96, 96, 2, 0}, 1).rows == 96);
+    CHECK(new_vocabulary_rows({96, 96, 1, 0}, 2).rows == 96);
+    CHECK(new_vocabulary_rows({101, 104, 1, 0}, 2).rows == 104);
+    CHECK(new_vocabulary_rows({101, 104, 1, 0}, 2).unit == 0);
+    CHECK(new_vocabulary_rows({50257, 50304, 1, 0}, 2).rows == 50304);
+    // If tp does not divide them, the unit is guessed from the old padding.
+    CHECK(new_vocabulary_rows({96, 96, 1, 0}, 5).rows == 160);
+    CHECK(new_vocabulary_rows({100, 104, 2, 0}, 3).rows == 108);
+    CHECK(new_vocabulary_rows({100, 104, 2, 0}, 3).unit == 4);
+    // A recorded unit applies if it agrees with the old padding.
+    CHECK(new_vocabulary_rows({50257, 50304, 1, 128}, 2).rows == 50432);
+    CHECK(new_vocabulary_rows({50257, 50432, 2, 128}, 1).rows == 50304);
+    CHECK(new_vocabulary_rows({50257, 50432, 2, 128}, 1).unit == 128);
+    CHECK(new_vocabulary_rows({100, 112, 2, 8}, 1).rows == 104);
+    CHECK(new_vocabulary_rows({100, 104, 1, 128}, 2).rows == 104);
 }
 
 TEST_CASE("a vocabulary has its old rows after a change of tp and back") {
@@ -31,9 +31,9 @@ TEST_CASE("a vocabulary has its old rows after a change of tp and back") {
                 for (const int b : {1, 2, 4, 8}) {
                     const Index multiple = a * (unit == 0 ? 8 : unit);
                     const Index padded = (vocabulary + multiple - 1) / multiple * multiple;
-                    const Index between = rows_for({vocabulary, padded, a, unit}, b).rows;
+                    const Index between = new_vocabulary_rows({vocabulary, padded, a, unit}, b).rows;
                     CHECK(between % b == 0);
-                    CHECK(rows_for({vocabulary, between, b, unit}, a).rows == padded);
+                    CHECK(new_vocabulary_rows({vocabulary, between, b, unit}, a).rows == padded);
                 }
 }
 

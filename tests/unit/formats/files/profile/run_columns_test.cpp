@@ -71,17 +71,17 @@ TEST_CASE("words for flags, ZeRO stages and recomputation are read in any case, 
     for (const char* no : {"0", "False", "NO", "none", "None", "nan", ""})
         CHECK(plan(fmt::format("dp,offload,seconds\n8,{},1\n", no)) == "dp=8");
     CHECK(column_refusal("dp,offload,seconds\n8,sometimes,1\n") ==
-          "runs.csv:2: column 'offload': 'sometimes' is neither true nor false nor cpu");
+          "runs.csv:2: column 'offload': 'sometimes' is not true, false or cpu");
     CHECK(column_refusal("tp,sequence,seconds\n8,maybe,1\n") ==
           "runs.csv:2: column 'sequence': 'maybe' is neither true nor false");
     CHECK(plan("dp,recompute,seconds\n8,Full,1\n") == "dp=8,recompute=full");
     CHECK(plan("dp,recompute,seconds\n8,None,1\n") == "dp=8");
     CHECK(column_refusal("dp,recompute,seconds\n8,some,1\n") ==
-          "runs.csv:2: column 'recompute': 'some' is not a kind of recomputation; use none, selective or full");
+          "runs.csv:2: column 'recompute': unknown recomputation 'some'; use none, selective or full");
     for (const char* stage : {"2", "2.0", "ZeRO-2", "stage 2", "zero2"})
         CHECK(plan(fmt::format("dp,zero,seconds\n8,{},1\n", stage)) == "dp=8,zero=2");
     CHECK(column_refusal("dp,zero,seconds\n8,x2,1\n") ==
-          "runs.csv:2: column 'zero': 'x2' is not a stage of ZeRO; use 0 to 3");
+          "runs.csv:2: column 'zero': unknown ZeRO stage 'x2'; use 0 to 3");
 }
 
 TEST_CASE("degrees can be written as decimal numbers, and errors name their columns") {
@@ -105,7 +105,7 @@ TEST_CASE("a row with a time and a word for its memory has no memory") {
         CHECK_FALSE(column_runs(fmt::format("dp,seconds,memory\n8,1,{}\n", word))[0].memory);
 }
 
-TEST_CASE("rates per GPU are of all GPUs of the run") {
+TEST_CASE("rates per GPU are multiplied by the number of GPUs") {
     CHECK(column_runs("dp,tp,tokens/s/GPU\n4,2,8192\n")[0].seconds == 1);
     CHECK(column_runs("dp,tp,samples_per_second_per_gpu\n4,2,2\n")[0].seconds == 2);
     const char* const mapped = "tokens_per_second = {column = \"t\", unit = \"tokens/s/GPU\"}";

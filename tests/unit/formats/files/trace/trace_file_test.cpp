@@ -104,7 +104,7 @@ TEST_CASE("invalid rows are reported with their lines") {
     CHECK(fault("arrival,gpus,duration,memory\n0,1,5,many\n").starts_with("t:2: column 'memory': "));
 }
 
-TEST_CASE("truth has the words of pandas and Excel") {
+TEST_CASE("flags are read as pandas and Excel write them") {
     const ParsedTrace trace = trace_of(
         "arrival,gpus,duration,guaranteed\n0,1,5,True\n0,1,5,TRUE\n0,1,5,Yes\n0,1,5,False\n0,1,5,FALSE\n0,1,5,no\n");
     CHECK(trace.bad.empty());

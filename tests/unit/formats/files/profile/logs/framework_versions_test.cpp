@@ -59,7 +59,7 @@ TEST_CASE("the sizes that Megatron-core 0.9 to 0.11 prints without a blank are r
     CHECK(cells(runs_of(text(2))) == "gpus=32 dp=4 tp=4 pp=2 seconds=0.5 steps=2 dropped_steps=2");
     CHECK_THROWS_WITH_AS(
         runs_of(text(1)),
-        "log: the log has 32 GPUs, but its degrees dp=4,tp=4 are of 16 GPUs; pass --with with the whole plan", Error);
+        "log: the log has 32 GPUs, but its degrees dp=4,tp=4 need 16 GPUs; pass the whole plan by --with", Error);
 }
 
 TEST_CASE("parameters of one shard are not those of the model") {
