@@ -32,7 +32,7 @@ bool is_state(const Json& state) {
            state["ranks"].is_array() && std::ranges::all_of(state["ranks"], is_rank);
 }
 
-/// What the keeper `name` says about itself, or {"name", "problem"}; nothing if it has ended.
+/// The answer of the keeper `name` to "list", or {"name", "problem"}; unset if the keeper has ended.
 std::optional<Json> state_of(const std::string& name) {
     constexpr std::chrono::seconds patience{2};
     std::optional<KeeperClient> keeper;

@@ -57,9 +57,9 @@ public:
     Time change_delay() const { return rules_.delays.change; }
     /// For how long the change of a running job to `to` would stop it.
     Time change_delay(int id, const Grant& to) const;
-    /// From a job's last step with GPUs until they are free.
+    /// The time from a job's last step on GPUs until these GPUs are free.
     Time release_delay() const { return rules_.delays.release; }
-    /// How many times failures or a script have stopped or changed jobs.
+    /// The number of times that failures or scripted changes have stopped or changed jobs.
     int interventions() const { return interventions_; }
     /// From several GPUs to the first step with them.
     Time start_delay() const { return rules_.delays.start; }

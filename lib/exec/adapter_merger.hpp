@@ -11,7 +11,7 @@
 
 namespace tpx {
 
-/// The maximum memory that a AdapterMerger uses for `weight`, in bytes.
+/// The maximum memory that an AdapterMerger uses for `weight`, in bytes.
 std::uint64_t merging_memory(const MergedWeight& weight);
 
 /// Computes the values of weights with a merged adapter. Reuses its buffers.

@@ -28,7 +28,7 @@ def by_name(model, state, masters):
 
 
 def engine_of(groups, sizes, dtype):
-    """A ZeRO 1 engine with groups of these names, whose settings and values are all others."""
+    """A ZeRO 1 engine with groups of these names, whose settings and values all differ from the checkpoint's."""
     import deepspeed
     import torch
 

@@ -31,7 +31,7 @@ def padded(tp):
 
 
 def args_of(kind, form, tp, pp):
-    """What Megatron-LM's arguments are called, as far as they describe the model."""
+    """The arguments of Megatron-LM that describe the model, by name."""
     return argparse.Namespace(
         tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp, expert_model_parallel_size=1, world_size=tp * pp,
         expert_tensor_parallel_size=tp, virtual_pipeline_model_parallel_size=None, context_parallel_size=1,

@@ -122,9 +122,9 @@ public:
     }
 
 private:
-    /// An identifier of this save, in the form of a UUID, by which the parts of a checkpoint on several hosts recognize
-    /// that they belong together. It follows from the source's identifier and the new layout, so that equal contents
-    /// give equal bytes. Empty if the source does not identify its save.
+    /// The identifier of this save, in the form of a UUID. It is equal in all parts of a checkpoint on several hosts,
+    /// which shows that they belong together. It is derived from the source's identifier and the new layout, so that
+    /// equal contents give equal bytes. Empty if the source does not identify its save.
     std::string new_save_id() const {
         if (content_.source == nullptr) return {};
         const Checkpoint& source = *content_.source;

@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-// Who would be done first with the GPUs that it asks for goes first; it is known how long everybody takes.
+// The job that would finish first on the GPUs that it requests goes first. The run times of all jobs are known.
 class Srtf final : public Policy {
 public:
     void schedule(Simulation& simulation) override {

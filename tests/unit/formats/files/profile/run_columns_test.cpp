@@ -29,7 +29,7 @@ std::string column_refusal(const std::string& text, const char* columns = nullpt
 
 }  // namespace
 
-TEST_CASE("unknown columns are named and not used, unless a plan is missing or they may hold what is needed") {
+TEST_CASE("unknown columns are ignored with a note unless they may contain required values") {
     const Table table = parse_table("plan,seconds,color,seed\ndp=8,1,red,7\n", "runs.csv");
     const RunRows rows = read_run_rows(table, default_columns(table), {32, 2, 4});
     CHECK(rows.runs.size() == 1);
