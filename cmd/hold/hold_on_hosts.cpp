@@ -136,7 +136,7 @@ public:
         const HostShare share = share_of(plan, comm_.rank());
         HostHeld own{share.bytes, plan.hold.room, 0, {}};
         mpi::all_or_none(comm_, [&] {
-            check_disk_space(plan, share);
+            check_memory(plan, share);
             const std::vector<int>& ranks = plan.ranks[static_cast<std::size_t>(comm_.rank())];
             if (!ranks.empty()) own.place = choose_place(options_, ranks, share.draft.files);
         });
@@ -157,7 +157,7 @@ private:
     }
 
     /// Throws Error if the state of this host, and what moves need, do not fit into its memory.
-    void check_disk_space(const HostsPlan& plan, const HostShare& share) const {
+    void check_memory(const HostsPlan& plan, const HostShare& share) const {
         HoldJob own{.job = {}, .bytes = share.bytes, .room = plan.hold.room, .limit = plan.hold.limit};
         const StagingNeed staging = staging_of(plan.rounds, {comm_.rank(), -1});
         own.bytes += staging.sent + staging.received;

@@ -70,7 +70,7 @@ void decompress_lzf(std::span<const std::byte> from, std::span<std::byte> into) 
         if (at == from.size()) throw failure("is an LZF stream without its end ({} bytes)", from.size());
         return std::to_integer<unsigned>(from[at++]);
     };
-    const auto check_disk_space = [&](std::size_t length) {
+    const auto check_room = [&](std::size_t length) {
         if (length > into.size() - out) throw failure("decompresses to more than {} bytes", into.size());
     };
     while (at < from.size()) {
@@ -78,7 +78,7 @@ void decompress_lzf(std::span<const std::byte> from, std::span<std::byte> into) 
         if (control < most_literals) {
             const std::size_t length = control + 1;
             if (length > from.size() - at) throw failure("is an LZF stream without its end ({} bytes)", from.size());
-            check_disk_space(length);
+            check_room(length);
             std::memcpy(into.data() + out, from.data() + at, length);
             at += length;
             out += length;
@@ -89,7 +89,7 @@ void decompress_lzf(std::span<const std::byte> from, std::span<std::byte> into) 
         length += 2;
         const std::size_t back = ((control & 0x1f) << 8) + next() + 1;
         if (back > out) throw failure("is not an LZF stream: copies from {} bytes before its start", back - out);
-        check_disk_space(length);
+        check_room(length);
         for (std::size_t end = out + length; out < end; ++out) into[out] = into[out - back];
     }
     if (out != into.size()) throw failure("decompresses to {} bytes instead of {}", out, into.size());
