@@ -69,7 +69,7 @@ double positive(std::string_view text) {
     return value;
 }
 
-bool is_failed_run_time(std::string text) {
+bool is_no_value(std::string text) {
     constexpr std::array<std::string_view, 28> words{"",
                                                      "-",
                                                      "/",

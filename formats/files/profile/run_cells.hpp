@@ -27,7 +27,7 @@ std::string zero_stage(const std::string& text);
 double positive(std::string_view text);
 
 /// Whether a cell for a time or rate says that nothing ran, as tables of experiments do for lack of memory.
-bool is_failed_run_time(std::string text);
+bool is_no_value(std::string text);
 
 /// Whether a cell has no value: it is empty or a word such as NaN. For a time, this does not mean that the run failed.
 bool is_missing(std::string text);
