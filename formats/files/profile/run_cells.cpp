@@ -69,7 +69,7 @@ double positive(std::string_view text) {
     return value;
 }
 
-bool is_no_value(std::string text) {
+bool lacks_number(std::string text) {
     constexpr std::array<std::string_view, 28> words{"",
                                                      "-",
                                                      "/",

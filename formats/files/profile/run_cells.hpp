@@ -26,8 +26,8 @@ std::string zero_stage(const std::string& text);
 /// A number above 0.
 double positive(std::string_view text);
 
-/// Whether a cell for a time or rate says that nothing ran, as tables of experiments do for lack of memory.
-bool is_no_value(std::string text);
+/// Whether a cell for a time, rate or memory has no number above 0: it is empty, 0, or a word such as NaN or OOM.
+bool lacks_number(std::string text);
 
 /// Whether a cell has no value: it is empty or a word such as NaN. For a time, this does not mean that the run failed.
 bool is_missing(std::string text);

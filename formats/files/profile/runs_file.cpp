@@ -20,7 +20,7 @@ constexpr std::array<const char*, 3> time_quantities{"seconds", "rate", "tokens_
 // The quantity that has the time of the row; none if it did not run.
 std::optional<std::string> time_quantity(const RowReader& row) {
     for (const char* quantity : time_quantities)
-        if (!cells::is_no_value(row.text(quantity).value_or(""))) return quantity;
+        if (!cells::lacks_number(row.text(quantity).value_or(""))) return quantity;
     return std::nullopt;
 }
 
@@ -90,7 +90,7 @@ private:
 // Whether the row lacks a time, but has memory.
 bool has_only_memory(const RowReader& row) {
     const auto memory = row.text("memory");
-    if (!memory || cells::is_no_value(*memory)) return false;
+    if (!memory || cells::lacks_number(*memory)) return false;
     return std::ranges::all_of(
         time_quantities, [&](const char* quantity) { return cells::is_missing(row.text(quantity).value_or("")); });
 }
@@ -119,7 +119,7 @@ Run run_of(const RowReader& row, const std::optional<std::string>& time, const R
     row.in_cell("plan", [&] { (void)routes_of(run.plan, run.allocation); });
     check_sequence(row, defaults.sequence);
     if (time) run.seconds = seconds_of(row, *time, run, defaults.sequence);
-    if (!cells::is_no_value(row.text("memory").value_or("")))
+    if (!cells::lacks_number(row.text("memory").value_or("")))
         run.memory =
             row.read("memory", [&](const std::string& text) { return cells::gpu_bytes(text, row.unit("memory")); });
     return run;
