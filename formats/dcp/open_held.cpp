@@ -185,6 +185,7 @@ Checkpoint open_parts(const std::filesystem::path& path, const held::Manifest& m
     held::Joiner joiner{path};
     for (const held::Manifest::Part& part : manifest.parts) joiner.add(part);
     Checkpoint checkpoint = joiner.join();
+    checkpoint.save_id = manifest.save;
     if (!manifest.config.empty()) {
         checkpoint.config_json = read_file(path.parent_path() / manifest.config, max_config_bytes);
         checkpoint.config = parse_config_json(checkpoint.config_json);
@@ -215,6 +216,7 @@ Checkpoint open_held_by_hosts(const std::filesystem::path& folder) {
         if (all.config.empty()) all.config = own.config;
     }
     std::ranges::sort(all.parts, {}, &held::Manifest::Part::document);  // so that the lowest rank's objects are used
+    if (saves.size() == 1 && saves.begin()->first != saves.begin()->second) all.save = saves.begin()->first;
     Checkpoint checkpoint = open_parts(folder / "manifest", all);
     if (saves.size() > 1 && !checkpoint.iteration)
         throw failure(

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <map>
 
 namespace tpx {
 namespace {
@@ -49,10 +50,13 @@ VirtualFlowReplay play20(std::string_view policy, const std::string& speeds) {
 // How many GPUs `job` had, one number after another: GPUs that are on their way back count no more.
 std::string shares_of(const VirtualFlowReplay& replay, int job) {
     std::string text;
+    std::map<Time, int> gpus;  // by begin: those that train, and those that wait
+    for (const JobSegment& segment : replay.results.segments)
+        if (segment.job == job) gpus[segment.begin] += segment.grant.gpus();
     int last = 0;
-    for (const JobSegment& segment : replay.results.segments) {
-        if (segment.job != job || segment.grant.gpus() == last) continue;
-        last = segment.grant.gpus();
+    for (const auto& [begin, count] : gpus) {
+        if (count == last) continue;
+        last = count;
         text += fmt::format("{}{}", text.empty() ? "" : " ", last);
     }
     return text;

@@ -153,8 +153,8 @@ TEST_CASE("the built-in families are valid, and each can be recognized") {
         CHECK(families.head(number).name == family.name);
         CHECK(families.head(number).told == family.told);
         CHECK(families.head(number).detect == family.detect);
-        CHECK(family.detect.contains("hf"));
-        CHECK(family.dialect("hf"));
+        CHECK(!family.detect.empty());  // by Megatron's names alone where transformers stores the model otherwise
+        for (const auto& [dialect, tensors] : family.detect) CHECK(family.dialect(dialect));
         // Every dialect stores the required tensors.
         for (const Dialect& dialect : family.dialects) {
             for (const auto& [name, tensor] : family.tensors) {
