@@ -122,17 +122,15 @@ public:
     }
 
 private:
-    /// The identifier of this save, in the form of a UUID. It is equal in all parts of a checkpoint on several hosts,
-    /// which shows that they belong together. It is derived from the source's identifier and the new layout, so that
-    /// equal contents give equal bytes. Empty if the source does not identify its save.
+    /// The identifier of this save, by which the parts of a checkpoint on several hosts show that they belong together.
+    /// It is the source's, because the state is the same, so that equal contents give equal bytes whatever the layouts
+    /// between; without one, it follows from the iteration. Empty if both are unknown.
     std::string new_save_id() const {
         if (content_.source == nullptr) return {};
         const Checkpoint& source = *content_.source;
-        std::string identity = source.save_id;
-        if (identity.empty() && source.iteration) identity = fmt::format("iteration {}", *source.iteration);
-        if (identity.empty()) return {};
-        const std::string layout = to_string(content_.layout);
-        std::string id = fmt::format("{:016x}{:016x}", crc_of(identity + layout), crc_of(layout + identity));
+        if (!source.save_id.empty() || !source.iteration) return source.save_id;
+        const std::string iteration = fmt::format("iteration {}", *source.iteration);
+        std::string id = fmt::format("{:016x}{:016x}", crc_of(iteration), crc_of(iteration + " of a checkpoint"));
         for (const std::size_t dash : {8, 13, 18, 23}) id.insert(dash, 1, '-');
         return id;
     }
