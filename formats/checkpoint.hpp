@@ -157,6 +157,7 @@ struct Content {
     Config args;                              ///< Megatron: entries of args to set, as the layout requires
     const Reading* reading = nullptr;         ///< meanings of the tensors, for Megatron's files and for `adam`
     std::optional<Adam> adam;                 ///< settings of optimizer state that comes from another framework
+    std::optional<DType> cast;                ///< the dtype that values are cast to, as the user asked; unset: none
     bool split_by_holders = false;            ///< see Target; objects, which all ranks read, then have a separate file
     std::vector<TensorView> views;            ///< torch: additional tensors that share bytes with `tensors`
     std::optional<std::vector<int>> held;     ///< see Target

@@ -73,6 +73,7 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
         out.content.args =
             make_args(source, target, out.expressed, dialect != nullptr, out.content.adam.has_value(), config);
     out.content.reading = &out.expressed.reading;
+    out.content.cast = target.dtype;
     Draft made = draft(target.format, out.content, out.notes);
     out.content.reading = nullptr;
     if (target.format->is_one_file) return made;

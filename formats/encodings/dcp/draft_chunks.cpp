@@ -19,11 +19,17 @@
 namespace tpx::formats {
 namespace {
 
-std::uint64_t crc_of(const std::string& text) {
-    Digest digest;
-    const Index length = std::ssize(text);
-    add(digest, Shape{length}, 1, Box{{0, length}}, std::as_bytes(std::span{text}).data());
-    return digest.crc;
+/// `text` as 32 digits in the form of a UUID; equal texts have equal ones.
+std::string uuid_of(const std::string& text) {
+    const auto crc_of = [](const std::string& bytes) {
+        Digest digest;
+        const Index length = std::ssize(bytes);
+        add(digest, Shape{length}, 1, Box{{0, length}}, std::as_bytes(std::span{bytes}).data());
+        return digest.crc;
+    };
+    std::string id = fmt::format("{:016x}{:016x}", crc_of(text), crc_of(text + " of a checkpoint"));
+    for (const std::size_t dash : {8, 13, 18, 23}) id.insert(dash, 1, '-');
+    return id;
 }
 
 /// The pieces to store, in the catalogue's order: empty pieces are omitted, and of equal boxes only the piece of the
@@ -123,16 +129,14 @@ public:
 
 private:
     /// The identifier of this save, by which the parts of a checkpoint on several hosts show that they belong together.
-    /// It is the source's, because the state is the same, so that equal contents give equal bytes whatever the layouts
-    /// between; without one, it follows from the iteration. Empty if both are unknown.
+    /// While values stay the same, it is the source's, so that equal contents give equal bytes whatever the layouts
+    /// between. A source without one is identified by its iteration; empty if that is unknown, too.
     std::string new_save_id() const {
         if (content_.source == nullptr) return {};
         const Checkpoint& source = *content_.source;
-        if (!source.save_id.empty() || !source.iteration) return source.save_id;
-        const std::string iteration = fmt::format("iteration {}", *source.iteration);
-        std::string id = fmt::format("{:016x}{:016x}", crc_of(iteration), crc_of(iteration + " of a checkpoint"));
-        for (const std::size_t dash : {8, 13, 18, 23}) id.insert(dash, 1, '-');
-        return id;
+        std::string id = source.save_id;
+        if (id.empty() && source.iteration) id = uuid_of(fmt::format("iteration {}", *source.iteration));
+        return id.empty() || !content_.cast ? id : uuid_of(fmt::format("{} as {}", id, name(*content_.cast)));
     }
 
     /// The number of rank 0's file for objects: 0 or, if files are split by holders, one more than its last file.
