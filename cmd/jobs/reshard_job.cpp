@@ -13,11 +13,11 @@
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
+#include "lib/core/lower_case.hpp"
 #include "lib/core/unexpected.hpp"
 #include "lib/exec/copy_elements.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <optional>
 #include <set>
@@ -29,8 +29,7 @@ namespace {
 
 /// Whether --dtype requests FP8 with block scales, under any alias.
 bool wants_fp8_blocks(const std::string& text) {
-    std::string name = text;
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::string name = lower_case(text);
     if (name.starts_with("torch.")) name.erase(0, 6);
     const std::string type = name.substr(0, name.find(':'));
     const bool is_fp8 = type == "f8e4m3" || type == "f8_e4m3" || type == "fp8" || type == "float8_e4m3fn";
@@ -43,8 +42,7 @@ bool wants_fp8_blocks(const std::string& text) {
 /// types that values cannot be cast to.
 std::optional<DType> given_dtype(const std::string& text) {
     if (text.empty()) return std::nullopt;
-    std::string name = text.starts_with("torch.") ? text.substr(6) : text;
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string name = lower_case(text.starts_with("torch.") ? text.substr(6) : text);
     std::optional<DType> dtype = dtype_by_name(name);
     if (!dtype) dtype = dtype_by_torch(name);
     if (!dtype && name.starts_with("fp")) dtype = dtype_by_name("f" + name.substr(2));

@@ -2,9 +2,9 @@
 #include "cmd/profile/implausible_times.hpp"
 
 #include "lib/core/counted.hpp"
+#include "lib/core/lower_case.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 namespace tpx::cli {
@@ -30,8 +30,7 @@ constexpr double eight_bits = 2;  // times as many flop/s as with 16 bits
 constexpr double least_share = 1e-3;
 
 const GpuPeak& peak_of(std::string_view gpu) {
-    std::string name{gpu};
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string name = lower_case(gpu);
     for (const GpuPeak& peak : gpu_peaks)
         if (name.find(peak.name) != name.npos) return peak;
     return any_gpu;

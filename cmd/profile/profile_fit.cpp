@@ -45,11 +45,6 @@ constexpr std::uint64_t largest_table = std::uint64_t{64} << 20;
 
 std::string read_text(const std::string& path) { return read_file(path, largest_table); }
 
-// The name of the table in messages.
-std::string name_of_runs(const ProfileFitOptions& options) {
-    return options.runs == "-" ? "standard input" : options.runs;
-}
-
 // Notes on how the columns of `file` were understood; a column that is hardly spelled otherwise than a known one is an
 // error.
 void report_columns(const std::string& file, const formats::RunRows& rows, Output& out) {
@@ -66,7 +61,7 @@ void report_columns(const std::string& file, const formats::RunRows& rows, Outpu
 
 void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
     const formats::ThroughputModel& model = found.model;
-    const std::string name = name_of_runs(options);
+    const std::string name = input_name(options.runs);
     const formats::Table table = formats::parse_table(read_input(options.runs, largest_table), name);
     const formats::ColumnMap columns = options.columns.empty()
                                            ? formats::default_columns(table)
@@ -296,15 +291,15 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
         add_suggestions(found, {belief, 1}, suggest);
         if (!options.output.empty())
             out.note("{} is not written: a fit needs at least {} runs, and {} has {}", options.output, fewest_runs,
-                     name_of_runs(options), found.runs.size());
+                     input_name(options.runs), found.runs.size());
         if (out.json()) return out.object("tpx.profile.suggest/1", {{"suggestions", suggestions_json(found)}});
         return print_suggestions(found, out);
     }
-    check_runs(name_of_runs(options), found.runs, out);
+    check_runs(input_name(options.runs), found.runs, out);
     const Uncertainty uncertainty = fit(found, options.drop_outliers);
     if (!options.output.empty()) write_file(options.output, formats::throughput_model_text(found.model));
     if (suggest > 0) add_suggestions(found, uncertainty, suggest);
-    out.json() ? out.object("tpx.profile.fit/1", fit_json(found)) : print_text(found, name_of_runs(options), out);
+    out.json() ? out.object("tpx.profile.fit/1", fit_json(found)) : print_text(found, input_name(options.runs), out);
 }
 
 }  // namespace tpx::cli

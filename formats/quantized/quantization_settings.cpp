@@ -2,12 +2,12 @@
 #include "formats/quantized/quantization_settings.hpp"
 
 #include "formats/settings/model_config.hpp"
+#include "lib/core/lower_case.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <initializer_list>
 
 namespace tpx::formats {
@@ -76,8 +76,7 @@ QuantizationSettings quantization_settings(const std::string& config_json) {
     if (const Json method = member(quantization, "quant_method"); method.is_string()) settings.method = method;
     for (const char* key : {"checkpoint_format", "version"})
         if (const Json packing = member(quantization, key); packing.is_string()) settings.packing_format = packing;
-    std::ranges::transform(settings.packing_format, settings.packing_format.begin(),
-                           [](unsigned char c) { return std::tolower(c); });
+    settings.packing_format = lower_case(settings.packing_format);
     settings.bits = number_of(quantization, {"bits", "w_bit"});
     settings.group_size = number_of(quantization, {"group_size", "q_group_size"});
     std::vector<Json> symmetric{member(quantization, "sym")};

@@ -33,11 +33,13 @@ std::string read_stream(int fd, const std::string& name, std::uint64_t most) {
 }  // namespace
 
 std::string read_input(const std::string& path, std::uint64_t most) {
-    if (path == "-") return read_stream(STDIN_FILENO, "standard input", most);
+    if (path == "-") return read_stream(STDIN_FILENO, input_name(path), most);
     if (path_kind(path) != PathKind::other) return read_file(path, most);
     const Fd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
     if (!fd) throw system_failure(path, errno);
     return read_stream(fd.get(), path, most);
 }
+
+std::string input_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 }  // namespace tpx

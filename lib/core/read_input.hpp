@@ -10,4 +10,7 @@ namespace tpx {
 /// or if there are more than `most`.
 std::string read_input(const std::string& path, std::uint64_t most);
 
+/// The name of such an input in messages: `path`, or "standard input".
+std::string input_name(const std::string& path);
+
 }  // namespace tpx

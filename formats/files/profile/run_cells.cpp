@@ -3,6 +3,7 @@
 
 #include "formats/files/profile/table.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/lower_case.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>
@@ -13,20 +14,10 @@
 
 namespace tpx::formats::cells {
 
-namespace {
-
-std::string lower(std::string_view text) {
-    std::string result{text};
-    std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return result;
-}
-
-}  // namespace
-
 std::optional<bool> truth(std::string_view text) {
     constexpr std::array<std::string_view, 8> yes{"1", "1.0", "true", "t", "yes", "y", "on", "enabled"};
     constexpr std::array<std::string_view, 9> no{"0", "0.0", "false", "f", "no", "n", "off", "disabled", "none"};
-    const std::string word = lower(text);
+    const std::string word = lower_case(text);
     if (std::ranges::count(yes, word) > 0) return true;
     if (std::ranges::count(no, word) > 0) return false;
     return std::nullopt;
@@ -39,7 +30,7 @@ bool flag(std::string_view text) {
 }
 
 bool offload_flag(std::string_view text) {
-    if (lower(text) == "cpu") return true;
+    if (lower_case(text) == "cpu") return true;
     const auto value = truth(text);
     if (!value) throw failure("'{}' is not true, false or cpu", text);
     return *value;
@@ -53,7 +44,7 @@ std::string whole_text(const std::string& text) {
 }
 
 std::string zero_stage(const std::string& text) {
-    const std::string word = lower(text);
+    const std::string word = lower_case(text);
     const std::size_t at = word.find_first_of("0123456789");
     if (at == word.npos) throw failure("unknown ZeRO stage '{}'; use 0 to 3", text);
     std::string before = word.substr(0, at);
@@ -102,14 +93,14 @@ bool lacks_number(std::string text) {
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     const bool is_number = code == std::errc{} && end == text.data() + text.size();
     if (is_number && std::isfinite(value)) return value == 0;
-    text = lower(text);
+    text = lower_case(text);
     if (text.starts_with("oom ") || text.starts_with("oom(")) return true;  // "OOM (80GB)"
     return std::ranges::count(words, text) > 0;
 }
 
 bool is_missing(std::string text) {
     constexpr std::array<std::string_view, 8> words{"", "-", "n/a", "na", "nan", "none", "null", "?"};
-    text = lower(text);
+    text = lower_case(text);
     return std::ranges::count(words, text) > 0;
 }
 
@@ -134,7 +125,7 @@ double seconds_at(std::string_view unit, double rate, const StepSize& step) {
 
 std::string recompute_word(const std::string& cell) {
     if (const auto value = truth(cell)) return *value ? "full" : "none";
-    std::string word = lower(cell);
+    std::string word = lower_case(cell);
     if (word != "selective" && word != "full")
         throw failure("unknown recomputation '{}'; use none, selective or full", cell);
     return word;

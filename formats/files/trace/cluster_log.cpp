@@ -3,6 +3,7 @@
 
 #include "formats/files/trace/log_cells.hpp"
 #include "lib/core/counted.hpp"
+#include "lib/core/lower_case.hpp"
 
 #include <algorithm>
 #include <cmath>

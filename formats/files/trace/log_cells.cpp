@@ -2,6 +2,7 @@
 #include "formats/files/trace/log_cells.hpp"
 
 #include "formats/files/trace/rows.hpp"
+#include "lib/core/lower_case.hpp"
 
 #include <algorithm>
 #include <array>
@@ -46,12 +47,6 @@ double clock_seconds(std::string_view text) {
 }
 
 }  // namespace
-
-std::string lower_case(std::string_view text) {
-    std::string result{text};
-    std::ranges::transform(result, result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c | 0x20) : c; });
-    return result;
-}
 
 bool is_missing_time(std::string_view text) {
     constexpr std::array<std::string_view, 6> words{"", "none", "null", "nan", "unknown", "n/a"};

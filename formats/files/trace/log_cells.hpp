@@ -10,9 +10,6 @@
 // Cells of job logs, in the forms of several schedulers.
 namespace tpx::formats {
 
-/// `text` with ASCII letters in lower case.
-std::string lower_case(std::string_view text);
-
 /// Whether `text` is one of the words that schedulers write for a missing time, or empty.
 bool is_missing_time(std::string_view text);
 

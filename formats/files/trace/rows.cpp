@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/trace/rows.hpp"
 
+#include "formats/files/profile/run_cells.hpp"
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/nearest.hpp"
@@ -8,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cmath>
 
@@ -40,13 +40,9 @@ int Row::whole(std::string_view column, int least, int most) const {
 Time Row::time(std::string_view column) const { return time_of(number(column, 0, max_trace_seconds)); }
 
 bool Row::truth(std::string_view column) const {
-    std::string word{text(column)};  // pandas writes True, and Excel TRUE
-    std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    for (const std::string_view yes : {"1", "true", "yes", "on"})
-        if (word == yes) return true;
-    for (const std::string_view no : {"0", "false", "no", "off"})
-        if (word == no) return false;
-    throw bad(column, "'{}' is neither true nor false", text(column));
+    const auto value = cells::truth(text(column));
+    if (!value) throw bad(column, "'{}' is neither true nor false", text(column));
+    return *value;
 }
 
 void check_columns_of(const Table& table, const std::vector<std::string>& known) {

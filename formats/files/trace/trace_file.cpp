@@ -8,6 +8,7 @@
 #include "formats/files/trace/rows.hpp"
 #include "lib/cluster/gpu_pool.hpp"
 #include "lib/core/counted.hpp"
+#include "lib/core/lower_case.hpp"
 #include "lib/core/read_input.hpp"
 #include "lib/core/units.hpp"
 
@@ -241,7 +242,7 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
 ParsedTrace read_trace(const std::string& path, const Cluster& cluster, const JobSpeeds& speeds,
                        const std::optional<Elasticity>& elasticity) {
     constexpr std::uint64_t longest = std::uint64_t{1} << 30;
-    return parse_trace(read_input(path, longest), path == "-" ? "standard input" : path, cluster, speeds, elasticity);
+    return parse_trace(read_input(path, longest), input_name(path), cluster, speeds, elasticity);
 }
 
 }  // namespace tpx::formats

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/logs/framework_log.hpp"
 #include "formats/files/profile/logs/log_text.hpp"
+#include "lib/core/lower_case.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 // torchtitan logs "... - root - INFO - step: 10  loss:  7.7408  grad_norm:  1.4604  memory: 15.45GiB(24.14%)  tps: 905
@@ -99,8 +99,7 @@ private:
     }
 
     static void read_techniques(std::string_view text, LogRun& run) {
-        std::string kind{between(text, "Applied ", " activation checkpointing")};
-        std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+        const std::string kind = lower_case(between(text, "Applied ", " activation checkpointing"));
         for (const char* granularity : {"full", "selective"})
             if (kind.starts_with(granularity)) run.set(recompute, granularity);
         if (contains(text, "Applied CPU Offloading")) run.set(offload, "1");

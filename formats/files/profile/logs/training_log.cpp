@@ -6,6 +6,7 @@
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
+#include "lib/core/read_input.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -128,7 +129,7 @@ TrainingLog parse_training_log(std::string_view text, std::string_view file) {
 TrainingLog read_training_log(const std::string& path) {
     TrainingLogReader reader;
     if (path == "-")
-        read_stream(reader, STDIN_FILENO, "standard input");
+        read_stream(reader, STDIN_FILENO, input_name(path));
     else if (path_kind(path) == PathKind::other)
         read_pipe(reader, path);
     else
