@@ -19,6 +19,7 @@ from megatron.core.models.T5 import t5_spec
 from megatron.core.models.T5.t5_model import T5Model
 from megatron.core.tensor_parallel import layers
 from megatron.core.transformer.transformer_config import TransformerConfig
+from outcomes import Outcomes
 from rank_files import differences
 from ranks import on_ranks, queue_of_rank
 
@@ -124,14 +125,8 @@ def same_models(ours, theirs):
 
 
 def main(tpx):
-    failed = 0
-
-    def report(what, faults):
-        nonlocal failed
-        failed += bool(faults)
-        print(f"{'FAIL' if faults else 'ok'}: {what}", flush=True)
-        for line in faults[:12]:
-            print(f"  {line[:900]}")
+    outcomes = Outcomes()
+    report = outcomes.report
 
     for kind, layouts in (("bert", [(1, 1), (2, 1), (1, 2)]), ("t5", [(1, 1), (2, 1)])):
         with tempfile.TemporaryDirectory() as name:
@@ -169,4 +164,4 @@ def main(tpx):
         status, said = steps._run(tpx, "reshard", folder / "torch_dist-1", folder / "out", "--to", "tp=1", "--format", "megatron")
         fits = status == 0 and "TransformerEngine extra states, so FP8 scaling starts over" in said and "cannot store" not in said
         report("bert with FP8 scales: the note about dropped scales", [] if fits else [said])
-    return 1 if failed else 0
+    return outcomes.status()

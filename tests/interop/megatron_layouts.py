@@ -16,6 +16,7 @@ import torch.nn.functional as F
 import load_megatron as megatron
 import megatron_precision as precision
 import megatron_steps as steps
+from outcomes import Outcomes
 from rank_files import differences
 from ranks import on_ranks, queue_of_rank
 
@@ -437,14 +438,8 @@ def buckets_chosen(tpx):
 
 
 def main(tpx):
-    failed = 0
-
-    def report(what, faults):
-        nonlocal failed
-        failed += bool(faults)
-        print(f"{'FAIL' if faults else 'ok'}: {what}", flush=True)
-        for line in faults[:12]:
-            print(f"  {line[:900]}")
+    outcomes = Outcomes()
+    report = outcomes.report
 
     report("rank files for other buckets", buckets_chosen(tpx))
     for name, (model, layouts) in MODELS.items():
@@ -472,4 +467,4 @@ def main(tpx):
                     filled = on_ranks(ranks_of(degrees), load, None, model, degrees, optimizer == "distributed", None, "filled")
                     faults = taken(tpx, source, Path(scratch, str(number)), model, degrees, optimizer, form, filled)
                     report(f"{name}: {source.relative_to(scratch)} to {text_of(degrees)}, {form}, {optimizer}", faults)
-    return 1 if failed else 0
+    return outcomes.status()

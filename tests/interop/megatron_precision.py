@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 import load_megatron as megatron
 import megatron_steps as steps
+from outcomes import Outcomes
 from rank_files import differences, files
 from ranks import on_ranks, queue_of_rank
 
@@ -196,14 +197,8 @@ def made_of(tpx, source, like, model, folder):
 
 
 def main(tpx):
-    failed = 0
-
-    def report(what, faults):
-        nonlocal failed
-        failed += bool(faults)
-        print(f"{'FAIL' if faults else 'ok'}: {what}", flush=True)
-        for line in faults[:12]:
-            print(f"  {line[:900]}")
+    outcomes = Outcomes()
+    report = outcomes.report
 
     for dtype in ("f32", "f16"):
         model = MODEL | {"dtype": dtype}
@@ -221,4 +216,4 @@ def main(tpx):
                                   ("blobs-tp2dp2/dist", ["plain"]), ("whole-dp2/legacy", ["plain-tp2pp2", "buckets-tp2"])):  # fmt: skip
                 for like in likes:
                     report(f"{dtype} {source} as {like}", made_of(tpx, folder / source, like, model, folder))
-    return 1 if failed else 0
+    return outcomes.status()

@@ -20,6 +20,7 @@ import load_megatron as megatron  # noqa: E402
 import megatron_precision as precision  # noqa: E402
 import megatron_steps as steps  # noqa: E402
 from digests import read  # noqa: E402
+from outcomes import Outcomes  # noqa: E402
 from ranks import on_ranks, queue_of_rank  # noqa: E402
 from run import DATA, FIXTURES  # noqa: E402
 
@@ -131,14 +132,8 @@ def main(tpx):
     if not RELEASE.is_dir():
         print("skipped: no Megatron-core with the zarr backend here; scripts/interop-venv.sh installs it")
         return 77
-    failed = 0
-
-    def report(what, faults):
-        nonlocal failed
-        failed += bool(faults)
-        print(f"{'FAIL' if faults else 'ok'}: {what}", flush=True)
-        for line in faults[:12]:
-            print(f"  {line[:900]}")
+    outcomes = Outcomes()
+    report = outcomes.report
 
     for source, to, *others in models():
         report(f"{source.parent.name}/{source.name} as {to}", loaded(tpx, source, to, *others))
@@ -157,4 +152,4 @@ def main(tpx):
         for number, source in enumerate(sources):
             for like in (layouts[number % len(layouts)], layouts[(number + 2) % len(layouts)]):
                 report(f"{source.relative_to(folder)} as {like}", made_of(tpx, source, like, model, folder))
-    return 1 if failed else 0
+    return outcomes.status()
