@@ -47,13 +47,8 @@ mkdir -p run && mkdir -m 700 run/th0 && "$tpx" hold all --name first --to fsdp=1
 on_hosts "$tpx" hold hold:first --name old --to fsdp=3 --timeout none >out.json 2>err || fail "not spread"
 "$tpx" hold --release first --quiet || exit 1
 
-cat >count.sh <<'COUNT'
-cd /sys/class/net/eth0/statistics && echo "$(hostname) $(cat tx_bytes) $(cat rx_bytes)"
-COUNT
-carried() {
-    mpirun-hosts -n 4 sh "$PWD/count.sh" | sort >"$1"
-    [ "$(wc -l <"$1")" -eq 4 ] || exit 1
-}
+# shellcheck source=tests/net/carried.sh
+. "$here/carried.sh"
 carried before
 on_hosts "$tpx" hold hold:old --name new --to fsdp=4 --json >out.json 2>err || fail "not held"
 carried after

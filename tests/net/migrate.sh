@@ -33,14 +33,8 @@ for store in stores/*; do cp all/tpx.digests.json "$store/" || exit 1; done
 
 printf 'th%s slots=1\n' 0 1 2 3 >hosts.txt
 
-# carried FILE: writes a line for each host: its name, and the bytes that its interface has sent and received.
-cat >count.sh <<'COUNT'
-cd /sys/class/net/eth0/statistics && echo "$(hostname) $(cat tx_bytes) $(cat rx_bytes)"
-COUNT
-carried() {
-    mpirun-hosts -n 4 sh "$PWD/count.sh" | sort >"$1"
-    [ "$(wc -l <"$1")" -eq 4 ] || exit 1
-}
+# shellcheck source=tests/net/carried.sh
+. "$here/carried.sh"
 carried before
 mpirun-hosts -n 4 "$tpx" migrate "$PWD/stores/{host}" "$PWD/new/{host}" --hosts "$PWD/hosts.txt" --to fsdp=4 --format dcp \
     --json >out.json || exit 1
