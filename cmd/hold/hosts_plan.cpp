@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -48,13 +47,19 @@ std::vector<std::vector<int>> holders_of(const Catalogue& catalogue, const fs::p
     return holders;
 }
 
-/// The host that gets each file of a draft; host 0 for files that belong to no rank.
-std::vector<Endpoint> places_of(const Draft& draft, const std::vector<std::vector<int>>& ranks) {
+/// The hosts of the files of ranks, by name.
+std::map<fs::path, int> hosts_by_file(const std::vector<std::vector<int>>& ranks) {
     std::map<fs::path, int> hosts;
     for (std::size_t host = 0; host < ranks.size(); ++host)
         for (const int rank : ranks[host])
             for (const std::string& name : {segment_name(rank), document_name(rank)})
                 hosts[name] = static_cast<int>(host);
+    return hosts;
+}
+
+/// The host that gets each file of a draft; host 0 for files that belong to no rank.
+std::vector<Endpoint> places_of(const Draft& draft, const std::vector<std::vector<int>>& ranks) {
+    const std::map<fs::path, int> hosts = hosts_by_file(ranks);
     std::vector<Endpoint> places;
     for (const FileEntry& file : draft.files) {
         const auto host = hosts.find(file.path);
@@ -176,17 +181,13 @@ Piece piece_of(const formats::Conversion& conversion, const Move& move) {
 
 /// For each file of the draft, whether a host gets it: the files of its ranks and, if it has ranks, files of no rank.
 std::vector<bool> files_of(const HostsPlan& plan, int host) {
-    const Draft& draft = plan.hold.job.conversion.draft;
-    std::set<fs::path> named, own;
-    for (std::size_t k = 0; k < plan.ranks.size(); ++k)
-        for (const int rank : plan.ranks[k])
-            for (const std::string& name : {segment_name(rank), document_name(rank)}) {
-                named.insert(name);
-                if (static_cast<int>(k) == host) own.insert(name);
-            }
+    const std::map<fs::path, int> hosts = hosts_by_file(plan.ranks);
+    const bool has_ranks = !plan.ranks[static_cast<std::size_t>(host)].empty();
     std::vector<bool> files;
-    for (const FileEntry& file : draft.files)
-        files.push_back(own.contains(file.path) || (!own.empty() && !named.contains(file.path)));
+    for (const FileEntry& file : plan.hold.job.conversion.draft.files) {
+        const auto found = hosts.find(file.path);
+        files.push_back(found == hosts.end() ? has_ranks : found->second == host);
+    }
     return files;
 }
 
