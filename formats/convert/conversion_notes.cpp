@@ -2,7 +2,6 @@
 #include "formats/convert/conversion_notes.hpp"
 
 #include "formats/companions.hpp"
-
 #include "formats/convert/rename_optimizer_state.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/archive_at.hpp"
