@@ -10,7 +10,7 @@
 
 namespace tpx::cli {
 
-struct ProfileFitOptions {
+struct ProfileFitOptions : TechniqueOptions {
     std::string runs, model, columns, like, output;
     Integer suggest, hold_out;
     bool drop_outliers = false;

@@ -102,6 +102,7 @@ void add_fit(Command& profile) {
     command.option("--suggest", &options->suggest, "N", "Suggest N more runs to measure")
         .range(1, 100)
         .details("They are the runs that would improve the fit most. Works with fewer than 7 runs, too.");
+    add_technique_options(command, *options, techniques, "plans", "With --suggest: ");
     command.option("--hold-out", &options->hold_out, "N", "Fit to N of the configurations and predict the others")
         .range(1, 10000)
         .details("The N runs are chosen as for --suggest, regardless of their times.");
@@ -111,6 +112,8 @@ void add_fit(Command& profile) {
                     "fit a model (needs at least 7 runs)");
     command.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml --suggest 3",
                     "what to measure next");
+    command.example("tpx profile fit runs.csv --model gpt2.toml --suggest 3 --without zero,offload",
+                    "what to measure next, for a trainer without ZeRO");
     command.run([options](Output& out) { run_profile_fit(*options, out); });
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cmd/cli/shared_options.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/output/output_file.hpp"
 #include "cmd/profile/implausible_times.hpp"
@@ -14,7 +15,9 @@
 #include "lib/model/evaluate_plan.hpp"
 #include "lib/model/hold_out.hpp"
 #include "lib/model/most_informative.hpp"
+#include "lib/model/techniques.hpp"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -38,6 +41,7 @@ struct Findings {
     std::vector<std::size_t> outliers;
     std::vector<double> errors;  // of the runs that were fitted
     std::vector<Certainty> certainties;
+    std::vector<std::string_view> excluded;           // techniques that suggestions do not use
     std::vector<std::pair<Run, double>> suggestions;  // and the expected error once they are measured
 };
 
@@ -67,8 +71,8 @@ void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
                                            ? formats::default_columns(table)
                                            : formats::parse_columns(read_text(options.columns), options.columns);
     const double sequence = model.size.sequence > 1 ? model.size.sequence : 0;
-    formats::RunRows rows =
-        formats::read_run_rows(table, columns, {model.batch, model.gpus_per_nic, model.cpus, sequence});
+    formats::RunRows rows = formats::read_run_rows(
+        table, columns, {model.batch, model.gpus_per_nic, model.cpus, sequence, model.size.sample_flops()});
     report_columns(name, rows, out);
     if (!rows.failed.empty())
         out.note("{} without a time, such as {}, did not run and {} left out", counted(rows.failed.size(), "row"),
@@ -77,6 +81,11 @@ void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
         out.note("{} without a time, such as {}, {} used for the memory estimate alone",
                  counted(rows.memory_runs.size(), "row"), rows.memory_runs[0].label,
                  rows.memory_runs.size() == 1 ? "is" : "are");
+    if (rows.from_flops > 0)
+        out.note(
+            "the times of {} follow from TFLOP/s and {:.4g} TFLOP per sample, forward and backward (6 per parameter "
+            "and token, and attention); see tpx-throughput(5) if the framework counts differently",
+            counted(rows.from_flops, "run"), model.size.sample_flops() / 1e12);
     if (rows.expert_parallel > 0)
         out.note("{} with expert parallelism; the throughput model ignores its communication",
                  counted(rows.expert_parallel, "run"));
@@ -108,6 +117,7 @@ void check_runs(const std::string& file, const std::vector<Run>& runs, Output& o
 std::vector<Run> candidates(const Findings& found) {
     constexpr int usual_host = 8;
     Job job = formats::job_of(found.model);
+    job.excluded = found.excluded;
     if (!found.model.batch) job.batch = found.runs.empty() ? 1 : found.runs[0].batch;
     std::set<std::vector<int>> placements;
     for (const Run& run : found.runs) placements.insert(run.allocation.gpus);
@@ -131,7 +141,9 @@ std::vector<Run> candidates(const Findings& found) {
 // `uncertainty` is that of predictions now.
 void add_suggestions(Findings& found, const Uncertainty& uncertainty, int count) {
     const std::vector<Run> offered = candidates(found);
-    if (offered.empty()) throw failure("no plan fits into the memory of the GPUs, so there is nothing to suggest");
+    if (offered.empty())
+        throw failure("no plan{} fits into the memory of the GPUs, so there is nothing to suggest",
+                      found.excluded.empty() ? "" : fmt::format(" without {}", fmt::join(found.excluded, ", ")));
     for (const Suggestion& suggestion : most_informative(found.model.size, offered, uncertainty.belief, count))
         found.suggestions.emplace_back(offered[suggestion.candidate],
                                        expected_error(uncertainty.scale, suggestion.variance));
@@ -271,6 +283,8 @@ void print_hold_out(const Findings& found, int count, Output& out) {
 
 void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     if (!is_first_rank()) return;
+    for (const auto& [option, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})
+        if (!list->empty() && !options.suggest) throw Error{Exit::usage, "{} requires --suggest", option};
     Findings found;
     const ReadRecord record;
     found.model = read_model_like(options.model, options.like);
@@ -280,6 +294,7 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     read_runs(options, found, out);
     check_outputs_apart({{"--output", options.output}}, record);
     const auto suggest = static_cast<int>(options.suggest.value_or(0));
+    found.excluded = excluded_techniques(options, techniques);
     if (options.hold_out) return print_hold_out(found, static_cast<int>(*options.hold_out), out);
     if (suggest > 0 && found.runs.size() < fewest_runs) {
         Belief belief = found.prior;

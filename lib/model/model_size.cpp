@@ -5,6 +5,11 @@
 
 namespace tpx {
 
+double ModelSize::sample_flops() const {
+    if (parameters <= 0 || sequence <= 1 || hidden <= 1) return 0;
+    return sequence * (6 * active() + 12 * layers * hidden * sequence);
+}
+
 ModelSize size_of(const ModelState& model, double sequence, double experts_per_token) {
     ModelSize size;
     size.name = model.name;

@@ -22,6 +22,9 @@ struct ModelSize {
     double gradient_bytes = 2;     ///< of an element of the gradients that are kept
 
     double active() const { return active_parameters > 0 ? active_parameters : parameters; }
+    /// FLOPs of the forward and backward pass of a sample, without recomputation: 6 for each parameter and token, and
+    /// 12 for each layer, hidden unit and pair of tokens; 0 if sizes are missing.
+    double sample_flops() const;
 };
 
 /// What can be read off the tensors of `model`: parameters, layers, hidden size and vocabulary (of the class "embed").

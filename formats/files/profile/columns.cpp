@@ -2,6 +2,7 @@
 #include "formats/files/profile/columns.hpp"
 
 #include "formats/files/profile/column_aliases.hpp"
+#include "formats/files/profile/run_cells.hpp"
 #include "formats/files/toml_text.hpp"
 
 #include <fmt/ranges.h>
@@ -63,7 +64,9 @@ ColumnSource source_of(const toml::node& node, std::string_view file) {
 void check_unit(std::string_view quantity, const ColumnSource& source, const toml::node& node, std::string_view file) {
     static const std::map<std::string_view, std::vector<std::string_view>> units{
         {"seconds", {"s", "ms"}},
-        {"rate", {"samples/s", "steps/s", "tokens/s", "samples/s/GPU", "tokens/s/GPU"}},
+        {"rate",
+         {"samples/s", "steps/s", "tokens/s", "samples/s/GPU", "tokens/s/GPU", "TFLOP/s", "TFLOP/s/GPU",
+          "hardware TFLOP/s", "hardware TFLOP/s/GPU"}},
         {"tokens_per_second", {"tokens/s", "tokens/s/GPU"}}};
     if (source.unit.empty() || quantity == "memory") return;
     const auto known = units.find(quantity);
@@ -93,12 +96,15 @@ ColumnMap default_columns(const Table& table) {
     for (const std::string& column : table.columns)
         if (std::ranges::count(run_quantities(), column) > 0) map.sources[column].column = column;
     const auto has = [&](const char* quantity) { return map.sources.contains(quantity); };
-    for (const std::string& column : table.columns) {
-        const auto alias = known_alias(column);
-        if (!alias) continue;
-        const auto times = {"seconds", "rate", "tokens_per_second"};
-        const bool timed = std::ranges::count(times, alias->first) > 0 && std::ranges::any_of(times, has);
-        if (!timed) map.sources.insert(*alias);  // unless the quantity has a column
+    // How many floating-point operations a step has is a matter of opinion; other columns with times come first.
+    for (const bool of_flops : {false, true}) {
+        for (const std::string& column : table.columns) {
+            const auto alias = known_alias(column);
+            if (!alias || cells::counts_flops(alias->second.unit) != of_flops) continue;
+            const auto times = {"seconds", "rate", "tokens_per_second"};
+            const bool timed = std::ranges::count(times, alias->first) > 0 && std::ranges::any_of(times, has);
+            if (!timed) map.sources.insert(*alias);  // unless the quantity has a column
+        }
     }
     return map;
 }

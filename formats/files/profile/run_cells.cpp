@@ -110,6 +110,22 @@ double seconds_in(std::string_view unit, double time) {
     throw failure("unknown unit '{}'; use s or ms", unit);
 }
 
+namespace {
+
+constexpr std::string_view flops_unit = "TFLOP/s", hardware_prefix = "hardware ";
+
+// Of a step: three times those of the forward pass, and once more with recomputation if `unit` counts it.
+double flops_of(std::string_view unit, const StepSize& step) {
+    if (step.flops <= 0)
+        throw failure("TFLOP/s need the model's sizes: parameters, layers, hidden and sequence (tokens per sample)");
+    const bool counts_recomputation = unit.starts_with(hardware_prefix) && step.recomputes;
+    return step.batch * step.flops * (counts_recomputation ? 4.0 / 3 : 1);
+}
+
+}  // namespace
+
+bool counts_flops(std::string_view unit) { return unit.find(flops_unit) != unit.npos; }
+
 double seconds_at(std::string_view unit, double rate, const StepSize& step) {
     constexpr std::string_view per_gpu = "/GPU";
     const bool is_per_gpu = unit.ends_with(per_gpu) || unit.ends_with("/gpu");
@@ -117,8 +133,12 @@ double seconds_at(std::string_view unit, double rate, const StepSize& step) {
     const double total = is_per_gpu ? rate * step.gpus : rate;
     if (unit.empty() || unit == "samples/s") return step.batch / total;
     if (unit == "steps/s" && !is_per_gpu) return 1 / rate;
+    if (unit == flops_unit || (unit.starts_with(hardware_prefix) && unit.ends_with(flops_unit)))
+        return flops_of(unit, step) / (total * 1e12);
     if (unit != "tokens/s")
-        throw failure("unknown unit '{}'; use samples/s, steps/s, tokens/s, samples/s/GPU or tokens/s/GPU", unit);
+        throw failure(
+            "unknown unit '{}'; use samples/s, steps/s, tokens/s, TFLOP/s or hardware TFLOP/s, with /GPU for each GPU",
+            unit);
     if (step.sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
     return step.batch * step.sequence / total;
 }

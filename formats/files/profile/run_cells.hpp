@@ -40,10 +40,15 @@ struct StepSize {
     double batch = 1;     ///< samples
     double sequence = 0;  ///< tokens of a sample; 0: unknown
     int gpus = 1;
+    double flops = 0;         ///< of a sample, forward and backward; 0: unknown
+    bool recomputes = false;  ///< all layers run forward a second time
 };
 
-/// Seconds of a step at a rate in `unit`: samples/s, which is the default, steps/s, tokens/s, samples/s/GPU or
-/// tokens/s/GPU.
+/// Whether rates in `unit` count floating-point operations.
+bool counts_flops(std::string_view unit);
+
+/// Seconds of a step at a rate in `unit`: samples/s, which is the default, steps/s, tokens/s or TFLOP/s, or samples/s,
+/// tokens/s or TFLOP/s of each GPU, as in samples/s/GPU. "hardware TFLOP/s" include the recomputation of layers.
 double seconds_at(std::string_view unit, double rate, const StepSize& step);
 
 /// The plan's word for recomputation: some tables say only whether all layers are recomputed.

@@ -25,12 +25,13 @@ std::optional<std::string> time_quantity(const RowReader& row) {
 }
 
 // Seconds of a step, from a time or from a rate.
-double seconds_of(const RowReader& row, const std::string& quantity, const Run& run, double sequence) {
+double seconds_of(const RowReader& row, const std::string& quantity, const Run& run, const RunDefaults& defaults) {
     const double value = *row.read(quantity, cells::positive);
     return row.in_cell(quantity, [&] {
         std::string unit = row.unit(quantity);
         if (unit.empty() && quantity == "tokens_per_second") unit = "tokens/s";
-        const cells::StepSize step{run.batch, sequence, run.allocation.total()};
+        const cells::StepSize step{run.batch, defaults.sequence, run.allocation.total(), defaults.flops,
+                                   run.plan.recompute == Recompute::full};
         const double seconds =
             quantity == "seconds" ? cells::seconds_in(unit, value) : cells::seconds_at(unit, value, step);
         if (seconds > 1e5 || seconds < 1e-6)
@@ -118,7 +119,7 @@ Run run_of(const RowReader& row, const std::optional<std::string>& time, const R
                       row.read("cpus", cells::positive).value_or(defaults.cpus)};
     row.in_cell("plan", [&] { (void)routes_of(run.plan, run.allocation); });
     check_sequence(row, defaults.sequence);
-    if (time) run.seconds = seconds_of(row, *time, run, defaults.sequence);
+    if (time) run.seconds = seconds_of(row, *time, run, defaults);
     if (!cells::lacks_number(row.text("memory").value_or("")))
         run.memory =
             row.read("memory", [&](const std::string& text) { return cells::gpu_bytes(text, row.unit("memory")); });
@@ -190,6 +191,7 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
             found.memory_runs.push_back(std::move(run));
             continue;
         }
+        if (cells::counts_flops(reader.unit(*time))) ++found.from_flops;
         if (reader.read("ep", cells::positive).value_or(1) > 1) ++found.expert_parallel;
         found.runs.push_back(std::move(run));
     }

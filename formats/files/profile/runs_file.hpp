@@ -19,6 +19,7 @@ struct RunDefaults {
     double gpus_per_nic = 1;
     double cpus = 4;
     double sequence = 0;  ///< tokens of a sample; 0: unknown
+    double flops = 0;     ///< of a sample, forward and backward; 0: unknown
 };
 
 /// The runs of a table, and the positions "FILE:LINE" of rows that did not run.
@@ -29,6 +30,7 @@ struct RunRows {
     std::vector<std::pair<std::string, std::string>> aliases;  ///< columns that are read as a quantity, which follows
     std::string gpu;                                           ///< name of the GPU type; empty: unknown
     std::vector<std::string> failed;
+    std::size_t from_flops = 0;  ///< runs whose time follows from TFLOP/s
     std::size_t expert_parallel =
         0;  ///< runs with expert parallelism, whose communication the throughput model ignores
 };

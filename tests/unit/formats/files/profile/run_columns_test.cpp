@@ -116,3 +116,38 @@ TEST_CASE("rates per GPU are multiplied by the number of GPUs") {
     CHECK(column_refusal("dp,s\n8,1\n", "seconds = \"s\"\ndp = {column = \"dp\", unit = \"ms\"}") ==
           "columns.toml:2: dp has no unit; only seconds, rate, tokens_per_second and memory have one");
 }
+
+TEST_CASE("TFLOP/s are rates of the model's FLOPs, unless another column has the time") {
+    RunDefaults defaults = column_defaults();
+    defaults.flops = 4e12;
+    const auto rows_of = [&](const std::string& text, const char* columns = nullptr) {
+        const Table table = parse_table(text, "runs.csv");
+        return read_run_rows(table, columns ? parse_columns(columns, "columns.toml") : default_columns(table),
+                             defaults);
+    };
+    for (const char* name : {"TFLOP/s/GPU", "tflops_per_gpu", "throughput per GPU (TFLOP/s/GPU)", "TFLOPs"}) {
+        const RunRows rows = rows_of(fmt::format("dp,batch,{}\n8,32,16\n", name));
+        REQUIRE(rows.runs.size() == 1);
+        CHECK(rows.runs[0].seconds == 1);  // 32 * 4 TFLOP at 8 * 16 TFLOP/s
+        CHECK(rows.from_flops == 1);
+    }
+    CHECK(rows_of("tflops,dp,batch,step_time\n16,8,32,3\n").runs[0].seconds == 3);
+    const char* hardware = "rate = {column = \"x\", unit = \"hardware TFLOP/s/GPU\"}";
+    CHECK(rows_of("dp,batch,recompute,x\n8,32,full,16\n", hardware).runs[0].seconds == doctest::Approx(4.0 / 3));
+    CHECK(rows_of("dp,batch,recompute,x\n8,32,none,16\n", hardware).runs[0].seconds == 1);
+    CHECK(rows_of("dp,batch,x\n8,32,128\n", "rate = {column = \"x\", unit = \"TFLOP/s\"}").runs[0].seconds == 1);
+    CHECK(column_refusal("dp,tflops\n8,16\n") ==
+          "runs.csv:2: column 'tflops': TFLOP/s need the model's sizes: parameters, layers, hidden and sequence "
+          "(tokens per "
+          "sample)");
+}
+
+TEST_CASE("the FLOPs of a sample are those that Megatron-LM counts for GPT-3 with tied embeddings") {
+    ModelSize size;
+    size.layers = 96, size.hidden = 12288, size.sequence = 2048;
+    const double vocabulary = 51200, h = size.hidden, l = size.layers, s = size.sequence;
+    size.parameters = 12 * l * h * h + vocabulary * h;
+    const double megatron = 72 * s * l * h * h * (1 + s / (6 * h) + vocabulary / (12 * l * h));
+    CHECK(size.sample_flops() == doctest::Approx(megatron).epsilon(1e-12));
+    CHECK(ModelSize{}.sample_flops() == 0);
+}
