@@ -1,39 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/table_text.hpp"
 
+#include "formats/files/profile/gzip.hpp"
 #include "formats/files/profile/table.hpp"
 #include "lib/core/error.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <utility>
 
 namespace tpx::formats {
 namespace {
 
 constexpr std::size_t most_inflated = std::size_t{1} << 30;
-
-std::string inflate_gzip(std::string_view bytes, std::string_view file) {
-    z_stream stream{};
-    if (inflateInit2(&stream, MAX_WBITS + 16) != Z_OK) throw failure("{}: zlib cannot start", file);
-    const std::unique_ptr<z_stream, int (*)(z_stream*)> owner{&stream, inflateEnd};
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-    stream.avail_in = static_cast<uInt>(bytes.size());
-    std::string text, chunk(std::size_t{1} << 16, '\0');
-    for (int status = Z_OK; status != Z_STREAM_END || stream.avail_in > 0;) {
-        if (status == Z_STREAM_END && inflateReset(&stream) != Z_OK) break;  // gzip files may be joined
-        stream.next_out = reinterpret_cast<Bytef*>(chunk.data());
-        stream.avail_out = static_cast<uInt>(chunk.size());
-        status = inflate(&stream, Z_NO_FLUSH);
-        if (status != Z_OK && status != Z_STREAM_END) throw failure("{}: damaged or truncated gzip file", file);
-        text.append(chunk, 0, chunk.size() - stream.avail_out);
-        if (text.size() > most_inflated) throw failure("{}: more than 1 GiB when inflated", file);
-    }
-    return text;
-}
 
 void append_utf8(std::string& text, char32_t c) {
     const auto put = [&](char32_t byte) { text += static_cast<char>(byte); };
@@ -71,24 +50,6 @@ std::string from_utf16(std::string_view bytes, bool big_endian, std::string_view
         append_utf8(text, c);
     }
     return text;
-}
-
-void refuse_binary(std::string_view bytes, std::string_view file) {
-    using namespace std::string_view_literals;
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kinds{{
-        {"PK\x03\x04"sv, "a zip archive, such as an Excel (.xlsx) or OpenDocument (.ods) spreadsheet; save it as CSV"},
-        {"\xD0\xCF\x11\xE0"sv, "an old Excel (.xls) spreadsheet; save it as CSV"},
-        {"PAR1"sv, "a Parquet file; convert it to CSV"},
-        {"ARROW1"sv, "an Arrow file; convert it to CSV"},
-        {"\x89HDF"sv, "an HDF5 file; convert it to CSV"},
-        {"SQLite format 3"sv, "an SQLite database; export the table as CSV"},
-        {"\x28\xB5\x2F\xFD"sv, "compressed with zstd; decompress it first"},
-        {"BZh"sv, "compressed with bzip2; decompress it first"},
-        {"\xFD\x37zXZ"sv, "compressed with xz; decompress it first"},
-        {"\xFF\xFE\0\0"sv, "UTF-32 text; save it as UTF-8"},
-    }};
-    for (const auto& [start, what] : kinds)
-        if (bytes.starts_with(start)) throw failure("{}: not a table but {}", file, what);
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -147,9 +108,27 @@ void for_each_cell(Table& table, Visit&& visit) {
 
 }  // namespace
 
+void refuse_binary(std::string_view bytes, std::string_view file, std::string_view wanted) {
+    using namespace std::string_view_literals;
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kinds{{
+        {"PK\x03\x04"sv, "a zip archive, such as an Excel (.xlsx) or OpenDocument (.ods) spreadsheet; save it as CSV"},
+        {"\xD0\xCF\x11\xE0"sv, "an old Excel (.xls) spreadsheet; save it as CSV"},
+        {"PAR1"sv, "a Parquet file; convert it to CSV"},
+        {"ARROW1"sv, "an Arrow file; convert it to CSV"},
+        {"\x89HDF"sv, "an HDF5 file; convert it to CSV"},
+        {"SQLite format 3"sv, "an SQLite database; export the table as CSV"},
+        {"\x28\xB5\x2F\xFD"sv, "compressed with zstd; decompress it first"},
+        {"BZh"sv, "compressed with bzip2; decompress it first"},
+        {"\xFD\x37zXZ"sv, "compressed with xz; decompress it first"},
+        {"\xFF\xFE\0\0"sv, "UTF-32 text; save it as UTF-8"},
+    }};
+    for (const auto& [start, what] : kinds)
+        if (bytes.starts_with(start)) throw failure("{}: not a {} but {}", file, wanted, what);
+}
+
 std::string table_text(std::string_view bytes, std::string_view file) {
-    if (bytes.starts_with("\x1F\x8B")) return table_text(inflate_gzip(bytes, file), file);
-    refuse_binary(bytes, file);
+    if (is_gzip(bytes)) return table_text(inflate_gzip(bytes, file, most_inflated), file);
+    refuse_binary(bytes, file, "table");
     std::string text;
     if (bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF"))
         text = from_utf16(bytes.substr(2), bytes[0] == '\xFE', file);

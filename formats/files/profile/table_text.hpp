@@ -9,6 +9,10 @@ namespace tpx::formats {
 
 struct Table;
 
+/// Throws Error "FILE: not a WANTED but ..." that says what `bytes` are if they are the start of a spreadsheet, another
+/// binary format of tables, or a file compressed with something else than gzip.
+void refuse_binary(std::string_view bytes, std::string_view file, std::string_view wanted);
+
 /// The text of a table's file as UTF-8 with newlines: gzip is inflated, UTF-16 with a byte order mark converted, a mark
 /// of UTF-8 removed. Throws Error that names `file` and what the file is for spreadsheets and other binary formats.
 std::string table_text(std::string_view bytes, std::string_view file);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/logs/training_log.hpp"
 
+#include "formats/files/profile/gzip.hpp"
 #include "formats/files/profile/logs/log_line.hpp"
 #include "formats/files/profile/logs/log_text.hpp"
+#include "formats/files/profile/table_text.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/path.hpp"
@@ -15,13 +17,16 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
 
 constexpr std::size_t longest_line = 64 * 1024;
 constexpr std::size_t chunk = 1 << 20;
+constexpr std::size_t shortest_piece = 64;
 constexpr std::size_t most_runs = 10'000;
 
 // PyTorch's messages about GPUs, and Slurm's about hosts.
@@ -43,27 +48,58 @@ std::size_t read_some(int fd, std::span<char> into, const std::string& name) {
     }
 }
 
-void read_stream(TrainingLogReader& reader, int fd, const std::string& name) {
+// Passes the text of a log, which may be compressed with gzip, to a reader.
+class LogPieces {
+public:
+    LogPieces(TrainingLogReader& reader, std::string name) : reader_{reader}, name_{std::move(name)} {}
+
+    void add(std::string_view piece) {
+        if (is_first_) {
+            refuse_binary(piece, name_, "training log");
+            if (is_gzip(piece)) inflater_.emplace(name_);
+            is_first_ = false;
+        }
+        if (!inflater_) return reader_.read(piece);
+        inflater_->inflate(piece, [&](std::string_view text) { reader_.read(text); });
+    }
+
+    void finish() const {
+        if (inflater_) inflater_->finish();
+    }
+
+private:
+    TrainingLogReader& reader_;
+    std::string name_;
+    std::optional<GzipInflater> inflater_;
+    bool is_first_ = true;
+};
+
+void read_stream(LogPieces& pieces, int fd, const std::string& name) {
     std::string buffer(chunk, '\0');
-    while (const std::size_t count = read_some(fd, buffer, name))
-        reader.read(std::string_view{buffer}.substr(0, count));
+    std::size_t filled = 0;  // the first piece must be long enough to recognize formats
+    while (const std::size_t count = read_some(fd, std::span{buffer}.subspan(filled), name)) {
+        filled += count;
+        if (filled < shortest_piece) continue;
+        pieces.add(std::string_view{buffer}.substr(0, std::exchange(filled, 0)));
+    }
+    if (filled > 0) pieces.add(std::string_view{buffer}.substr(0, filled));
 }
 
-// A pipe such as /dev/fd/63, which shells pass for <(zcat log.gz). Opening it waits for a writer.
-void read_pipe(TrainingLogReader& reader, const std::string& path) {
+// A pipe such as /dev/fd/63, which shells pass for <(COMMAND). Opening it waits for a writer.
+void read_pipe(LogPieces& pieces, const std::string& path) {
     const Fd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
     if (!fd) throw system_failure(path, errno);
-    read_stream(reader, fd.get(), path);
+    read_stream(pieces, fd.get(), path);
 }
 
-void read_whole_file(TrainingLogReader& reader, const std::string& path) {
+void read_whole_file(LogPieces& pieces, const std::string& path) {
     const std::uint64_t size = size_of_file(path);
     const Fd fd = open_file(path, O_RDONLY);
     std::string buffer(chunk, '\0');
     for (std::uint64_t at = 0; at < size; at += chunk) {
         const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(chunk, size - at));
         read_at(fd, at, std::as_writable_bytes(std::span{buffer}.first(count)), path);
-        reader.read(std::string_view{buffer}.substr(0, count));
+        pieces.add(std::string_view{buffer}.substr(0, count));
     }
 }
 
@@ -128,12 +164,14 @@ TrainingLog parse_training_log(std::string_view text, std::string_view file) {
 
 TrainingLog read_training_log(const std::string& path) {
     TrainingLogReader reader;
+    LogPieces pieces{reader, input_name(path)};
     if (path == "-")
-        read_stream(reader, STDIN_FILENO, input_name(path));
+        read_stream(pieces, STDIN_FILENO, input_name(path));
     else if (path_kind(path) == PathKind::other)
-        read_pipe(reader, path);
+        read_pipe(pieces, path);
     else
-        read_whole_file(reader, path);
+        read_whole_file(pieces, path);
+    pieces.finish();
     return {path == "-" ? "standard input" : path, reader.finish(), reader.is_empty()};
 }
 

@@ -47,7 +47,8 @@ struct TrainingLog {
 /// The runs of the log `text`; `file` is its name in messages.
 TrainingLog parse_training_log(std::string_view text, std::string_view file);
 
-/// The same for the file or pipe at `path`, or for standard input if `path` is "-". Throws Error.
+/// The same for the file or pipe at `path`, or for standard input if `path` is "-"; all may be compressed with gzip.
+/// Throws Error.
 TrainingLog read_training_log(const std::string& path);
 
 }  // namespace tpx::formats
