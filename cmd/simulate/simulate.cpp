@@ -146,8 +146,7 @@ Setup setup_of(const SimulateOptions& options, Output& out) {
                 .speeds = {},
                 .trace = {},
                 .rules = simulation_rules_of(options)};
-    if (options.generate.empty() && !options.speeds.empty())
-        setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
+    if (!options.speeds.empty()) setup.speeds = formats::read_speeds(options.speeds, setup.cluster);
     exclude_techniques(options, setup.speeds, out);
     if (!options.generate.empty()) {
         setup.trace = {"random", generate_trace(recipe_of(options), setup.cluster), {}};
@@ -175,6 +174,10 @@ void run_simulate(const SimulateOptions& options, Output& out) {
     if (!is_first_rank()) return;
     if (!options.generate.empty() && !options.trace.empty())
         throw Error{Exit::usage, "TRACE and --generate exclude each other"};
+    if (!options.generate.empty() && !options.speeds.empty())
+        throw Error{Exit::usage,
+                    "--speeds and --generate exclude each other: random jobs have no model; write them with "
+                    "--write-trace, add a column 'model', and simulate that trace with --speeds"};
     const std::vector<const PolicyInfo*> chosen = policies_of(options.policies);
     if (!options.sweep.empty()) return run_sweep(options, chosen, out);
     const ReadRecord record;

@@ -97,16 +97,16 @@ void add_failures(Command& command, SimulateOptions& options) {
         .details(
             "Times between failures are exponentially distributed. A job on a failed host loses all its GPUs and "
             "returns to the queue.");
-    command.option("--repair", &options.repair, "TIME", "How long a failed host is down")
+    command.option("--repair", &options.repair, "TIME", "With --mtbf: how long a failed host is down")
         .at_least(0)
         .at_most(formats::max_trace_seconds)
         .default_value("1h");
-    command.option("--checkpoint", &options.checkpoint, "TIME", "Checkpoint interval")
+    command.option("--checkpoint", &options.checkpoint, "TIME", "With --outages or --mtbf: checkpoint interval")
         .at_least(0)
         .at_most(formats::max_trace_seconds)
         .default_value("none; failures lose no work")
         .details("A failed job continues from its last checkpoint.");
-    command.option("--recover", &options.recover, "FROM", "Where a failed job gets its state")
+    command.option("--recover", &options.recover, "FROM", "With --outages or --mtbf: where a failed job gets its state")
         .choices({"checkpoint", "replicas"})
         .default_value("checkpoint")
         .details(
@@ -144,7 +144,11 @@ void add_outputs(Command& command, SimulateOptions& options) {
     command.option("--jobs", &options.jobs, "FILE", "Write one CSV row per job").file();
     command.option("--report", &options.report, "FILE", "Write an HTML page to FILE").file();
     command.option("--timeline", &options.timeline, "FILE", "Write a timeline to open in ui.perfetto.dev").file();
-    command.option("--write-trace", &options.write_trace, "FILE", "Write the simulated jobs as a CSV trace").file();
+    command.option("--write-trace", &options.write_trace, "FILE", "Write the simulated jobs as a CSV trace")
+        .file()
+        .details(
+            "With the same --cluster and --speeds, and without the options that select or change jobs, a simulation of "
+            "FILE has the same results.");
     command.option("--sweep", &options.sweep, "KEY=A,B,..", "Simulate each value of one option, in parallel")
         .suggestions(sweep_keys())
         .details(

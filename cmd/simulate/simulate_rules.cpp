@@ -134,6 +134,18 @@ std::vector<Host> rates_of(const Cluster& cluster, const std::string& file) {
     return rates;
 }
 
+// Throws Error (usage) for options that have no effect because no host fails.
+void check_failure_options(const SimulateOptions& options) {
+    if (options.mtbf) return;
+    if (options.repair)
+        throw Error{Exit::usage, "--repair requires --mtbf TIME; in a file for --outages, each row has its own end"};
+    if (!options.outages.empty()) return;
+    for (const auto& [given, name] :
+         {std::pair{options.checkpoint.has_value(), "--checkpoint"}, {!options.recover.empty(), "--recover"}})
+        if (given)
+            throw Error{Exit::usage, "{} requires --outages FILE or --mtbf TIME: without them, no host fails", name};
+}
+
 std::uint64_t seed_of(const SimulateOptions& options) { return static_cast<std::uint64_t>(options.seed.value_or(1)); }
 
 }  // namespace
@@ -221,8 +233,6 @@ void add_script(const SimulateOptions& options, Setup& setup) {
     const std::vector<TraceJob>& jobs = setup.trace.jobs;
     setup.seed = seed_of(options);
     rules.from_replicas = options.recover == "replicas";
-    if (rules.from_replicas && !rules.costs)
-        throw Error{Exit::usage, "--recover replicas requires --reconfig plan, central or checkpoint, and --models"};
     if (!options.model_error) {
         if (options.refit) throw Error{Exit::usage, "--refit requires --model-error X"};
         return;
@@ -236,6 +246,9 @@ void add_script(const SimulateOptions& options, Setup& setup) {
 
 SimulationRules simulation_rules_of(const SimulateOptions& options) {
     SimulationRules rules;
+    if (options.recover == "replicas" && !is_planned(options))
+        throw Error{Exit::usage, "--recover replicas requires --reconfig plan, central or checkpoint, and --models"};
+    check_failure_options(options);
     rules.quantum = time_of(options.quantum.value_or(0));
     if (!is_planned(options)) {
         for (const auto& [given, name] : {std::pair{options.restart.has_value(), "--restart"},

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/simulate/simulate.hpp"
 #include "cmd/simulate/time_column.hpp"
-#include "lib/cluster/gpu_pool.hpp"
-#include "lib/cluster/speed.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
@@ -177,16 +175,6 @@ std::string jobs_csv(const std::vector<PolicyRun>& played, const std::vector<Tra
                             is.trained / 1e6, is.lost / 1e6, is.changes, is.stops);
         }
     }
-    return text;
-}
-
-std::string trace_csv(const std::vector<TraceJob>& jobs, const Cluster& cluster) {
-    std::string text = "name,arrival,gpus,min_gpus,max_gpus,duration,priority,guaranteed,model\n";
-    const GpuPool empty{cluster};
-    for (const TraceJob& job : jobs)
-        text += fmt::format("{},{:.6f},{},{},{},{:.6f},{:g},{},{}\n", field(job.name), seconds_of(job.arrival),
-                            job.gpus, job.least, job.most, job.work / full_rate(job, cluster, empty) / 1e6,
-                            job.priority, job.guaranteed ? 1 : 0, field(job.model));
     return text;
 }
 

@@ -14,6 +14,7 @@ class GpuPool;
 class PowerSpeed final : public Speed {
 public:
     PowerSpeed(int asked, double exponent) : asked_{asked}, exponent_{exponent} {}
+    double exponent() const { return exponent_; }
     bool accepts_any_gpu_count() const override { return true; }
     double rate(const Grant& grant, const Cluster& cluster) const override;
     double rate_anywhere(int gpus) const override;

@@ -5,6 +5,8 @@
 #include "lib/core/counted.hpp"
 #include "lib/core/lower_case.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -185,6 +187,16 @@ std::optional<Time> ClusterLog::duration_of(const Table::Row& row) const {
     return *ended - *started;
 }
 
+// The submission, which no job starts before. Times that were rounded in different ways may be less than a second
+// apart.
+Time ClusterLog::arrival_of(const Table::Row& row, Time submitted) const {
+    const auto started = moment(row, Quantity::started);
+    if (started && *started + second <= submitted)
+        throw bad(row, Quantity::started, "'{}' is before the submission of the job, '{}'",
+                  text(row, Quantity::started), text(row, Quantity::submitted));
+    return submitted;
+}
+
 std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContext& context) {
     const auto leave_out = [&](std::string_view why) {
         ++skipped_[why];
@@ -204,7 +216,7 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
     if (*duration == 0) return leave_out("that never ran");
     const auto submitted = moment(row, has(Quantity::submitted) ? Quantity::submitted : Quantity::started);
     if (!submitted) return leave_out("without a submission time");
-    job.arrival = *submitted;
+    job.arrival = arrival_of(row, *submitted);
     job.cpus = number(row, Quantity::cores, "cpu") * instances(row, Quantity::cores) / job.gpus;
     job.kind = kind_of(row, context.cluster);
     job.tenant = find_tenant(context.cluster, text(row, Quantity::tenant));
@@ -215,8 +227,23 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
     return job;
 }
 
+std::vector<std::string> ClusterLog::unused_columns() const {
+    std::vector<std::string> unused;
+    for (std::size_t i = 0; i < table_.columns.size(); ++i)
+        if (std::ranges::find(columns_, i, &Column::index) == columns_.end())
+            unused.push_back(fmt::format("'{}'", table_.columns[i]));
+    return unused;
+}
+
 std::vector<std::string> ClusterLog::notes() const {
-    std::vector<std::string> notes;
+    constexpr std::size_t most_named = 8;
+    std::vector<std::string> notes, unused = unused_columns();
+    if (const std::size_t all = unused.size(); all > 0) {
+        unused.resize(std::min(all, most_named));
+        const std::string more = all > most_named ? fmt::format(" and {} more", all - most_named) : "";
+        notes.push_back(fmt::format("column{} {}{} {} not used", all == 1 ? "" : "s", fmt::join(unused, ", "), more,
+                                    all == 1 ? "is" : "are"));
+    }
     for (const auto& [why, count] : skipped_)
         notes.push_back(fmt::format("left out {} {}", counted(count, "job"), why));
     if (rounded_ > 0)

@@ -29,7 +29,7 @@ public:
     /// ended; notes() counts these. Throws Error that names the column.
     std::optional<TraceJob> job(const Table::Row& row, const TraceContext& context);
 
-    /// Notes about the rows read so far, such as "left out 3 jobs without GPUs".
+    /// Notes about the rows read so far, such as "left out 3 jobs without GPUs", and about columns that are not used.
     std::vector<std::string> notes() const;
 
 private:
@@ -74,6 +74,8 @@ private:
     int kind_of(const Table::Row& row, const Cluster& cluster) const;
     std::optional<Time> moment(const Table::Row& row, Quantity quantity) const;
     std::optional<Time> duration_of(const Table::Row& row) const;
+    Time arrival_of(const Table::Row& row, Time submitted) const;
+    std::vector<std::string> unused_columns() const;
 
     const Table& table_;
     std::array<Column, quantity_count> columns_{};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/trace/log_cells.hpp"
 #include "formats/files/trace/rows.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <utility>
 
 namespace tpx::formats {
@@ -68,15 +68,34 @@ void add_limits(TraceJob& job, const Row& row, const TraceContext& context) {
     if (row.has("max_gpus")) job.most = row.whole("max_gpus", job.gpus, most_job_gpus);
 }
 
-// What Rubick's artifact calls plans, in the words of tpx-throughput(5).
-std::string plan_of_rubick(const Row& row) {
-    static const std::map<std::string_view, std::string_view> words{
-        {"ga", "dp=1"}, {"gc", "recompute=full"}, {"zero-dp", "zero=1"}, {"zero-offload", "zero=2,offload"}};
-    const std::string_view name = row.text("exec_plan");
-    if (const auto found = words.find(name); found != words.end()) return std::string{found->second};
-    if (name.size() != 3 || name.find_first_not_of("123456789") != name.npos)
-        throw row.bad("exec_plan", "'{}' is neither ga, gc, zero-dp, zero-offload nor three digits", name);
-    return fmt::format("pp={},tp={},dp={}", name[0], name[1], name[2]);
+// Lets the job run at the measured step times of its model's plans. `duration` is that of its own plan, if known.
+void set_measured(TraceJob& job, const TraceContext& context, double steps, std::optional<Time> duration) {
+    const std::shared_ptr<PlanTable>& table = context.speeds.plans_.at(job.model);
+    const double own_rate = duration && *duration > 0 ? steps / seconds_of(*duration) : 0;
+    job.work = steps * 1e6;
+    job.speed = std::make_shared<PlanSpeed>(table, table->find(job.plan), job.gpus, own_rate);
+}
+
+// Whether steps of the job have a rate, from its name or its model.
+bool has_step_rate(const TraceJob& job, const TraceContext& context) {
+    const JobSpeeds& speeds = context.speeds;
+    return speeds.predicted_.contains(job.model) || speeds.plans_.contains(job.model) ||
+           speeds.find(job.name, job.model);
+}
+
+void set_tpx_work(TraceJob& job, const Row& row, const TraceContext& context) {
+    const bool has_duration = row.has("duration");
+    if (!row.has("steps") || (has_duration && !has_step_rate(job, context))) {
+        const double exponent = row.has("scaling") ? row.number("scaling", 0, 2) : 1;
+        return set_duration(job, context, row.time("duration"), exponent);
+    }
+    const double steps = row.number("steps", 0, 1e15);
+    const bool is_predicted = context.speeds.predicted_.contains(job.model);
+    if (is_predicted || !context.speeds.plans_.contains(job.model)) return set_steps(job, context, steps);
+    set_measured(job, context, steps, has_duration ? std::optional{row.time("duration")} : std::nullopt);
+    if (!(full_rate(job, context.cluster, context.empty) > 0))
+        throw row.bad("plan", "no step time of '{}' is known on {}; a column 'duration' can say how long the job takes",
+                      job.plan, counted(std::uint64_t(job.gpus), "GPU"));
 }
 
 }  // namespace
@@ -85,12 +104,7 @@ TraceJob tpx_job(const Row& row, const TraceContext& context) {
     static constexpr Columns columns{"arrival", "gpus", "model", "plan", "priority"};
     TraceJob job = job_of(row, columns, fmt::format("job-{}", row.line()));
     add_tpx_wishes(job, row, context);
-    if (row.has("steps")) {
-        set_steps(job, context, row.number("steps", 0, 1e15));
-    } else {
-        const double exponent = row.has("scaling") ? row.number("scaling", 0, 2) : 1;
-        set_duration(job, context, row.time("duration"), exponent);
-    }
+    set_tpx_work(job, row, context);
     add_limits(job, row, context);
     return job;
 }
@@ -102,22 +116,20 @@ TraceJob rubick_job(const Row& row, const TraceContext& context) {
     job.guaranteed = !row.has("is_sla") || row.truth("is_sla");
     const Time duration = row.time("duration");
     if (context.speeds.predicted_.contains(job.model)) {
-        set_predicted(job, context, plan_of_rubick(row));
+        if (plan_of_rubick(job.plan).empty())
+            throw row.bad("exec_plan", "'{}' is neither ga, gc, zero-dp, zero-offload nor three digits", job.plan);
+        set_predicted(job, context, job.plan);
         set_usual_limits(job, context);
         job.work = row.number("steps", 0, 1e15) * 1e6;
         return job;
     }
-    const auto table = context.speeds.plans_.find(job.model);
-    if (table == context.speeds.plans_.end()) {
+    if (!context.speeds.plans_.contains(job.model)) {
         if (!context.speeds.plans_.empty() || !context.speeds.predicted_.empty())
             throw row.bad("application", "--speeds has no plans of '{}'", job.model);
         set_duration(job, context, duration, 1);
         return job;
     }
-    const double steps = row.number("steps", 0, 1e15);
-    job.work = steps * 1e6;
-    const double own_rate = duration > 0 ? steps / seconds_of(duration) : 0;
-    job.speed = std::make_shared<PlanSpeed>(table->second, table->second->find(job.plan), job.gpus, own_rate);
+    set_measured(job, context, row.number("steps", 0, 1e15), duration);
     if (!(full_rate(job, context.cluster, context.empty) > 0)) throw row.bad("exec_plan", "'{}' has no rate", job.plan);
     set_usual_limits(job, context);
     return job;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 
 namespace tpx::formats {
 
@@ -73,13 +74,22 @@ int find_tenant(const Cluster& cluster, std::string_view name) {
     return found == cluster.tenants.end() ? any : static_cast<int>(found - cluster.tenants.begin());
 }
 
-bool set_predicted(TraceJob& job, const TraceContext& context, const std::string& plan) {
+std::string plan_of_rubick(std::string_view name) {
+    static const std::map<std::string_view, std::string_view> words{
+        {"ga", "dp=1"}, {"gc", "recompute=full"}, {"zero-dp", "zero=1"}, {"zero-offload", "zero=2,offload"}};
+    if (const auto found = words.find(name); found != words.end()) return std::string{found->second};
+    if (name.size() != 3 || name.find_first_not_of("123456789") != name.npos) return {};
+    return fmt::format("pp={},tp={},dp={}", name[0], name[1], name[2]);
+}
+
+bool set_predicted(TraceJob& job, const TraceContext& context, const std::string& given) {
     const auto found = context.speeds.predicted_.find(job.model);
     if (found == context.speeds.predicted_.end()) return false;
     const Grant packed = packed_grant(job, context.cluster, job.gpus);
     if (packed.parts.empty())
         throw failure("there {} of one kind", job.gpus == 1 ? "is no GPU" : fmt::format("are no {} GPUs", job.gpus));
     const HostShape shape = shape_of(packed);
+    const std::string of_rubick = plan_of_rubick(given), plan = of_rubick.empty() ? given : of_rubick;
     ExecutionPlan own;
     if (plan.empty()) {
         const int best = found->second->best(shape);

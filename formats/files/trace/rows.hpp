@@ -63,9 +63,13 @@ int find_tenant(const Cluster& cluster, std::string_view name);
 /// the rates of its name or model say, if there are any.
 void set_duration(TraceJob& job, const TraceContext& context, Time duration, double exponent);
 
-/// Lets `job` run under `plan`, as in tpx-throughput(5), at the step times that are predicted for its model; dp is what
-/// is left of its GPUs, micro-batches and passes are chosen where it does not say them; nothing is the fastest plan.
-/// False where its model is not predicted. Throws Error where the plan cannot be.
+/// The plan in the words of tpx-throughput(5) that Rubick's artifact calls `name`, such as "124" or "zero-dp"; empty if
+/// the artifact has no such plan.
+std::string plan_of_rubick(std::string_view name);
+
+/// Lets `job` run under `plan`, as in tpx-throughput(5) or in Rubick's artifact, at the step times that are predicted
+/// for its model; dp is what is left of its GPUs, micro-batches and passes are chosen where it does not say them;
+/// nothing is the fastest plan. False where its model is not predicted. Throws Error where the plan cannot be.
 bool set_predicted(TraceJob& job, const TraceContext& context, const std::string& plan);
 
 /// A job of `steps` steps at the rates of its name or model. Throws Error where there are none.

@@ -25,8 +25,28 @@ TEST_CASE("a job log is a trace whatever its columns are called") {
     CHECK(helios.jobs[1].gpus == 8);
     CHECK(helios.jobs[1].cpus == 4);
     CHECK(helios.jobs[1].work == 3600e6);
-    CHECK(helios.notes.empty());
+    CHECK(helios.notes == std::vector<std::string>{"column 'user' is not used"});
     CHECK(helios.unknown_columns.empty());
+}
+
+TEST_CASE("columns of a job log that are not used are named") {
+    const ParsedTrace trace =
+        log_of("a,b,c,job_id,job_name,num_gpus,submit_time,duration,d,e,f,g,h\n,,,1,x,8,0,60,,,,,\n");
+    REQUIRE(trace.jobs.size() == 1);
+    CHECK(trace.notes ==
+          std::vector<std::string>{"columns 'a', 'b', 'c', 'job_name', 'd', 'e', 'f', 'g' and 1 more are "
+                                   "not used"});
+}
+
+TEST_CASE("no job starts before its submission, except by a fraction of a second") {
+    const ParsedTrace trace = log_of(
+        "job_id,num_gpus,submit_time,start_time,end_time\n"
+        "1,8,2023-03-01 00:10:00,2023-03-01 00:00:00,2023-03-01 01:00:00\n"
+        "2,8,2023-03-01 00:10:00.7,2023-03-01 00:10:00,2023-03-01 01:00:00\n");
+    CHECK(trace.bad ==
+          std::vector<std::string>{"t:2: column 'start_time': '2023-03-01 00:00:00' is before the submission "
+                                   "of the job, '2023-03-01 00:10:00'"});
+    CHECK(trace.jobs.size() == 1);
 }
 
 TEST_CASE("the output of Slurm's sacct: resources, steps, and jobs without GPUs") {
