@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tpx {
+
+/// A cost in whole units, so that sums are exact.
+using SiaCost = std::int64_t;
+
+/// A number of GPUs that a job can get, and what that costs.
+struct SiaChoice {
+    int gpus = 0;
+    SiaCost cost = 0;
+};
+
+/// `count` jobs with the same choices.
+struct SiaGroup {
+    std::span<const SiaChoice> choices;  ///< with increasing numbers of GPUs; the first one is 0 GPUs
+    int count = 1;
+};
+
+/// How many jobs of a group get a choice.
+struct SiaShare {
+    int choice = 0;
+    int count = 0;
+};
+
+/// Finds the choices of all jobs with the least sum of costs.
+class SiaProgram {
+public:
+    /// Returns for each of `groups` how many of its jobs get which choice; together they have at most `gpus` GPUs, and
+    /// no other choices have a lower sum of costs. The price of a GPU in the last call is where the search begins.
+    const std::vector<std::vector<SiaShare>>& solve(std::span<const SiaGroup> groups, int gpus);
+
+private:
+    // The choices of least cost of all groups at some price: what they cost, and how many GPUs they have.
+    struct Bound {
+        SiaCost cost = 0;
+        std::int64_t least = 0;  // of equally good choices, those with the fewest GPUs; these have the cost
+        std::int64_t most = 0;   // and those with the most
+    };
+
+    // Another choice than that of least cost for up to `count` jobs of a group.
+    struct Move {
+        std::size_t group;
+        int choice;
+        int gpus;      // more than the choice of least cost has; below 0: fewer
+        SiaCost loss;  // by which it costs more, with the price of its GPUs; at least 0
+        int count;
+    };
+
+    // Moves of which at most `count` are made, all in the same group.
+    struct Stage {
+        std::vector<Move> moves;
+        int count = 1;
+        std::int64_t fewest = 0, most = 0;  // GPUs that the moves can add
+    };
+
+    // The least losses of all stages up to one, by the number of GPUs that they add, from `from` on.
+    struct Row {
+        std::int64_t from = 0;
+        std::vector<SiaCost> loss;
+
+        SiaCost at(std::int64_t gpus) const;
+    };
+
+    Bound evaluate(SiaCost price) const;
+    SiaCost find_price() const;
+    void choose_best(SiaCost price);
+    std::vector<Move> moves_within(SiaCost limit) const;
+    SiaCost fill(int left);
+    void improve(SiaCost gap, int left);
+    std::vector<Stage> stages_within(SiaCost limit) const;
+    std::vector<Row> rows_of(const std::vector<Stage>& stages, SiaCost limit, std::int64_t least, int left) const;
+    void apply(const std::vector<Stage>& stages, const std::vector<Row>& rows, std::int64_t gpus);
+    void apply(const Move& move, int count);
+
+    std::span<const SiaGroup> groups_;
+    int gpus_ = 0;
+    SiaCost price_ = 0;
+    std::vector<int> best_;  // choice of least cost of each group
+    std::vector<std::vector<SiaShare>> shares_;
+};
+
+}  // namespace tpx
