@@ -150,6 +150,10 @@ constexpr Alias aliases[] = {
     {"samples_per_second_per_gpu", "rate", "samples/s/GPU"},
     {"samples_per_sec_per_gpu", "rate", "samples/s/GPU"},
     {"samples_s_gpu", "rate", "samples/s/GPU"},
+    {"train_samples_per_second", "rate", "samples/s"},
+    {"train_steps_per_second", "rate", "steps/s"},
+    {"throughput_tps", "tokens_per_second", "tokens/s/GPU"},  // of torchtitan
+    {"time_metrics_end_to_end_s", "seconds", ""},
     {"tflops", "rate", "TFLOP/s/GPU"},
     {"tflops_gpu", "rate", "TFLOP/s/GPU"},
     {"tflop_s_gpu", "rate", "TFLOP/s/GPU"},
@@ -225,6 +229,10 @@ constexpr Alias aliases[] = {
     {"gpus_per_node", "per_host", ""},
     {"gpus_per_host", "per_host", ""},
     {"peak_memory", "memory", ""},
+    {"mem_max_allocated_bytes", "memory", ""},
+    {"max_memory_allocated_bytes", "memory", ""},
+    {"memory_max_reserved_gib", "memory", "GiB"},
+    {"memory_max_active_gib", "memory", "GiB"},
     {"memory_gb", "memory", "GB"},
     {"peak_memory_gb", "memory", "GB"},
     {"max_memory_gb", "memory", "GB"},
@@ -289,12 +297,20 @@ std::string normal_name(std::string_view column, std::string_view slash = "") {
     return name;
 }
 
+// `column` without the group in front of its name that trackers of experiments write, as in "params.tp".
+std::string_view without_group(std::string_view column) {
+    for (const std::string_view group : {"params.", "metrics.", "config.", "config/", "summary.", "perf/", "train/"})
+        if (column.starts_with(group)) return column.substr(group.size());
+    return column;
+}
+
 }  // namespace
 
-std::optional<std::pair<std::string, ColumnSource>> known_alias(std::string_view column) {
+std::optional<std::pair<std::string, ColumnSource>> known_alias(std::string_view given) {
+    const std::string_view column = without_group(given);
     const std::string name = normal_name(column);
     ColumnSource source;
-    source.column = column;
+    source.column = given;
     if (std::ranges::count(run_quantities(), name) > 0) return std::pair{name, source};
     // "iter/s" are iterations per second, while "iter_s" are seconds, as "iter_ms" are milliseconds.
     const auto* found = std::ranges::find(aliases, normal_name(column, "per"), &Alias::column);

@@ -11,7 +11,8 @@
 namespace tpx::formats {
 
 /// The quantity that a column called `column` holds in the tables of common frameworks, and its source: "num_gpus" is
-/// "gpus", "Step time (ms)" is "seconds" in ms. Letter case and what separates words do not matter.
+/// "gpus", "Step time (ms)" is "seconds" in ms, "params.tp" of MLflow is "tp". Letter case and what separates words do
+/// not matter.
 std::optional<std::pair<std::string, ColumnSource>> known_alias(std::string_view column);
 
 /// The quantities that a column called `column` may hold, as text, if that is not certain: "batch_size" may be "batch

@@ -66,6 +66,8 @@ void ClusterLog::find_columns() {
         {"duration", Quantity::duration},
         {"elapsedraw", Quantity::duration},
         {"elapsed", Quantity::duration},
+        {"run_time", Quantity::duration},
+        {"runtime", Quantity::duration},
         {"gpu_num", Quantity::gpus},
         {"num_gpus", Quantity::gpus},
         {"num_gpu", Quantity::gpus},

@@ -151,3 +151,15 @@ TEST_CASE("the FLOPs of a sample are those that Megatron-LM counts for GPT-3 wit
     CHECK(size.sample_flops() == doctest::Approx(megatron).epsilon(1e-12));
     CHECK(ModelSize{}.sample_flops() == 0);
 }
+
+TEST_CASE("columns of MLflow, Weights & Biases and torchtitan have groups in front of their names") {
+    const Run mlflow = column_runs("params.dp,params.tp,metrics.step_time\n4,2,0.5\n")[0];
+    CHECK(to_string(mlflow.plan) == "dp=4,tp=2");
+    CHECK(mlflow.seconds == 0.5);
+    const Run titan = column_runs("dp,time_metrics/end_to_end(s),memory/max_reserved(GiB)\n8,2,10\n")[0];
+    CHECK(titan.seconds == 2);
+    CHECK(titan.memory == 10.0 * 1073741824);
+    CHECK(column_runs("dp,batch,throughput(tps)\n8,32,8192\n")[0].seconds == 1);  // 32 * 2048 tokens on 8 GPUs
+    CHECK(column_runs("dp,train/train_steps_per_second\n8,4\n")[0].seconds == 0.25);
+    CHECK(column_runs("dp,iteration-time,mem-max-allocated-bytes\n8,1,23622320128\n")[0].memory == 23622320128.0);
+}

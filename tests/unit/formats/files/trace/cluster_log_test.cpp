@@ -38,6 +38,13 @@ TEST_CASE("columns of a job log that are not used are named") {
                                    "not used"});
 }
 
+TEST_CASE("a run time is a duration, and a table without separators is not a log") {
+    CHECK(log_of("job_id,submit_time,num_gpu,run_time\n1,0,1,100\n").jobs[0].work == 100e6);
+    CHECK_THROWS_WITH_AS(
+        log_of("JobID        Submit   Elapsed    AllocTRES\n100  2026-01-10T08:00:00 01:00:00 gres/gpu=1\n"),
+        doctest::Contains("its columns are separated by blanks; sacct separates them with option -P"), Error);
+}
+
 TEST_CASE("no job starts before its submission, except by a fraction of a second") {
     const ParsedTrace trace = log_of(
         "job_id,num_gpus,submit_time,start_time,end_time\n"
