@@ -112,7 +112,7 @@ void add_fit(Command& profile) {
                     "fit a model (needs at least 7 runs)");
     command.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml --suggest 3",
                     "what to measure next");
-    command.example("tpx profile fit runs.csv --model gpt2.toml --suggest 3 --without zero,offload",
+    command.example("tpx profile fit runs.csv --model gpt2.toml --columns columns.toml --suggest 3 --without zero",
                     "what to measure next, for a trainer without ZeRO");
     command.run([options](Output& out) { run_profile_fit(*options, out); });
 }
