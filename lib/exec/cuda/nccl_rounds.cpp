@@ -188,7 +188,6 @@ private:
             on_gpu(gpu, [&, comm = own.comm.get()] {
                 ncclResult_t state = ncclSuccess;
                 accept_nccl(nccl().async_error(comm, &state), "ncclCommGetAsyncError");
-                if (state != ncclSuccess && state != ncclInProgress) await_stop();
                 accept_nccl(state, call);
                 is_idle = is_idle && state == ncclSuccess;
             });
@@ -215,9 +214,10 @@ private:
         throw OtherRankFailed{failure("rank {} has failed", *rank)};
     }
 
-    /// NCCL may report that a peer is gone before the message of that rank arrives, which knows the cause.
-    void await_stop() {
-        constexpr std::chrono::seconds most{2};
+    /// Waits a while for the message of a rank that has failed, which may be why a call failed here. Throws
+    /// OtherRankFailed if it arrives.
+    void await_cause() {
+        constexpr std::chrono::seconds most{1};
         for (const auto start = RoundClock::now(); RoundClock::now() - start < most;) {
             check_others();
             mpi::call_hook(false);
@@ -225,18 +225,27 @@ private:
         }
     }
 
-    /// If `body` fails on this rank, tells all others, and aborts what is in progress.
+    void tell_others() const {
+        const std::byte stop{1};
+        for (int rank = 0; rank < settings_.comm.size(); ++rank)
+            if (rank != settings_.comm.rank()) mpi::send(settings_.comm, rank, stop_tag, {&stop, 1});
+    }
+
+    /// If `body` fails on this rank, tells all others, and aborts what is in progress, in this order: the others then
+    /// know the cause before NCCL reports to them that a peer is gone.
     template <class Body>
     void guarded(Body&& body) {
         try {
-            body();
-        } catch (const OtherRankFailed&) {
-            gpus_.clear();
-            throw;
+            try {
+                body();
+            } catch (const OtherRankFailed&) {
+                throw;
+            } catch (...) {
+                await_cause();
+                tell_others();
+                throw;
+            }
         } catch (...) {
-            const std::byte stop{1};
-            for (int rank = 0; rank < settings_.comm.size(); ++rank)
-                if (rank != settings_.comm.rank()) mpi::send(settings_.comm, rank, stop_tag, {&stop, 1});
             gpus_.clear();
             throw;
         }
