@@ -110,7 +110,7 @@ for seed in 1 2 3 4 5 6 7 8; do
     transport=$([ $((RANDOM % 3)) -eq 0 ] && echo mpi || echo nccl)
     echo "seed $seed: $from to $to ${more[*]} by $transport"
     spread ckpt "$from" "$source0" "$source1"
-    becomes ckpt "$to" "$target0" "$target1" -- --device cuda --transport $transport ${more[@]+"${more[@]}"}
+    becomes ckpt "$to" "$target0" "$target1" -- --device cuda --transport "$transport" ${more[@]+"${more[@]}"}
     says "between['rounds'] == 0 or between['transport'] == '$transport'"
     says "all(one['gpus'] for one in hosts)"
     only 2
@@ -175,7 +175,7 @@ for fault in 0:ncclGetUniqueId 0:ncclGroupStart 1:ncclGroupStart 0:ncclCommInitR
     host=${fault%%:*} call=${fault#*:}
     faulty "$host" "$call"
     call=${call%%,*}
-    [ $call != ncclAsyncError ] || call=ncclCommInitRankConfig:
+    [ "$call" != ncclAsyncError ] || call=ncclCommInitRankConfig:
     refuses 1 "--transport nccl: rank $host: " hosts 2 "$tpx" hold hold:old --name new --to tp=4 --device cuda --transport nccl
     grep -q "$call" err || fail "$fault: another error"
     only 2

@@ -21,7 +21,6 @@ namespace {
 
 using namespace cuda;
 using RoundClock = std::chrono::steady_clock;
-constexpr auto stop_tag = static_cast<mpi::Tag>(8);
 
 /// Throws Error unless the call has succeeded or continues.
 void accept_nccl(ncclResult_t code, const char* call) {
@@ -207,10 +206,10 @@ private:
 
     /// Throws OtherRankFailed if a rank has sent that it failed.
     void check_others() {
-        const auto rank = mpi::find_message(settings_.comm, stop_tag);
+        const auto rank = mpi::find_message(settings_.comm, mpi::Tag::stop);
         if (!rank) return;
         std::byte ignored{};
-        mpi::receive(settings_.comm, *rank, stop_tag, {&ignored, 1});
+        mpi::receive(settings_.comm, *rank, mpi::Tag::stop, {&ignored, 1});
         throw OtherRankFailed{failure("rank {} has failed", *rank)};
     }
 
@@ -228,7 +227,7 @@ private:
     void tell_others() const {
         const std::byte stop{1};
         for (int rank = 0; rank < settings_.comm.size(); ++rank)
-            if (rank != settings_.comm.rank()) mpi::send(settings_.comm, rank, stop_tag, {&stop, 1});
+            if (rank != settings_.comm.rank()) mpi::send(settings_.comm, rank, mpi::Tag::stop, {&stop, 1});
     }
 
     /// If `body` fails on this rank, tells all others, and aborts what is in progress, in this order: the others then

@@ -20,15 +20,18 @@ namespace {
 
 const fs::path spread_checkpoint = "testdata/dcp/fsdp2-tp2";
 
-/// The plan for two hosts, of which host 0 has the files of ranks 0 and 1, and host 1 the others.
-HostsPlan plan_on_two(const std::string& to, const std::vector<std::string>& ranks = {"", ""}) {
+enum class Files { split, on_both };
+
+/// The plan for two hosts. Host 0 has the files of ranks 0 and 1, and host 1 the others; or both have all.
+HostsPlan plan_on_two(const std::string& to, const std::vector<std::string>& ranks = {"", ""},
+                      Files where = Files::split) {
     HoldOptions options;
     options.to = to;
     std::vector<StoredFile> files;
     for (const auto& entry : fs::directory_iterator{spread_checkpoint}) {
         const std::string name = entry.path().filename().string();
         std::vector<int> hosts{0, 1};
-        if (name.starts_with("__")) hosts = {name[2] < '2' ? 0 : 1};
+        if (name.starts_with("__") && where == Files::split) hosts = {name[2] < '2' ? 0 : 1};
         files.push_back({name, entry.file_size(), hosts});
     }
     return plan_hosts(options, spread_checkpoint, files, ranks);
@@ -61,8 +64,8 @@ TEST_CASE("each host gets its ranks, and only elements that it does not have are
     }
 }
 
-TEST_CASE("the same layout on the same hosts carries nothing") {
-    HostsPlan plan = plan_on_two("tp=2,fsdp=2");
+TEST_CASE("hosts that have all elements carry nothing") {
+    HostsPlan plan = plan_on_two("tp=4", {"", ""}, Files::on_both);
     CHECK(plan.carried.empty());
     place_on_gpus(plan, std::vector<GpuPlaces>(2));
     CHECK(plan.rounds.empty());
@@ -82,7 +85,7 @@ TEST_CASE("the shares of all hosts together make each element once, with GPUs or
         std::vector<GpuPlaces> places(2);
         if (has_gpus) places = {{{}, one_gpu_each({0, 1})}, {{}, one_gpu_each({2})}};
         place_on_gpus(plan, places);
-        std::uint64_t read = 0, copied = 0;
+        std::uint64_t read = 0, copied = 0, saved = 0;
         std::set<std::uint32_t> files;
         for (int host = 0; host < 2; ++host) {
             const HostShare share = share_of(plan, host, places[std::size_t(host)]);
@@ -90,14 +93,15 @@ TEST_CASE("the shares of all hosts together make each element once, with GPUs or
             copied += share.copied.size();
             CHECK(share.moves.size() == share.targets.size());
             CHECK(std::ranges::is_sorted(share.filled));
-            CHECK((share.saved > 0) == (has_gpus && host == 1));  // all tensors of rank 2 that come from host 0
+            saved += share.saved;
             CHECK(share.saved <= share.bytes);
             for (const std::uint32_t file : share.own)
                 if (plan.hold.job.conversion.draft.files[file].path.string().starts_with("rank-"))
                     CHECK(files.insert(file).second);
         }
         CHECK(read + elements_of(plan.carried) == elements_of(plan.moves));
-        CHECK(copied == 0);  // the source is not in memory of GPUs
+        CHECK((saved > 0) == has_gpus);  // whole tensors that come from the other host
+        CHECK(copied == 0);              // the source is not in memory of GPUs
         for (const RoundMessage& message : plan.rounds.at(0)) CHECK((message.to.gpu >= 0) == has_gpus);
     }
 }
