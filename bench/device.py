@@ -146,7 +146,7 @@ def main():
         lines.append(f"| {name} | {rate / 1e9:.1f} | {share} | {f'{100 * wanted:.0f} %' if wanted else ''} |")
     lines += ["", f"A restart with {options.gib:g} GiB of state, median of {options.repeats}:", "", "| step | seconds |", "|---|---|"]
     lines += [f"| {name} | {value:.2f} |" for name, value in seconds.items()]
-    lines += ["", f"`tpx hold` of {options.gib / 4:g} GiB on two processes as hosts, fsdp=2 to tp=2:", ""]
+    lines += ["", f"`tpx hold` of {options.gib / 4:g} GiB on two processes as hosts, which swap their ranks of fsdp=2:", ""]
     lines += ["| transport | GB between hosts | rounds | seconds |", "|---|---|---|---|", *hosts]
     text = "\n".join(lines)
     print(text)

@@ -14,7 +14,7 @@ on() { XDG_RUNTIME_DIR=$RUN/$1 "$tpx" hold "$2" "$3"; }
 # shellcheck disable=SC2317 # called by a trap
 end() {
     for host in 0 1; do
-        for name in old new back; do on $host --release $name >"$RUN/log" 2>&1 || true; done
+        for name in first old new back; do on $host --release $name >"$RUN/log" 2>&1 || true; done
     done
     rm -rf "$RUN"
 }
@@ -28,6 +28,7 @@ shift
 [ "$host" != rank ] || host=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
 export XDG_RUNTIME_DIR=$RUN/$host
 [ "$GPUS" -lt 2 ] || export CUDA_VISIBLE_DEVICES=$host
+[ "$1" != swap ] || { shift && set -- "$@" --ranks $((1 - host)); }
 exec "$@"
 END
 chmod +x "$RUN/as-host"
@@ -47,20 +48,22 @@ with open(sys.argv[1], "wb") as file:
         file.write(os.urandom(1 << 20) * (size >> 20) + bytes(size % (1 << 20)))
 END
 fi
-hold() { "$RUN/as-host" "$1" "$tpx" hold "$ckpt" --name old --to fsdp=2 --ranks "$1" --rank-gpus 0 --device cuda --timeout none --quiet; }
-if ! hold 0 2>"$RUN/said"; then
+if ! "$RUN/as-host" 0 "$tpx" hold "$ckpt" --name first --to fsdp=2 --rank-gpus 0 --device cuda --timeout none --quiet 2>"$RUN/said"; then
     grep -q -e 'no GPU' -e 'without CUDA' "$RUN/said" && { echo "skipped: no GPU that CUDA can use, or a build without CUDA"; exit 77; }
     cat "$RUN/said"
     exit 1
 fi
-hold 1
-both() { mpirun -n 2 "$RUN/as-host" rank "$tpx" hold "$@" --rank-gpus 0 --device cuda --timeout none --json; }
+# both NAME OPTION...: both hosts hold hold:NAME as the options say; with SWAP=swap, each gets the rank of the other one.
+SWAP=
+both() { mpirun -n 2 "$RUN/as-host" rank ${SWAP:+"$SWAP"} "$tpx" hold "$@" --rank-gpus 0 --device cuda --timeout none --json; }
+both hold:first --name old --to fsdp=2 >"$RUN/told"
+on 0 --release first >"$RUN/log"
 transports=mpi
 [ "$gpus" -lt 2 ] || transports="mpi nccl"
 moved=
 for transport in $transports; do
-    both hold:old --name new --to tp=2 --transport "$transport" >"$RUN/told"
-    both hold:new --name back --to tp=1 --transport "$transport" >"$RUN/back"
+    SWAP=swap both hold:old --name new --to fsdp=2 --transport "$transport" >"$RUN/told"
+    both hold:new --name back --to fsdp=1 --transport "$transport" >"$RUN/back"
     "$RUN/as-host" 0 "$tpx" verify "$ckpt" hold:back
     for host in 0 1; do on $host --release new >"$RUN/log"; done
     on 0 --release back >"$RUN/log"
