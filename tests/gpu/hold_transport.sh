@@ -165,6 +165,28 @@ refuses 2 "--transport ipc: requires --device cuda or auto" "$tpx" hold ckpt --n
 refuses 1 "--transport ipc: ckpt is not in GPU memory" "$tpx" hold ckpt --name new --device cuda --transport ipc
 only 2
 
+# A value that does not fit, on its way to another host or between GPUs of one host: the error names the tensor.
+for row in 6 1; do
+    rm -rf large
+    python3 - $row <<'END' || fail "no checkpoint"
+import json, os, struct, sys
+os.mkdir("large")
+values = [float(k) for k in range(16)]
+values[2 * int(sys.argv[1]) + 1] = 1e30
+header = json.dumps({"w": {"dtype": "F32", "shape": [8, 2], "data_offsets": [0, 64]}}).encode()
+with open("large/model.safetensors", "wb") as file:
+    file.write(len(header).to_bytes(8, "little") + header + struct.pack("<16f", *values))
+END
+    spread large fsdp=2 0,1 none
+    for transport in nccl mpi; do
+        text="tensor 'w': 1e+30 at [6, 1] does not fit f16, whose largest value is 65504"
+        [ $row = 6 ] || text="tensor 'w': a finite f32 value does not fit f16"
+        refuses 1 "$text" hosts 2 "$tpx" hold hold:old --name new --to fsdp=2 --dtype f16 --device cuda --transport $transport
+        only 1
+    done
+done
+spread ckpt fsdp=4 0,1 2,3
+
 # faulty HOST FAULT [VARIABLE=VALUE...]: the host has this fault.
 faulty() {
     rm -f "$RUN"/?.sh
@@ -184,7 +206,7 @@ for fault in 0:ncclGetUniqueId 0:ncclGroupStart 1:ncclGroupStart 0:ncclCommInitR
     only 2
 done
 
-# 160 MB move in three rounds of 64 MiB: each call that fails, at the first or a later time, ends the command on all hosts.
+# 160 MB move in two rounds of at most 64 MiB each way: each call that fails, at the first or a later time, ends the command on all hosts.
 python3 - <<'END' || fail "no checkpoint"
 import json, os, random
 os.mkdir("big")

@@ -9,7 +9,6 @@
 #include "lib/exec/stop_signals.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <map>
 #include <memory>
 #include <utility>
@@ -215,20 +214,6 @@ private:
 };
 
 }  // namespace
-
-void agree_on_exchange(const mpi::Comm& comm, const std::function<void()>& body) {
-    std::exception_ptr error;
-    bool is_stopped = false;
-    try {
-        body();
-    } catch (const OtherRankFailed&) {
-        is_stopped = true;
-    } catch (...) {
-        error = std::current_exception();
-    }
-    mpi::agree_on(comm, error);
-    if (is_stopped) throw failure("another rank has failed, but without an error");
-}
 
 void run_rounds(const RoundsJob& job, std::span<const Round> rounds, const RoundsMemory& memory, const RoundsRun& run) {
     RoundsRunner{job, rounds, memory, run}.run();

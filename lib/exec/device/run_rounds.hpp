@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <span>
 
@@ -44,7 +45,20 @@ struct OtherRankFailed : Error {
 
 /// Runs `body`, which may communicate, on all ranks. Throws an mpi::AgreedError if it fails on one of them: an error of
 /// a rank that did not stop because of another one. Collective.
-void agree_on_exchange(const mpi::Comm& comm, const std::function<void()>& body);
+template <class Body>
+void agree_on_exchange(const mpi::Comm& comm, Body&& body) {
+    std::exception_ptr error;
+    bool is_stopped = false;
+    try {
+        body();
+    } catch (const OtherRankFailed&) {
+        is_stopped = true;
+    } catch (...) {
+        error = std::current_exception();
+    }
+    mpi::agree_on(comm, error);
+    if (is_stopped) throw failure("another rank has failed, but without an error");
+}
 
 /// The files of this host, by number; null: the file is elsewhere. Those of a GPU are in its memory.
 struct RoundsMemory {
