@@ -5,7 +5,8 @@
 On a GPU: kernels that pack, unpack and cast, compared with cudaMemcpy inside the device; copies between host and device, compared
 with the PCIe link; two processes on one GPU through CUDA IPC; and a restart that takes N GiB of state (default 20) from
 `tpx hold --device cuda`, which reads it from disk or from what the former trainer exported to the GPU, compared with saving to and
-loading from disk. The GPU needs four times N GiB. Run with a Python that has torch with CUDA (scripts/interop-venv.sh)
+loading from disk; and state that two processes, as hosts, hold in another layout: by MPI, and by NCCL if there are two GPUs. The GPU
+needs four times N GiB. Run with a Python that has torch with CUDA (scripts/interop-venv.sh)
 after building all targets.
 """
 import argparse
@@ -112,6 +113,13 @@ def restart(tpx, folder, gib, repeats):
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
+def host_rows(tpx, gib):
+    """What moves between two hosts, by each transport."""
+    words = ["sh", HERE.parent / "tests/gpu/real_hosts.sh", tpx, HERE.parent / "testdata", str(gib / 4)]
+    moved = json.loads(output(words).splitlines()[-1])
+    return [f"| {one['transport']} | {one['bytes'] / 1e9:.2f} | {one['rounds']} | {one['seconds']:.2f} |" for one in moved]
+
+
 def main():
     if sys.argv[1:2] == ["--step"]:
         return step(*sys.argv[2:])
@@ -129,6 +137,7 @@ def main():
         rows, memcpy = kernel_rows(options.build, options.seconds)
         rows.append(ipc_row(tpx, memcpy, Path(folder)))
         seconds = restart(tpx, Path(folder), options.gib, options.repeats)
+        hosts = host_rows(tpx, options.gib)
         place = machine(folder)
     gpu = output(["nvidia-smi", "--id=0", "--query-gpu=name", "--format=csv,noheader"]).strip()
     lines = [f"`bench/device.py` on {gpu}, {place}; bytes read and written inside the device:", "", "| what | GB/s | of | share | wanted |", "|---|---|---|---|---|"]
@@ -137,6 +146,8 @@ def main():
         lines.append(f"| {name} | {rate / 1e9:.1f} | {share} | {f'{100 * wanted:.0f} %' if wanted else ''} |")
     lines += ["", f"A restart with {options.gib:g} GiB of state, median of {options.repeats}:", "", "| step | seconds |", "|---|---|"]
     lines += [f"| {name} | {value:.2f} |" for name, value in seconds.items()]
+    lines += ["", f"`tpx hold` of {options.gib / 4:g} GiB on two processes as hosts, which swap their ranks of fsdp=2:", ""]
+    lines += ["| transport | GB between hosts | rounds | seconds |", "|---|---|---|---|", *hosts]
     text = "\n".join(lines)
     print(text)
     if options.write:

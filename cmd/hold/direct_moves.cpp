@@ -4,7 +4,6 @@
 #include "cmd/hold/draft_owners.hpp"
 #include "formats/source.hpp"
 #include "lib/core/error.hpp"
-#include "lib/core/memory_file.hpp"
 #include "lib/exec/device/move_copies.hpp"
 
 #include <algorithm>
@@ -18,9 +17,6 @@
 namespace tpx::cli {
 namespace {
 
-constexpr std::size_t copies_at_once = 16384;
-constexpr std::uint64_t staging_of_gpu = copies_at_once * GpuCopier::copy_memory + GpuCopier::crc_memory;
-
 std::vector<int> segments_of_files(const Catalogue& catalogue, std::span<const GpuSegment> sources) {
     std::vector<int> found;
     for (const FileEntry& file : catalogue.files) {
@@ -32,6 +28,30 @@ std::vector<int> segments_of_files(const Catalogue& catalogue, std::span<const G
 }
 
 }  // namespace
+
+void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> chosen,
+                 const PlacedSide<const std::byte>& source, const PlacedSide<std::byte>& target) {
+    const PinnedBuffer flag{gpu, sizeof(std::uint32_t)};
+    auto* const overflow = reinterpret_cast<std::uint32_t*>(flag.data());
+    *overflow = 0;
+    GpuCopier copier{gpu};
+    const auto copy = [&](std::span<const std::uint32_t> some) {
+        copy_moves(moves, some, source, target, overflow, copies_at_once,
+                   [&](const CopyBatch& batch) { copier.run(batch); });
+    };
+    copy(chosen);
+    if (*overflow == 0) return;
+    for (const std::uint32_t& one : chosen) {  // once more, to find the tensor
+        *overflow = 0;
+        copy({&one, 1});
+        if (*overflow == 0) continue;
+        const Tensor &from = source.side.tensors[source.side.pieces[moves[one].source].tensor],
+                     &to = target.side.tensors[target.side.pieces[moves[one].target].tensor];
+        throw failure(
+            "GPU {}: tensor '{}': a finite {} value does not fit {}; use --dtype with a wider dtype, or keep the dtype",
+            gpu, from.name, name(from.dtype), name(to.dtype));
+    }
+}
 
 DirectMoves::DirectMoves(const HoldJob& hold, const HoldPlace& place, const GpuSource& source)
     : conversion_{hold.job.conversion},
@@ -74,7 +94,7 @@ DirectMoves::Distance DirectMoves::distance(std::uint32_t source, std::uint32_t 
 /// Decides which of the draft's pieces kernels fill.
 void DirectMoves::choose(const HoldPlace& place) {
     for (const int gpu : std::set<int>(gpus_.begin(), gpus_.end())) {
-        GpuNeed need{gpu, 0, 0, staging_of_gpu, place.rooms[static_cast<std::size_t>(gpu)].free, false};
+        GpuNeed need{gpu, 0, 0, memory_of_lists, place.rooms[static_cast<std::size_t>(gpu)].free, false};
         for (const GpuSegment& source : sources_)
             if (source.bus == place.rooms[static_cast<std::size_t>(gpu)].bus) need.old += source.size;
         for (std::size_t k = 0; k < ranks_.size(); ++k)
@@ -162,17 +182,7 @@ void DirectMoves::copy_to(int gpu, std::span<std::byte* const> targets) const {
         if (!memory) memory = std::make_unique<GpuMemory>(gpu, segment.handle, segment.size);
         sources[file] = memory->data();
     }
-    GpuMemory overflow{gpu, sizeof(std::uint32_t)};
-    overflow.clear();
-    GpuCopier copier{gpu};
-    copy_moves(moves_, chosen, {conversion_.source_side(), sources}, {conversion_.target_side(), targets},
-               reinterpret_cast<std::uint32_t*>(overflow.data()), copies_at_once,
-               [&](const CopyBatch& batch) { copier.run(batch); });
-    const Fd flag = make_memory_file("tpx-overflow", sizeof(std::uint32_t));
-    copier.download(overflow, flag);
-    std::uint32_t value = 0;
-    read_at(flag, 0, std::as_writable_bytes(std::span{&value, 1}), "overflow");
-    if (value != 0) throw failure("GPU {}: a cast makes a finite value infinite", gpu);
+    copy_on_gpu(gpu, moves_, chosen, {conversion_.source_side(), sources}, {conversion_.target_side(), targets});
 }
 
 }  // namespace tpx::cli

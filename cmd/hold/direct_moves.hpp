@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/hold/gpu_segment.hpp"
 #include "cmd/hold/gpu_source.hpp"
 #include "cmd/hold/hold_gpus.hpp"
 #include "cmd/hold/hold_state.hpp"
+#include "lib/exec/device/move_copies.hpp"
 
 #include <cstdint>
 #include <map>
@@ -13,22 +15,25 @@
 
 namespace tpx::cli {
 
-/// A tensor of a segment that a GPU copies, and where its checksum is stored.
-struct DirectTensor {
-    std::uint64_t offset = 0;
-    std::uint64_t length = 0;
-    std::uint64_t crc_at = 0;
-};
+/// Copies that one batch makes, and bytes of memory that a GPU needs for their list and for checksums.
+inline constexpr std::size_t copies_at_once = 16384;
+inline constexpr std::uint64_t memory_of_lists = copies_at_once * GpuCopier::copy_memory + GpuCopier::crc_memory;
 
 /// Memory that one GPU needs for the new state, in bytes.
 struct GpuNeed {
     int gpu = 0;
-    std::uint64_t old = 0;      ///< of old state on this GPU, already allocated
-    std::uint64_t fresh = 0;    ///< of the new segments
-    std::uint64_t staging = 0;  ///< for lists of copies and checksums
-    std::uint64_t free = 0;     ///< before
-    bool is_direct = false;     ///< whether tensors are copied to it from GPUs; otherwise, from memory of the host
+    std::uint64_t old = 0;       ///< of old state on this GPU, already allocated
+    std::uint64_t fresh = 0;     ///< of the new segments
+    std::uint64_t staging = 0;   ///< for lists of copies and checksums
+    std::uint64_t free = 0;      ///< before
+    bool is_direct = false;      ///< whether tensors are copied to it from GPUs; otherwise, from memory of the host
+    std::uint64_t messages = 0;  ///< for messages to and from GPUs of other hosts
 };
+
+/// Makes the moves number `chosen` by kernels of a GPU, which must reach all memory, and waits for them. Throws Error
+/// if CUDA fails, and if a cast makes a finite value infinite. Precondition: can_copy() each.
+void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> chosen,
+                 const PlacedSide<const std::byte>& source, const PlacedSide<std::byte>& target);
 
 /// How the tensors of a change reach the GPUs: those that kernels copy from the source's memory, and the others, by way
 /// of memory of the host.

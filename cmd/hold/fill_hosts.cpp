@@ -2,6 +2,7 @@
 #include "cmd/hold/fill_hosts.hpp"
 
 #include "cmd/hold/draft_owners.hpp"
+#include "cmd/hold/gpu_fill.hpp"
 #include "cmd/output/progress.hpp"
 #include "formats/source.hpp"
 #include "lib/core/crc.hpp"
@@ -9,7 +10,6 @@
 #include "lib/core/mapped_file.hpp"
 #include "lib/exec/device/run_rounds.hpp"
 #include "lib/exec/execute.hpp"
-#include "lib/exec/wire/mpi_rounds.hpp"
 
 #include <fcntl.h>
 
@@ -32,12 +32,18 @@ fs::path own_path(const FillRun& run, const HostsPlan& plan, std::uint32_t file)
     return run.folder / catalogue_of(plan).files[file].path;
 }
 
+/// The source files, as they would be named on this host.
+std::vector<SourceFile> own_paths(const FillRun& run, const HostsPlan& plan) {
+    std::vector<SourceFile> sources = formats::paths(catalogue_of(plan));
+    for (std::uint32_t file = 0; file < sources.size(); ++file) sources[file].path = own_path(run, plan, file);
+    return sources;
+}
+
 /// Copies the elements that this host already holds, and writes all data outside tensors.
 void copy_own(const FillRun& run, const HostsPlan& plan, const HostShare& share, const std::vector<Fd>& files) {
     if (files.empty()) return;  // no rank runs on this host
     const formats::Conversion& conversion = plan.hold.job.conversion;
-    std::vector<SourceFile> sources = formats::paths(catalogue_of(plan));
-    for (std::uint32_t file = 0; file < sources.size(); ++file) sources[file].path = own_path(run, plan, file);
+    const std::vector<SourceFile> sources = own_paths(run, plan);
     std::optional<Progress> progress;
     ExecOptions exec;
     exec.threads = static_cast<int>(run.options.threads.value_or(exec.threads));
@@ -56,7 +62,7 @@ void copy_own(const FillRun& run, const HostsPlan& plan, const HostShare& share,
     }
 }
 
-/// The mapped files of this host that rounds read and write.
+/// The files of this host that rounds read and write; those in host memory are mapped.
 struct MappedHost {
     std::vector<MappedFile> mapped;
     std::vector<const std::byte*> sources;  // by source file; null: not sent from here
@@ -74,13 +80,17 @@ MappedHost map_files(const FillRun& run, const HostsPlan& plan, const HostShare&
     host.targets.resize(conversion.draft.files.size());
     for (const Move& move : plan.carried) {
         const std::uint32_t file = conversion.source_pieces[move.source].file;
-        if (plan.source_files[file].host != run.comm.rank() || host.sources[file] != nullptr) continue;
+        const Endpoint own{run.comm.rank(), -1};
+        if (plan.source_files[file] != own || host.sources[file] != nullptr) continue;
         const fs::path path = own_path(run, plan, file);
         host.sources[file] =
             host.map(open_file(path, O_RDONLY), catalogue_of(plan).files[file].size, MappedFile::Access::read, path);
     }
     std::set<std::uint32_t> filled;
-    for (const std::uint32_t piece : share.filled) filled.insert(share.draft.pieces[piece].file);
+    for (const std::uint32_t piece : share.filled) {
+        const std::uint32_t file = share.draft.pieces[piece].file;
+        if (plan.target_files[share.own[file]].gpu < 0) filled.insert(file);
+    }
     for (const std::uint32_t file : filled) {
         const FileEntry& entry = share.draft.files[file];
         host.targets[share.own[file]] = host.map(files[file], entry.size, MappedFile::Access::write, entry.path);
@@ -88,11 +98,12 @@ MappedHost map_files(const FillRun& run, const HostsPlan& plan, const HostShare&
     return host;
 }
 
-/// Writes the checksums of the pieces that got elements from other hosts.
+/// Writes the checksums of the pieces in host memory that got elements from other hosts.
 void add_checksums(const HostShare& share, const HostsPlan& plan, const MappedHost& host) {
     for (const Draft::CrcSlot& slot : share.draft.crc_slots) {
         if (!std::ranges::binary_search(share.filled, slot.piece)) continue;
         const Piece& piece = share.draft.pieces[slot.piece];
+        if (plan.target_files[share.own[piece.file]].gpu >= 0) continue;
         std::byte* const file = host.targets[share.own[piece.file]];
         const std::uint64_t length = payload_of(plan.hold.job.conversion.draft, piece);
         const std::uint32_t crc = zip_crc(Crc32::of({file + piece.offset, length}), length);
@@ -102,14 +113,14 @@ void add_checksums(const HostShare& share, const HostsPlan& plan, const MappedHo
 
 void receive_others(const FillRun& run, const HostsPlan& plan, const MappedHost& host) {
     std::optional<Progress> progress;
-    MpiRounds transport{run.comm};
     const auto show = [&](std::size_t done, std::size_t total) {
         if (!run.out.is_printing()) return;
         if (!progress) progress.emplace(run.out, "rounds between hosts", total, ProgressUnit::steps);
         progress->update(done);
     };
+    const std::vector<SourceFile> files = own_paths(run, plan);
     run_rounds(plan.rounds_job(), plan.rounds, {host.sources, host.targets},
-               {run.comm, run.comm.rank(), transport, run.cancelled, show});
+               {run.comm, run.comm.rank(), run.transport, files, run.cancelled, show});
 }
 
 }  // namespace
@@ -118,16 +129,24 @@ HeldFiles fill_host(const FillRun& run, const HostsPlan& plan, const HostShare& 
     const auto start = std::chrono::steady_clock::now();
     std::vector<Fd> files;
     MappedHost host;
+    std::optional<GpuFill> gpus;
     mpi::all_or_none(run.comm, [&] {
         files = make_files_in_memory(share.draft);
         copy_own(run, plan, share, files);
         host = map_files(run, plan, share, files);
+        gpus.emplace(plan, share, run.gpus, run.comm.rank());
+        gpus->add_places(host.sources, host.targets);
+        gpus->begin(files);
     });
     receive_others(run, plan, host);
     HeldFiles held;
     mpi::all_or_none(run.comm, [&] {
         add_checksums(share, plan, host);
+        gpus->finish(files);
         held = take_files(share.draft, files, plan.ranks[static_cast<std::size_t>(run.comm.rank())]);
+        gpus->describe(held.parts);
+        gpus.reset();
+        if (run.gpus.source() != nullptr) run.gpus.source()->check_still_held();
     });
     held.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return held;

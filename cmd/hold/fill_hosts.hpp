@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/hold/host_gpus.hpp"
 #include "cmd/hold/hosts_plan.hpp"
 #include "cmd/output/output.hpp"
+#include "lib/exec/device/run_rounds.hpp"
 #include "lib/exec/mpi.hpp"
 
 #include <atomic>
@@ -15,12 +17,15 @@ struct FillRun {
     const mpi::Comm& comm;
     const HoldOptions& options;
     const std::filesystem::path& folder;  ///< contains the source files of this host
-    const std::atomic<int>* cancelled;    ///< as in ExecOptions
+    const HostGpus& gpus;
+    RoundTransport& transport;
+    const std::atomic<int>* cancelled;  ///< as in ExecOptions
     Output& out;
 };
 
-/// Reads the state of this host's ranks into memory: elements that the host already holds from `run.folder`, all others
-/// from other hosts by MPI. Throws an mpi::AgreedError. Collective.
+/// Brings the state of this host's ranks into memory of the host, or of the GPUs where the keeper has allocated memory:
+/// elements that the host already holds from `run.folder` or its GPUs, all others from other hosts. The documents of
+/// parts on GPUs name that memory. Throws an mpi::AgreedError. Collective.
 HeldFiles fill_host(const FillRun& run, const HostsPlan& plan, const HostShare& share);
 
 }  // namespace tpx::cli

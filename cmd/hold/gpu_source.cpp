@@ -36,21 +36,10 @@ struct GpuRead {
     std::uint64_t end;
 };
 
-GpuHandle handle_of(const std::string& digits) {
-    GpuHandle handle{};
-    for (std::size_t k = 0; k < handle.size(); ++k) {
-        unsigned byte = 0;
-        const char* const at = digits.data() + 2 * k;
-        if (digits.size() != 2 * handle.size() || std::from_chars(at, at + 2, byte, 16).ptr != at + 2)
-            throw failure("the handle of a GPU's memory is malformed");
-        handle[k] = static_cast<std::byte>(byte);
-    }
-    return handle;
-}
-
 GpuSegment segment_of(const held::Manifest::Part& part, const fs::path& folder) {
     const held::Document document = held::parse_document(read_file(folder / part.document));
-    GpuSegment segment{part.segment, part.gpu->bus, handle_of(part.gpu->handle), document.size, document.size, 0};
+    GpuSegment segment{
+        document.rank, part.segment, part.gpu->bus, handle_of(part.gpu->handle), document.size, document.size, 0};
     for (const held::HeldTensor& tensor : document.tensors) {
         segment.begin = std::min(segment.begin, tensor.offset);
         segment.end = std::max(segment.end, tensor.offset + payload(tensor));
@@ -80,6 +69,18 @@ void free_pages(const Fd& file, std::uint64_t begin, std::uint64_t end) {
 }
 
 }  // namespace
+
+GpuHandle handle_of(const std::string& digits) {
+    GpuHandle handle{};
+    for (std::size_t k = 0; k < handle.size(); ++k) {
+        unsigned byte = 0;
+        const char* const at = digits.data() + 2 * k;
+        if (digits.size() != 2 * handle.size() || std::from_chars(at, at + 2, byte, 16).ptr != at + 2)
+            throw failure("the handle of a GPU's memory is malformed");
+        handle[k] = static_cast<std::byte>(byte);
+    }
+    return handle;
+}
 
 std::string hexadecimal(const GpuHandle& handle) {
     std::string text;

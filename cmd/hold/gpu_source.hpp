@@ -20,6 +20,7 @@ namespace tpx::cli {
 
 /// A segment that a keeper holds, with its tensors in memory of a GPU.
 struct GpuSegment {
+    int rank = 0;      ///< whose tensors it has
     std::string file;  ///< its name beside the manifest
     std::string bus;   ///< PCI address of the GPU
     GpuHandle handle{};
@@ -80,5 +81,8 @@ int gpu_at(const std::string& bus, std::span<const GpuInfo> rooms);
 
 /// A handle as hexadecimal digits, as documents contain it.
 std::string hexadecimal(const GpuHandle& handle);
+
+/// The handle of hexadecimal digits. Throws Error if they are malformed.
+GpuHandle handle_of(const std::string& digits);
 
 }  // namespace tpx::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold/hold.hpp"
 
+#include "cmd/hold/choose_transport.hpp"
 #include "cmd/hold/direct_moves.hpp"
 #include "cmd/hold/gpu_source.hpp"
 #include "cmd/hold/held_names.hpp"
@@ -167,7 +168,19 @@ struct HoldRun {
     std::optional<HoldPlace> place = {};  ///< once chosen, for this process may have used CUDA since
 };
 
-bool wants_gpus(const HoldOptions& options) { return options.device == "cuda" || options.device == "auto"; }
+/// For --transport ipc: throws Error unless all tensors are copied from GPU to GPU.
+void check_all_direct(const HoldPlan& plan) {
+    if (!plan.direct) throw failure("--transport ipc: the new state is not in GPU memory: {}", plan.place.reason);
+    for (const GpuNeed& need : plan.direct->needs())
+        if (!need.is_direct)
+            throw failure("--transport ipc: GPU {}: {} of new state and the lists of copies do not fit: {} are free",
+                          need.gpu, format_size(need.fresh), format_size(need.free));
+    if (plan.direct->host_bytes() > 0)
+        throw failure(
+            "--transport ipc: {} of tensors can only be copied through host memory, because of their dtypes "
+            "or because they are not in GPU memory",
+            format_size(plan.direct->host_bytes()));
+}
 
 /// Holds a checkpoint, which `gpus` has opened if it is in memory of GPUs and not null. Throws DirectFailure if it
 /// cannot be copied from there.
@@ -187,6 +200,7 @@ void hold_from(HoldRun& run, GpuSource* gpus) {
         plan.direct.emplace(job, plan.place, *gpus);
         job.saved = plan.direct->gpu_bytes();
     }
+    if (options.transport == "ipc") check_all_direct(plan);
     if (gpus != nullptr) check_fits(job, options.checkpoint);
     record.seal();
     options.checkpoint = run.given.checkpoint;
@@ -205,6 +219,7 @@ void hold(const HoldOptions& given, Output& out) {
     HoldOptions options = given;
     timeout_of(options);
     check_rank_gpus(options);
+    check_transport(options, is_on_hosts(options));
     if (is_on_hosts(options)) return hold_on_hosts(options, timeout_of(options), out);
     std::optional<NewSocket> socket;
     std::optional<StopSignals> signals;  // so that an end removes the socket
@@ -216,14 +231,19 @@ void hold(const HoldOptions& given, Output& out) {
     HoldRun run{given, options, socket, signals, out};
     std::string reason;
     const auto source = wants_gpus(options) ? open_gpu_source(given.checkpoint, reason) : nullptr;
+    const bool must_be_direct = options.transport == "ipc";
+    if (must_be_direct && source == nullptr)
+        throw failure("--transport ipc: {}",
+                      reason.empty() ? fmt::format("{} is not in GPU memory", given.checkpoint) : reason);
     if (!reason.empty()) out.note("copying through host memory instead: {}", reason);
     if (source == nullptr) return hold_from(run, nullptr);
     try {
         return hold_from(run, source.get());
     } catch (const DirectFailure& error) {
+        if (must_be_direct) throw;
         reason = error.what();
     } catch (const Error& error) {
-        if (!source->has_failed()) throw;
+        if (must_be_direct || !source->has_failed()) throw;
         reason = error.what();
     }
     if (signals) check_not_stopped(&signals->signal());

@@ -21,6 +21,8 @@ struct HoldOptions : ReadOptions {
     Integer threads;
     std::string device;     ///< auto, cuda or host; empty: host
     std::string rank_gpus;  ///< GPU of each rank, such as 0,0,1,1; empty: the K-th rank uses GPU K
+    std::string transport;  ///< auto, nccl, ipc or mpi; empty: auto
+    Integer patience;       ///< seconds, with several hosts
     std::string release;
     bool list = false;
     bool empty = false;

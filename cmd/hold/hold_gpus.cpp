@@ -2,6 +2,7 @@
 #include "cmd/hold/hold_gpus.hpp"
 
 #include "cmd/hold/direct_moves.hpp"
+#include "cmd/hold/gpu_segment.hpp"
 #include "cmd/hold/pipe.hpp"
 #include "formats/encodings/held/document.hpp"
 #include "lib/core/counted.hpp"
@@ -104,13 +105,6 @@ std::vector<int> assign(const std::string& given, const std::vector<int>& ranks,
     return chosen;
 }
 
-/// The bytes of the segment of a rank.
-std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank) {
-    const auto found = std::ranges::find(files, std::filesystem::path{segment_name(rank)}, &FileEntry::path);
-    if (found == files.end()) throw failure("rank {}: no segment is planned", rank);
-    return found->size;
-}
-
 /// Throws Error unless each GPU has room for its ranks.
 void check_rooms(std::span<const GpuInfo> rooms, std::span<const int> ranks, std::span<const int> gpus,
                  std::span<const std::uint64_t> bytes) {
@@ -144,47 +138,12 @@ HoldPlace on_gpus(const HoldOptions& options, const std::vector<int>& ranks, con
     return place;
 }
 
-/// Frees the host memory that the tensors of a segment take.
-void free_tensors(const Fd& segment, const formats::held::Document& document) {
-    constexpr std::uint64_t page = 4096;
-    std::uint64_t begin = document.size, end = 0;
-    for (const formats::held::HeldTensor& tensor : document.tensors) {
-        begin = std::min(begin, tensor.offset);
-        end = std::max(end, tensor.offset + payload(tensor));
-    }
-    for (const formats::held::HeldObject& object : document.objects)
-        if (object.length != 0 && object.offset >= begin) end = std::min(end, object.offset);
-    begin = (begin + page - 1) / page * page;
-    end = end / page * page;
-    if (begin < end && ::fallocate(segment.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
-                                   static_cast<off_t>(end - begin)) != 0)
-        throw failure("cannot free host memory: fallocate: {}", std::strerror(errno));
-}
-
-std::string document_text(const Fd& file) {
-    std::string text(static_cast<std::size_t>(::lseek(file.get(), 0, SEEK_END)), '\0');
-    read_at(file, 0, std::as_writable_bytes(std::span{text}), "document");
-    return text;
-}
-
 /// A part whose tensors are also on a GPU.
 struct Uploaded {
     std::shared_ptr<GpuMemory> memory;
     Fd document;
     std::pair<std::string, std::string> place;
 };
-
-/// Copies a segment but for `direct` tensors, which are sorted, and zeros between them.
-void upload_around(const Fd& segment, std::span<const DirectTensor> direct, GpuMemory& memory, GpuCopier& copier) {
-    constexpr std::uint64_t alignment = 64;  // of tensors, so that shorter gaps have none
-    memory.clear();
-    std::uint64_t done = 0;
-    for (const DirectTensor& tensor : direct) {
-        if (done == 0 || tensor.offset - done >= alignment) copier.upload(segment, done, tensor.offset, memory);
-        done = tensor.offset + tensor.length;
-    }
-    copier.upload(segment, done, memory.size(), memory);
-}
 
 Uploaded upload(const HeldPart& part, int gpu, const std::string& bus, std::span<const DirectTensor> direct) {
     formats::held::Document document = formats::held::parse_document(document_text(part.document));
@@ -199,23 +158,6 @@ Uploaded upload(const HeldPart& part, int gpu, const std::string& bus, std::span
     Fd written = make_memory_file(fmt::format("tpx-rank-{:05}.json", part.rank), text.size());
     write_at(written, 0, std::as_bytes(std::span{text}), "document");
     return {std::move(memory), std::move(written), {bus, document.gpu->handle}};
-}
-
-/// Stores the checksums of tensors that a kernel has copied in the segment and on the GPU.
-void add_checksums(const HeldPart& part, std::span<const DirectTensor> tensors, const GpuMemory& memory) {
-    if (tensors.empty()) return;
-    GpuCopier copier{memory.gpu()};
-    std::vector<GpuCopier::Bytes> runs;
-    for (const DirectTensor& tensor : tensors) runs.push_back({memory.data() + tensor.offset, tensor.length});
-    const std::vector<std::uint32_t> crcs = copier.crcs(runs);
-    std::uint64_t begin = memory.size(), end = 0;
-    for (std::size_t k = 0; k < tensors.size(); ++k) {
-        const std::uint32_t crc = zip_crc(crcs[k], tensors[k].length);
-        write_at(part.segment, tensors[k].crc_at, std::as_bytes(std::span{&crc, 1}), "segment");
-        begin = std::min(begin, tensors[k].crc_at);
-        end = std::max(end, tensors[k].crc_at + sizeof crc);
-    }
-    copier.upload(part.segment, begin, end, memory);
 }
 
 template <class Body>
@@ -237,15 +179,23 @@ std::vector<Uploaded> upload_all(std::vector<HeldPart>& parts, const HoldPlace& 
     });
     if (direct == nullptr) return uploaded;
     direct->run(memory);
-    for_each_rank(parts, [&](std::size_t k) { add_checksums(parts[k], tensors_of(k), *memory[k]); });
+    for_each_rank(parts, [&](std::size_t k) { add_gpu_checksums(parts[k].segment, tensors_of(k), *memory[k]); });
     return uploaded;
 }
 
 }  // namespace
 
+std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank) {
+    const auto found = std::ranges::find(files, std::filesystem::path{segment_name(rank)}, &FileEntry::path);
+    if (found == files.end()) throw failure("rank {}: no segment is planned", rank);
+    return found->size;
+}
+
+bool wants_gpus(const HoldOptions& options) { return options.device == "cuda" || options.device == "auto"; }
+
 void check_rank_gpus(const HoldOptions& options) {
     if (options.rank_gpus.empty()) return;
-    if (options.device != "cuda" && options.device != "auto") throw usage_error("--rank-gpus: requires --device cuda");
+    if (!wants_gpus(options)) throw usage_error("--rank-gpus: requires --device cuda");
     given_gpus(options.rank_gpus);
 }
 

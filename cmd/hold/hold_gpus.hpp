@@ -22,8 +22,14 @@ struct HoldPlace {
     std::string reason;          ///< with --device auto: why host memory was chosen
 };
 
+/// Whether --device asks for GPU memory.
+bool wants_gpus(const HoldOptions& options);
+
 /// Throws Error (usage) unless --rank-gpus is a list of GPUs and goes with --device.
 void check_rank_gpus(const HoldOptions& options);
+
+/// The bytes of the segment of a rank, which is among `files`.
+std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank);
 
 /// Throws Error unless the GPUs of this host have room for ranks, by their GPU and bytes. Uses CUDA as choose_place().
 void check_gpu_memory(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes);

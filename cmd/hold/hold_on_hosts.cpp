@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold/hold_on_hosts.hpp"
 
+#include "cmd/hold/choose_transport.hpp"
 #include "cmd/hold/fill_hosts.hpp"
+#include "cmd/hold/host_gpus.hpp"
 #include "cmd/hold/hosts_plan.hpp"
 #include "cmd/hold/hosts_report.hpp"
 #include "cmd/hold/waiting_keeper.hpp"
@@ -131,23 +133,22 @@ public:
         check_one_per_host(comm_);
         mpi::all_or_none(comm_, [&] { reserve(); });
         JoinedSource source{comm_, options_.checkpoint, {}, {}, {}};
+        open_gpus();
         source.open();
         ReadRecord record;
-        const HostsPlan plan = agreed_plan(options_, source, record);
-        const HostShare share = share_of(plan, comm_.rank());
-        HostHeld own{share.bytes, plan.hold.room, 0, {}};
-        mpi::all_or_none(comm_, [&] {
-            check_memory(plan, share);
-            const std::vector<int>& ranks = plan.ranks[static_cast<std::size_t>(comm_.rank())];
-            if (!ranks.empty()) own.place = choose_place(options_, ranks, share.draft.files);
-        });
+        HostsPlan plan = agreed_plan(options_, source, record);
+        place(plan);
+        const HostShare share = share_of(plan, comm_.rank(), gpus_.places());
+        mpi::all_or_none(comm_, [&] { check_memory(plan, share); });
+        const ChosenTransport transport = choose_transport(comm_, options_, plan, gpus_);
+        HostHeld own{share.bytes, plan.hold.room, 0, gpus_.place(), gpus_.needs()};
         note(plan, source);
-        if (options_.dry_run) return report(plan, own, 0);
+        if (options_.dry_run) return report(plan, transport, own, 0);
         mpi::all_or_none(comm_, [&] { check_not_stopped(&signals.signal()); });
-        const HeldFiles held = fill(plan, share, source, record, signals);
-        give(held, own, signals);
+        const HeldFiles held = fill(plan, share, source, record, transport, signals);
+        give(held, signals);
         signals.shield();
-        return serve(plan, held, own);
+        return serve(plan, transport, held, own);
     }
 
 private:
@@ -157,11 +158,40 @@ private:
             throw name_taken_error(options_.name);
     }
 
+    /// Opens the state of this host in GPU memory, before anything asks the keeper for a copy of it. Collective.
+    void open_gpus() {
+        mpi::all_or_none(comm_, [&] {
+            std::string reason;
+            gpus_.open_source(options_, reason);
+            if (!reason.empty()) no_source_ = fmt::format("{}: {}", name_of_host(comm_), reason);
+        });
+        for (const std::string& reason : mpi::all_gather(comm_, no_source_))
+            if (!reason.empty()) out_.note("copying through host memory instead: {}", reason);
+    }
+
+    /// Chooses the GPUs of all hosts and plans the rounds. Collective.
+    void place(HostsPlan& plan) {
+        std::string own;
+        mpi::all_or_none(comm_, [&] {
+            gpus_.choose(options_, plan.ranks[static_cast<std::size_t>(comm_.rank())],
+                         plan.hold.job.conversion.draft.files);
+            if (keeper_ != nullptr) gpus_.allocate(*keeper_);
+            own = to_text(gpus_.places());
+        });
+        std::vector<GpuPlaces> places;
+        for (const std::string& text : mpi::all_gather(comm_, own)) places.push_back(parse_gpu_places(text));
+        mpi::all_or_none(comm_, [&] { place_on_gpus(plan, places); });
+    }
+
     /// Throws Error unless this host has memory for its state and for the messages of a round.
     void check_memory(const HostsPlan& plan, const HostShare& share) const {
         HoldJob own{.job = {}, .bytes = share.bytes, .room = plan.hold.room, .limit = plan.hold.limit};
-        const StagingNeed staging = staging_of(plan.rounds, {comm_.rank(), -1});
-        own.bytes += staging.sent + staging.received;
+        own.saved = share.saved;
+        for (const Endpoint& endpoint : endpoints_of(plan.rounds)) {
+            if (endpoint.host != comm_.rank()) continue;
+            const StagingNeed staging = staging_of(plan.rounds, endpoint);  // of a GPU, it may be pinned host memory
+            own.bytes += staging.sent + staging.received;
+        }
         check_fits(own, options_.checkpoint);
     }
 
@@ -173,44 +203,43 @@ private:
 
     /// Reads the state of this host's ranks into memory.
     HeldFiles fill(const HostsPlan& plan, const HostShare& share, const JoinedSource& source, const ReadRecord& record,
-                   const StopSignals& signals) const {
+                   const ChosenTransport& transport, const StopSignals& signals) {
         HeldFiles held;
         const fs::path& folder = source.store->folder();
         source.with_source_name(folder, "", [&] {
-            held = fill_host({comm_, options_, folder, &signals.signal(), out_}, plan, share);
+            held = fill_host({comm_, options_, folder, gpus_, transport.get(), &signals.signal(), out_}, plan, share);
             mpi::all_or_none(comm_, [&] {
                 for (const auto& [path, file] : record.files()) record.check(path);
             });
         });
+        if (gpus_.source() != nullptr) gpus_.source()->stop_reader();
         held.save = new_save(comm_);
         return held;
     }
 
     /// Gives the state to this host's keeper, which does not serve requests yet.
-    void give(const HeldFiles& held, HostHeld& own, const StopSignals& signals) {
+    void give(const HeldFiles& held, const StopSignals& signals) {
         mpi::all_or_none(comm_, [&] {
-            std::string reason;
-            if (!held.parts.empty()) reason = keeper_->give(held, own.place);
-            if (!reason.empty()) own.place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
+            if (!held.parts.empty()) keeper_->give(held);
             check_not_stopped(&signals.signal());
         });
     }
 
     /// Starts service on all hosts or, if one fails, on none.
-    Exit serve(const HostsPlan& plan, const HeldFiles& held, HostHeld& own) {
+    Exit serve(const HostsPlan& plan, const ChosenTransport& transport, const HeldFiles& held, HostHeld& own) {
         try {
             mpi::all_or_none(comm_, [&] {
                 if (!held.parts.empty()) own.process = keeper_->serve();
             });
-            return report(plan, own, held.seconds);
+            return report(plan, transport, own, held.seconds);
         } catch (const mpi::AgreedError&) {
             keeper_->end();
             throw;
         }
     }
 
-    Exit report(const HostsPlan& plan, const HostHeld& own, double seconds) {
-        report_hosts(comm_, {options_, timeout_, plan, seconds}, own, out_);
+    Exit report(const HostsPlan& plan, const ChosenTransport& transport, const HostHeld& own, double seconds) {
+        report_hosts(comm_, {options_, timeout_, plan, transport, seconds}, own, out_);
         return Exit::success;
     }
 
@@ -219,6 +248,8 @@ private:
     std::optional<int> timeout_;
     WaitingKeeper* keeper_;  // null: --dry-run
     Output& out_;
+    HostGpus gpus_;
+    std::string no_source_;  // why state in GPU memory is not opened there; empty: it is, or there is none
 };
 
 }  // namespace
@@ -232,7 +263,7 @@ void hold_on_hosts(const HoldOptions& options, std::optional<int> timeout, Outpu
     std::optional<WaitingKeeper> keeper;
     if (!options.dry_run) keeper.emplace(KeeperSettings{options.name, timeout, false});
     run_on_ranks([&](const mpi::Comm& comm) {
-        return with_patience(comm, {}, [&](Patience&) {
+        return with_patience(comm, options.patience, [&](Patience&) {
             return JoinedHold{comm, options, timeout, keeper ? &*keeper : nullptr, out}.run();
         });
     });

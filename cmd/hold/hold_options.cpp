@@ -46,6 +46,20 @@ void add_keeper_options(Command& command, HoldOptions& options) {
                 "With --device cuda: CUDA number of each rank's GPU, such as 0,0,1,1")
         .default_value("the K-th held rank uses GPU K")
         .details("One number is the GPU of all ranks. Only with this option do ranks share a GPU.");
+    command
+        .option("--transport", &options.transport, "T", "How tensors in GPU memory move to the GPUs of the new state")
+        .choices({"auto", "nccl", "ipc", "mpi"})
+        .default_value("auto")
+        .details(
+            "With hold:NAME and --device cuda or auto. nccl and mpi: between several hosts, by NCCL from GPU to GPU, "
+            "or "
+            "by MPI and pinned host memory. ipc: in one process, from GPU to GPU of this host. If nccl or ipc is "
+            "impossible, the command fails before anything moves. auto: the fastest one that is possible; notes say "
+            "which one, and why.");
+    command
+        .option("--patience", &options.patience, "SECONDS",
+                "With several hosts: end if one makes no progress for SECONDS")
+        .default_value("60");
     command.flag("--foreground", &options.foreground, "Keep the state in this process instead of a background process");
     command.flag("-n,--dry-run", &options.dry_run, "Check that the state fits into memory; do not read it");
     command.option("-j,--threads", &options.threads, "N", "Threads that read and copy")
@@ -75,11 +89,12 @@ void add_hold(Cli& cli) {
         for (const char* other : {"--list", "--release"}) command.exclusive({source, other});
     command.exclusive({"--list", "--release"});
     for (const char* request : {"--list", "--release"})
-        for (const char* other : {"--name", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--masters",
-                                  "--timeout", "--device", "--rank-gpus", "--foreground", "--dry-run", "--threads"})
+        for (const char* other :
+             {"--name", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--masters", "--timeout", "--device",
+              "--rank-gpus", "--transport", "--patience", "--foreground", "--dry-run", "--threads"})
             command.exclusive({request, other});
-    for (const char* of_state :
-         {"CKPT", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--device", "--rank-gpus", "--dry-run"})
+    for (const char* of_state : {"CKPT", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--device", "--rank-gpus",
+                                 "--transport", "--patience", "--dry-run"})
         command.exclusive({"--empty", of_state});
     command.exclusive({"--foreground", "--dry-run"});
     add_read_options(command, *options);

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -142,8 +143,66 @@ HostsPlan plan_hosts(const HoldOptions& given, const fs::path& folder, std::span
     for (const Move& move : plan.moves)
         if (!empty(move.box) && !plan.has_source(host_of(move.target), move)) plan.carried.push_back(move);
     check_can_carry(plan);
-    plan.rounds = plan_rounds(plan.rounds_job(), round_staging);
     return plan;
+}
+
+std::string to_text(const GpuPlaces& places) {
+    std::string text;
+    for (const auto& [rank, gpu] : places.sources) text += fmt::format("s {} {} ", rank, gpu);
+    for (const auto& [rank, gpu] : places.targets) text += fmt::format("t {} {} ", rank, gpu);
+    return text;
+}
+
+GpuPlaces parse_gpu_places(const std::string& text) {
+    GpuPlaces places;
+    std::istringstream words{text};
+    int rank = 0, gpu = 0;
+    for (char side = 0; words >> side >> rank >> gpu;) (side == 's' ? places.sources : places.targets)[rank] = gpu;
+    return places;
+}
+
+namespace {
+
+/// The GPUs of `ranks`, by the names of the files of their tensors.
+std::map<fs::path, int> gpus_by_file(const std::map<int, int>& ranks) {
+    std::map<fs::path, int> gpus;
+    for (const auto& [rank, gpu] : ranks) gpus[segment_name(rank)] = gpu;
+    return gpus;
+}
+
+int gpu_of(const fs::path& file, const std::map<fs::path, int>& gpus) {
+    const auto found = gpus.find(file.filename());
+    return found == gpus.end() ? -1 : found->second;
+}
+
+/// The GPU of each source file; -1: its elements must be computed, or are not in memory of a GPU.
+std::vector<int> gpus_of_sources(const HostsPlan& plan, const GpuPlaces& places) {
+    const Catalogue& catalogue = plan.hold.job.opened.source.checkpoint.catalogue;
+    const auto by_file = gpus_by_file(places.sources);
+    std::vector<int> gpus;
+    for (const FileEntry& file : catalogue.files) gpus.push_back(file.coding ? -1 : gpu_of(file.path, by_file));
+    return gpus;
+}
+
+std::vector<int> gpus_of_targets(const HostsPlan& plan, const GpuPlaces& places) {
+    const auto by_file = gpus_by_file(places.targets);
+    std::vector<int> gpus;
+    for (const FileEntry& file : plan.hold.job.conversion.draft.files) gpus.push_back(gpu_of(file.path, by_file));
+    return gpus;
+}
+
+}  // namespace
+
+void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places) {
+    for (std::size_t host = 0; host < places.size(); ++host) {
+        const std::vector<int> sources = gpus_of_sources(plan, places[host]),
+                               targets = gpus_of_targets(plan, places[host]);
+        for (std::size_t k = 0; k < plan.source_files.size(); ++k)
+            if (plan.source_files[k].host == static_cast<int>(host)) plan.source_files[k].gpu = sources[k];
+        for (std::size_t k = 0; k < targets.size(); ++k)
+            if (plan.target_files[k].host == static_cast<int>(host)) plan.target_files[k].gpu = targets[k];
+    }
+    plan.rounds = plan_rounds(plan.rounds_job(), round_staging);
 }
 
 std::vector<Claim> claims_of(const HostsPlan& plan) {
@@ -191,9 +250,17 @@ std::vector<bool> files_of(const HostsPlan& plan, int host) {
     return files;
 }
 
+/// The pieces of a draft that contain `pieces`, ascending.
+std::vector<std::uint32_t> sorted_owners(const Draft& draft, std::span<const Piece> pieces) {
+    std::vector<std::uint32_t> found = owners(draft, pieces);
+    std::ranges::sort(found);
+    found.erase(std::ranges::unique(found).begin(), found.end());
+    return found;
+}
+
 }  // namespace
 
-HostShare share_of(const HostsPlan& plan, int host) {
+HostShare share_of(const HostsPlan& plan, int host, const GpuPlaces& places) {
     const formats::Conversion& conversion = plan.hold.job.conversion;
     const std::vector<bool> files = files_of(plan, host);
     HostShare share;
@@ -202,21 +269,31 @@ HostShare share_of(const HostsPlan& plan, int host) {
     for (std::uint32_t file = 0; file < files.size(); ++file)
         if (files[file]) share.own.push_back(file);
     share.bytes = bytes_in_memory(share.draft);
+    const std::vector<int> source_gpus = gpus_of_sources(plan, places), target_gpus = gpus_of_targets(plan, places);
     std::vector<Piece> filled;
-    for (const Move& move : plan.moves) {
+    for (std::uint32_t k = 0; k < plan.moves.size(); ++k) {
+        const Move& move = plan.moves[k];
         Piece piece = piece_of(conversion, move);
         if (!files[piece.file] || empty(move.box)) continue;
+        const bool is_here = plan.has_source(host, move);
+        const bool is_copied = is_here && target_gpus[piece.file] >= 0 &&
+                               source_gpus[conversion.source_pieces[move.source].file] >= 0 &&
+                               can_copy(move, conversion.source_side(), conversion.target_side());
         piece.file = numbers[piece.file];
-        if (!plan.has_source(host, move)) {
+        if (is_copied) share.copied.push_back(k);
+        if (!is_here || is_copied) {
             filled.push_back(piece);
             continue;
         }
         share.moves.push_back({move.source, static_cast<std::uint32_t>(share.targets.size()), move.box});
         share.targets.push_back(piece);
     }
-    share.filled = owners(share.draft, filled);
-    std::ranges::sort(share.filled);
-    share.filled.erase(std::ranges::unique(share.filled).begin(), share.filled.end());
+    share.filled = sorted_owners(share.draft, filled);
+    share.read = sorted_owners(share.draft, share.targets);
+    for (const std::uint32_t piece : share.filled)
+        if (target_gpus[share.own[share.draft.pieces[piece].file]] >= 0 &&
+            !std::ranges::binary_search(share.read, piece))
+            share.saved += payload_of(share.draft, share.draft.pieces[piece]);
     return share;
 }
 

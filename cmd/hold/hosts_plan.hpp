@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,16 +21,27 @@ namespace tpx::cli {
 /// Bytes of memory on each host for the messages that it sends in a round, and as many for those that it receives.
 inline constexpr std::uint64_t round_staging = std::uint64_t{64} << 20;
 
+/// The GPUs of a host whose memory takes part directly, by rank: in the memory of `sources` is what a keeper holds, and
+/// `targets` get the state of new ranks. State of all other ranks goes by way of host memory.
+struct GpuPlaces {
+    std::map<int, int> sources;
+    std::map<int, int> targets;
+};
+
+/// One line of text, and back.
+std::string to_text(const GpuPlaces& places);
+GpuPlaces parse_gpu_places(const std::string& text);
+
 /// The plan for all hosts, equal on each of them. Host k is MPI rank k.
 struct HostsPlan {
     HoldJob hold;                           ///< of the ranks of all hosts
     std::vector<std::vector<int>> ranks;    ///< that each host will hold, ascending
     std::vector<std::vector<int>> holders;  ///< by source file: the hosts that have it, ascending
-    std::vector<Endpoint> source_files;     ///< by source file: the host that sends its bytes to others
-    std::vector<Endpoint> target_files;     ///< by file of the draft: its host; files without tensors: any
+    std::vector<Endpoint> source_files;     ///< by source file: the host that sends its bytes to others, and its GPU
+    std::vector<Endpoint> target_files;     ///< by file of the draft: its host and GPU; files without tensors: any
     Moves moves;                            ///< of all elements, within a host where that is possible
     Moves carried;                          ///< the moves of `moves` between hosts
-    std::vector<Round> rounds;              ///< in which `carried` is sent
+    std::vector<Round> rounds;              ///< in which `carried` is sent; see place_on_gpus()
 
     /// The carried moves, for functions about rounds. Refers to this plan.
     RoundsJob rounds_job() const;
@@ -41,26 +53,33 @@ struct HostsPlan {
 /// Plans to hold the checkpoint in `folder`, whose files are on the hosts that `files` names. `ranks` has the value of
 /// --ranks on each host. Reads only files in `folder`. Bytes that the draft copies are read, too, and become fixed
 /// bytes of the draft. Throws Error as prepare_hold() and ranks_of_hosts() do, and if a move between hosts requires a
-/// computation or a cast that rounds do not support.
+/// computation or a cast that rounds do not support. There are no rounds yet.
 HostsPlan plan_hosts(const HoldOptions& options, const std::filesystem::path& folder, std::span<const StoredFile> files,
                      std::span<const std::string> ranks);
+
+/// Assigns source and target files to GPUs, for which `places` has an entry for each host, and plans the rounds.
+void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places);
 
 /// The parts of a plan that must be equal on all hosts, for require_same().
 std::vector<Claim> claims_of(const HostsPlan& plan);
 
 /// One host's part of a plan.
 struct HostShare {
-    Draft draft;                        ///< of the files that the host gets
-    std::vector<std::uint32_t> own;     ///< the numbers of these files in the draft of all hosts
-    std::vector<Piece> targets;         ///< in these files, of elements that the host already holds
-    Moves moves;                        ///< to `targets`
-    std::vector<std::uint32_t> filled;  ///< pieces of `draft` that get elements from other hosts, ascending
+    Draft draft;                     ///< of the files that the host gets
+    std::vector<std::uint32_t> own;  ///< the numbers of these files in the draft of all hosts
+    std::vector<Piece> targets;      ///< in these files, of elements that the host reads from its own memory
+    Moves moves;                     ///< to `targets`
+    std::vector<std::uint32_t>
+        copied;  ///< numbers of moves of all hosts that kernels copy from GPU to GPU of this host
+    std::vector<std::uint32_t> filled;  ///< pieces of `draft` with elements of other hosts or of `copied`, ascending
+    std::vector<std::uint32_t> read;    ///< pieces of `draft` that get elements by `moves`, ascending
     std::uint64_t bytes = 0;            ///< of memory that the files occupy
+    std::uint64_t saved = 0;            ///< bytes of them that need no host memory: tensors that only GPUs fill
 
     Side target(const formats::Conversion& conversion) const { return {conversion.target_tensors, targets}; }
 };
 
-/// The part of `plan` that `host` executes.
-HostShare share_of(const HostsPlan& plan, int host);
+/// The part of `plan` that `host` executes, whose GPUs are `places`.
+HostShare share_of(const HostsPlan& plan, int host, const GpuPlaces& places);
 
 }  // namespace tpx::cli

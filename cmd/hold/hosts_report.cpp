@@ -26,6 +26,14 @@ HostsJson gathered(const mpi::Comm& comm, const HostsHeld& held, const HostHeld&
                    {"gpus", own.place.gpus}};
     if (!own.place.reason.empty()) mine["reason"] = own.place.reason;
     if (own.process != 0) mine["process"] = own.process;
+    mine["needs"] = HostsJson::array();
+    for (const GpuNeed& need : own.needs)
+        mine["needs"].push_back({{"gpu", need.gpu},
+                                 {"old", need.old},
+                                 {"new", need.fresh},
+                                 {"staging", need.staging + need.messages},
+                                 {"free", need.free},
+                                 {"direct", need.is_direct}});
     HostsJson hosts = HostsJson::array();
     for (const std::string& text : mpi::all_gather(comm, mine.dump())) hosts.push_back(HostsJson::parse(text));
     return hosts;
@@ -43,10 +51,22 @@ HostsJson json_of(const HostsHeld& held, const HostsJson& hosts) {
     json["layout"] = to_json(target.layout);
     json["hosts"] = hosts;
     json["between_hosts"] = {{"bytes", carried_bytes(held.plan.rounds, held.plan.rounds_job())},
-                             {"rounds", held.plan.rounds.size()}};
+                             {"rounds", held.plan.rounds.size()},
+                             {"transport", nullptr}};
+    if (!held.transport.name.empty()) json["between_hosts"]["transport"] = held.transport.name;
+    if (!held.transport.reason.empty()) json["between_hosts"]["reason"] = held.transport.reason;
+    json["between_hosts"]["nccl_bytes"] = held.transport.nccl_bytes;
     json["seconds"] = held.seconds;
     json["notes"] = held.plan.hold.job.conversion.notes;
     return json;
+}
+
+/// " by NCCL" and the like; with GPUs, also why it is not NCCL.
+std::string transport_text(const HostsHeld& held) {
+    const ChosenTransport& transport = held.transport;
+    if (transport.name == "nccl") return " by NCCL";
+    if (transport.name.empty() || !wants_gpus(held.options)) return "";
+    return fmt::format(" by MPI, not NCCL: {}", transport.reason);
 }
 
 void print(const HostsHeld& held, const HostsJson& json, Output& out) {
@@ -87,8 +107,8 @@ void report_hosts(const mpi::Comm& comm, const HostsHeld& held, const HostHeld& 
                 out.note("{}: the state is held in host memory: {}", host["host"].get<std::string>(),
                          host["reason"].get<std::string>());
         const auto bytes = json["between_hosts"]["bytes"].get<std::uint64_t>();
-        out.note("{} of tensors {} between hosts, in {}", format_size(bytes), held.options.dry_run ? "move" : "moved",
-                 counted(held.plan.rounds.size(), "round"));
+        out.note("{} of tensors {} between hosts, in {}{}", format_size(bytes), held.options.dry_run ? "move" : "moved",
+                 counted(held.plan.rounds.size(), "round"), transport_text(held));
         out.json() ? out.object("tpx.hold/1", json) : print(held, json, out);
         out.finish();
     });

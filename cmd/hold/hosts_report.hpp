@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "cmd/hold/choose_transport.hpp"
 #include "cmd/hold/hold_gpus.hpp"
 #include "cmd/hold/hosts_plan.hpp"
 #include "cmd/output/output.hpp"
@@ -8,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace tpx::cli {
 
@@ -17,6 +19,7 @@ struct HostHeld {
     std::uint64_t room = 0;   ///< bytes of memory that were free before
     int process = 0;          ///< process ID of the keeper; 0: none
     HoldPlace place;
+    std::vector<GpuNeed> needs;  ///< of its GPUs
 };
 
 /// The state that all hosts hold.
@@ -24,6 +27,7 @@ struct HostsHeld {
     const HoldOptions& options;
     std::optional<int> timeout;  ///< in seconds; unset: none
     const HostsPlan& plan;
+    const ChosenTransport& transport;
     double seconds = 0;  ///< taken to read and move the state
 };
 

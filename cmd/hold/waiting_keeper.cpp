@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/hold/waiting_keeper.hpp"
 
+#include "cmd/hold/gpu_source.hpp"
 #include "cmd/hold/keeper.hpp"
 #include "cmd/hold/pipe.hpp"
 #include "lib/core/error.hpp"
@@ -17,69 +18,92 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 
-// Messages to the process: "socket PATH", "part" and "config", each with its files; "gpu NUMBER PCI-ADDRESS" for each
-// part, "auto" if host memory may replace the GPUs, and "save NAME"; then "hold" and "serve". The process answers
-// "hold" with "ready REASON", where REASON says why the state is in host memory instead, and "serve" with "serving".
-// Any other answer is an error message.
+// Messages to the process: "socket PATH", with the socket; "allocate RANK SIZE PCI-ADDRESS" for each rank, if GPUs are
+// to have the state, and "allocated"; "part" and "config", each with its files, and "save NAME"; then "hold" and
+// "serve". The process answers "allocated" with "memory " and the handles, "hold" with "ready", and "serve" with
+// "serving". Any other answer is an error message.
 namespace tpx::cli {
 namespace {
-
-const std::string ready = "ready ";
 
 /// The content of the messages that the process has received.
 struct Given {
     std::optional<NewSocket> socket;
     HeldFiles held;
-    HoldPlace place;
+    std::vector<GpuAllocation> allocated;  // by part
 };
 
-void take_gpu(HoldPlace& place, const std::string& value) {
-    const int gpu = std::stoi(value);
-    place.gpus.push_back(gpu);
-    place.rooms.resize(std::max(place.rooms.size(), static_cast<std::size_t>(gpu) + 1));
-    place.rooms[static_cast<std::size_t>(gpu)].bus = value.substr(value.find(' ') + 1);
+/// Allocates memory of a GPU for the next part.
+void allocate(Given& given, const std::string& value) {
+    std::istringstream words{value};
+    int rank = 0;
+    std::uint64_t size = 0;
+    std::string bus;
+    words >> rank >> size >> bus;
+    in_context([&] { return fmt::format("rank {}", rank); },
+               [&] {
+                   auto memory = std::make_shared<GpuMemory>(gpu_with_address(bus), size);
+                   const std::string handle = hexadecimal(memory->handle());
+                   given.allocated.push_back({std::move(memory), {bus, handle}});
+               });
 }
 
+/// Frees what was allocated, and all that CUDA has for this process: trainers need the memory.
+void release_allocated(Given& given, std::span<const std::string> buses) {
+    given.allocated.clear();
+    for (const std::string& bus : buses) try {
+            release_gpu(gpu_with_address(bus));
+        } catch (const Error&) {  // there is nothing to free
+        }
+}
+
+HeldPart next_part(Given& given, LocalMessage& message) {
+    Fd &document = message.files.at(0), &segment = message.files.at(1);
+    if (given.allocated.empty()) return make_part(std::move(document), std::move(segment));
+    return make_exported_part(std::move(document), std::move(segment), given.allocated.at(given.held.parts.size()));
+}
+
+/// Takes what a message has. Throws Error if that fails.
 void take(Given& given, LocalMessage& message) {
     const std::size_t blank = std::min(message.text.find(' '), message.text.size());
     const std::string what = message.text.substr(0, blank);
     const std::string value = message.text.substr(std::min(blank + 1, message.text.size()));
     if (what == "socket") given.socket.emplace(value, std::move(message.files.at(0)));
-    if (what == "part")
-        given.held.parts.push_back(make_part(std::move(message.files.at(0)), std::move(message.files.at(1))));
-    if (what == "gpu") take_gpu(given.place, value);
-    if (what == "auto") given.place.is_auto = true;
+    if (what == "allocate") allocate(given, value);
+    if (what == "part") given.held.parts.push_back(next_part(given, message));
     if (what == "config") given.held.config = std::move(message.files.at(0));
     if (what == "save") given.held.save = value;
 }
 
-/// Moves the state to its place, and returns the answer to "hold".
-std::string answer_to_hold(Given& given, const std::string& problem) {
-    if (!problem.empty()) return problem;
-    try {
-        bring_to(given.held.parts, given.place, nullptr);
-        return ready + given.place.reason;
-    } catch (const std::exception& error) {
-        return error.what();
-    }
+std::string handles_of(const Given& given) {
+    std::string text = "memory ";
+    for (const GpuAllocation& one : given.allocated) text += one.place.second + " ";
+    return text;
 }
 
 /// Receives messages until "serve". Returns false if the connection is closed before.
 bool await_service(const Fd& connection, Given& given) {
     std::string problem;
+    std::vector<std::string> buses;
     while (auto message = receive_message(connection)) {
-        if (message->text == "serve") return true;
-        if (message->text == "hold") {
-            send_message(connection, answer_to_hold(given, problem));
+        const std::string text = message->text;
+        if (text == "serve") return true;
+        if (text == "allocated" || text == "hold") {
+            const bool is_allocated = text == "allocated";
+            if (is_allocated && !problem.empty()) release_allocated(given, buses);
+            send_message(connection, !problem.empty() ? problem : is_allocated ? handles_of(given) : "ready");
+            problem.clear();
             continue;
         }
+        if (text.starts_with("allocate ")) buses.push_back(text.substr(text.rfind(' ') + 1));
         try {
-            take(given, *message);
+            if (problem.empty()) take(given, *message);
         } catch (const std::exception& error) {
             problem = error.what();
         }
@@ -141,18 +165,27 @@ void WaitingKeeper::reserve(const std::string& name) {
     socket.take();  // the process removes it
 }
 
-std::string WaitingKeeper::give(const HeldFiles& held, const HoldPlace& place) {
+std::vector<GpuHandle> WaitingKeeper::allocate(const HoldPlace& place, std::span<const int> ranks,
+                                               std::span<const std::uint64_t> sizes) {
+    for (std::size_t k = 0; k < ranks.size(); ++k)
+        send_message(connection_, fmt::format("allocate {} {} {}", ranks[k], sizes[k],
+                                              place.rooms[static_cast<std::size_t>(place.gpus[k])].bus));
+    send_message(connection_, "allocated");
+    std::vector<GpuHandle> handles;
+    std::istringstream words{expect("memory ")};
+    for (std::string digits; words >> digits;) handles.push_back(handle_of(digits));
+    return handles;
+}
+
+void WaitingKeeper::give(const HeldFiles& held) {
     const auto send = [&](const std::string& text, std::initializer_list<int> files) {
         send_message(connection_, text, std::span{files.begin(), files.size()});
     };
     for (const HeldPart& part : held.parts) send("part", {part.document.get(), part.segment.get()});
-    for (const int gpu : place.gpus)
-        send(fmt::format("gpu {} {}", gpu, place.rooms[static_cast<std::size_t>(gpu)].bus), {});
-    if (place.is_auto) send("auto", {});
     if (held.config) send("config", {held.config.get()});
     send("save " + held.save, {});
     send("hold", {});
-    return expect(ready);
+    expect("ready");
 }
 
 int WaitingKeeper::serve() {

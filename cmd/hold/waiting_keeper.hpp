@@ -3,11 +3,15 @@
 
 #include "cmd/hold/keeper_start.hpp"
 #include "lib/core/file.hpp"
+#include "lib/exec/gpu_memory.hpp"
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace tpx::cli {
 
@@ -27,9 +31,14 @@ public:
     /// has this name.
     void reserve(const std::string& name);
 
-    /// Gives the state to the process, and returns once the process has the state in `place`. If the state is in host
-    /// memory instead, returns the reason, otherwise an empty text. Throws Error. Precondition: reserve().
-    std::string give(const HeldFiles& held, const HoldPlace& place);
+    /// Lets the process allocate memory of the GPUs of `place` for the segments of `ranks`, which have `sizes` bytes.
+    /// Throws Error if that fails; the process then has no memory of GPUs. Precondition: reserve().
+    std::vector<GpuHandle> allocate(const HoldPlace& place, std::span<const int> ranks,
+                                    std::span<const std::uint64_t> sizes);
+
+    /// Gives the state to the process, and returns once the process has it. If memory was allocated, the parts are
+    /// those of its ranks, in their order, with documents that name the memory. Throws Error. Precondition: reserve().
+    void give(const HeldFiles& held);
 
     /// Makes the process serve the state, and returns its process ID. Throws Error if the process has ended.
     int serve();

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace tpx {
 namespace {
@@ -23,9 +24,9 @@ namespace {
 // read(2) and write(2) move at most 0x7ffff000 bytes a call.
 constexpr std::size_t largest_call = std::size_t{1} << 30;
 
-ReadHook::Fill& read_hook() {
-    static ReadHook::Fill fill;
-    return fill;
+std::vector<ReadHook::Fill>& read_hooks() {
+    static std::vector<ReadHook::Fill> fills;
+    return fills;
 }
 
 thread_local int close_error = 0;  // errno of the last close(2) that failed
@@ -71,9 +72,9 @@ void close_file(Fd fd, const std::filesystem::path& path) {
     if (close_error != 0) throw system_failure(path, close_error);
 }
 
-ReadHook::ReadHook(Fill fill) { read_hook() = std::move(fill); }
+ReadHook::ReadHook(Fill fill) { read_hooks().push_back(std::move(fill)); }
 
-ReadHook::~ReadHook() { read_hook() = nullptr; }
+ReadHook::~ReadHook() { read_hooks().pop_back(); }
 
 namespace {
 
@@ -108,7 +109,8 @@ void read_answer(FileAnswers& answers, const std::filesystem::path& file, const 
 }  // namespace
 
 void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> into, const std::filesystem::path& path) {
-    if (read_hook() && read_hook()(fd, offset, into)) return;
+    for (auto hook = read_hooks().rbegin(); hook != read_hooks().rend(); ++hook)
+        if ((*hook)(fd, offset, into)) return;
     FileAnswers* answers = FileAnswers::current();
     const auto file = answers != nullptr ? answers->path_of(fd.get()) : std::nullopt;
     if (file) return read_answer(*answers, *file, fd, offset, into, path);

@@ -62,6 +62,21 @@ private:
     bool is_opened_ = false;
 };
 
+/// Pinned memory of the host, which kernels of `gpu` read and write directly.
+class PinnedBuffer {
+public:
+    PinnedBuffer(int gpu, std::uint64_t size);
+    ~PinnedBuffer();
+    PinnedBuffer(const PinnedBuffer&) = delete;
+    PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+
+    std::byte* data() const { return data_; }
+
+private:
+    int gpu_;
+    std::byte* data_ = nullptr;
+};
+
 /// Copies between memory of one GPU and files, by way of two pinned buffers of the host: while one is filled, the other
 /// one is on its way.
 class GpuCopier {

@@ -50,7 +50,7 @@ private:
 };
 
 /// The purpose of a message between two ranks.
-enum class Tag : int { request = 1, reply, chunk, link, offer, beat, gather };
+enum class Tag : int { request = 1, reply, chunk, link, offer, beat, gather, stop };
 
 /// A message or a collective that is in progress; empty if there is none. Its bytes must stay where they are until it
 /// is done.

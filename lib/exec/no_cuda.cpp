@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for cuda/ in builds without CUDA.
+#include "lib/exec/device/nccl_rounds.hpp"
 #include "lib/exec/gpu_memory.hpp"
 #include "lib/exec/measure_gpu.hpp"
 
@@ -35,6 +36,14 @@ GpuMemory::GpuMemory(int, const GpuHandle&, std::uint64_t) { refuse(); }
 GpuMemory::~GpuMemory() = default;
 GpuHandle GpuMemory::handle() const { refuse(); }
 void GpuMemory::clear() { refuse(); }
+
+PinnedBuffer::PinnedBuffer(int, std::uint64_t) : gpu_{0} { refuse(); }
+PinnedBuffer::~PinnedBuffer() = default;
+
+std::string nccl_problem() { return "this tpx was built without CUDA"; }
+std::unique_ptr<RoundTransport> make_nccl_rounds(const NcclSettings&, std::span<const Round>, RoundTransport&) {
+    refuse();
+}
 
 GpuCopier::GpuCopier(int) { refuse(); }
 GpuCopier::~GpuCopier() = default;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of CUDA's runtime that tpx calls, with memory of the host in place of GPUs: how calls follow each other can
 // be tested with it, not how fast anything is. FAKE_GPUS says how many there are, FAKE_MEMORY how many bytes the memory
-// of each has; FAKE_FAULT names a call that fails, FAKE_FAULT_GPU the only GPU on which it does, and FAKE_DELAY how
-// many ms a copy from a GPU takes. Kernels walk on the host.
+// of each has; FAKE_FAULT names calls that fail (see shared.hpp), FAKE_FAULT_GPU the only GPU on which they do, and
+// FAKE_DELAY how many ms a copy from a GPU to the host and a kernel that copies take. Kernels walk on the host.
 #include "lib/exec/cuda/copy_kernels.hpp"
+#include "tests/gpu/shared.hpp"
 
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
@@ -57,10 +58,14 @@ std::size_t memory_used() {
 }
 
 cudaError_t answer(const char* call, bool holds = true) {
-    const char* fault = std::getenv("FAKE_FAULT");
     const char* gpu = std::getenv("FAKE_FAULT_GPU");
-    if (fault && std::strcmp(fault, call) == 0 && (!gpu || std::atoi(gpu) == current)) return cudaErrorUnknown;
+    if ((!gpu || std::atoi(gpu) == current) && is_faulty(call)) return cudaErrorUnknown;
     return holds ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+void take_time() {
+    const char* delay = std::getenv("FAKE_DELAY");
+    if (delay) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(delay)));
 }
 
 // Whether `size` bytes at `at` are memory that was handed out.
@@ -139,8 +144,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* bus) {
     return std::sscanf(bus, "0000:%*[aA]%d", device) == 1 ? answer("cudaDeviceGetByPCIBusId") : cudaErrorInvalidDevice;
 }
 cudaError_t cudaMalloc(void** memory, std::size_t size) {
-    const char* fault = std::getenv("FAKE_FAULT");
-    if (size > memory_size() - std::min(memory_size(), memory_used()) || (fault && std::strcmp(fault, "memory") == 0))
+    if (size > memory_size() - std::min(memory_size(), memory_used()) || is_faulty("memory"))
         return cudaErrorMemoryAllocation;
     if (answer("cudaMalloc") != cudaSuccess) return cudaErrorUnknown;
     const int file = memfd_create("fake-gpu", MFD_CLOEXEC);
@@ -148,7 +152,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t size) {
     if (*memory) blocks[*memory] = {size, current, file};
     constexpr std::size_t shown = std::size_t{1} << 20;  // new memory has what was there before
     if (*memory) std::memset(*memory, 0xa5, std::min(size, shown));
-    return answer("cudaMalloc", *memory != nullptr);
+    return *memory ? cudaSuccess : cudaErrorInvalidValue;
 }
 cudaError_t cudaFree(void* memory) {
     const auto block = blocks.find(memory);
@@ -159,9 +163,10 @@ cudaError_t cudaFree(void* memory) {
     return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** memory, std::size_t size) {
+    if (answer("cudaMallocHost") != cudaSuccess) return cudaErrorUnknown;
     *memory = std::malloc(size);
     blocks[*memory] = {size, -1};
-    return answer("cudaMallocHost");
+    return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
     if (blocks.erase(memory) != 1) std::abort();
@@ -206,9 +211,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMe
     const bool known = is_known(to, size), from_known = is_known(from, size);
     if (kind == cudaMemcpyDefault ? !known && !from_known : !known || !from_known) return cudaErrorInvalidValue;
     const auto pinned = blocks.find(to);
-    const char* delay = std::getenv("FAKE_DELAY");
-    if (delay && pinned != blocks.end() && pinned->second.device == -1)
-        std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(delay)));
+    if (pinned != blocks.end() && pinned->second.device == -1) take_time();
     std::memcpy(to, from, kind == cudaMemcpyDefault ? size : std::min<std::size_t>(size, 4096));
     return answer("cudaMemcpyAsync");
 }
@@ -251,6 +254,7 @@ cudaError_t cudaIpcCloseMemHandle(void* memory) {
 namespace tpx::cuda {
 
 cudaError_t launch_copies(const StridedCopy* copies, std::uint32_t count, std::uint32_t tiles, cudaStream_t) {
+    take_time();
     for (std::uint32_t tile = 0; tile < tiles; ++tile)
         for (std::uint32_t thread = 0; thread < block_threads; ++thread)
             run_tile<copy_items>(copies, count, tile, thread, block_threads);

@@ -89,7 +89,7 @@ TEST_CASE("members send in pairs and reduce, others wait, and rank 0 has the res
 
 TEST_CASE("when NCCL fails on one rank, all say so and none waits for ever") {
     const mpi::Comm world = mpi::Comm::world();
-    const Variable broken{"FAKE_FAULT", "ncclAllReduce"};
+    const Variable broken{"FAKE_FAULT", "ncclAllReduce"}, last{"FAKE_FAULT_PLACE", "2"};
     const auto fault = fault_of([&] { measure_nccl(world, {0, 1, 2}, {}, 0); });
     REQUIRE(fault);
     CHECK(fault->find("ncclAllReduce: ") != fault->npos);

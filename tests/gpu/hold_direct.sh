@@ -71,6 +71,21 @@ moved "moved['same_gpu'] * 2 == moved['gpu'] > 0"
 gone old new turned halves more more2
 nothing_left
 
+# --transport ipc does not fall back to host memory.
+runs "$tpx" hold ckpt --name old --device cuda --to fsdp=2
+runs "$tpx" hold hold:old --name new --to tp=2 --device cuda --transport ipc --json
+moved "moved['gpu'] > 0 and moved['host'] == 0"
+gone new
+ipc=("$tpx" hold hold:old --name new --to tp=2 --device cuda --transport ipc)
+refuses 1 "--transport ipc: GPU 0: " env FAKE_MEMORY=1000000 "${ipc[@]}"
+refuses 1 "GPU 0: copy kernel: fake fault" env FAKE_FAULT=launch_copies "${ipc[@]}"
+refuses 1 "cudaIpcOpenMemHandle: fake fault" env FAKE_FAULT=cudaIpcOpenMemHandle "${ipc[@]}"
+refuses 1 "--transport ipc: " "${ipc[@]}" --dtype f64
+runs "$tpx" hold ckpt --name host --to fsdp=2
+refuses 1 "--transport ipc: hold:host is not in GPU memory" "$tpx" hold hold:host --name new --to tp=2 --device cuda --transport ipc
+gone old host
+nothing_left
+
 # In a second round, in the foreground, for some ranks, and from some GPUs to others.
 runs "$tpx" hold ckpt --name old --device cuda
 runs "$tpx" hold hold:old --name next --to tp=2 --device cuda --rank-gpus 3,2

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
+#include <map>
 #include <string>
 
 /// Memory of this machine that has a name, by which other processes map it. Null when that fails.
@@ -14,7 +17,20 @@ inline void* map_shared(const std::string& name, std::size_t size, bool create) 
     const int fd = shm_open(name.c_str(), create ? O_CREAT | O_RDWR : O_RDWR, 0600);
     if (fd < 0) return nullptr;
     if (create && ftruncate(fd, static_cast<off_t>(size)) != 0) return nullptr;
-    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     close(fd);
     return memory == MAP_FAILED ? nullptr : memory;
+}
+
+/// Whether the variable FAKE_FAULT, a list such as "ncclSend,ncclCommAbort", has `call`; but the first FAKE_FAULT_AFTER
+/// such calls of a process succeed. With FAKE_FAULT_KILL, the process is killed instead.
+inline bool is_faulty(const char* call) {
+    const char* list = std::getenv("FAKE_FAULT");
+    if (list == nullptr || ("," + std::string{list} + ",").find("," + std::string{call} + ",") == std::string::npos)
+        return false;
+    static std::map<std::string, int> calls;
+    const char* after = std::getenv("FAKE_FAULT_AFTER");
+    if (++calls[call] <= (after != nullptr ? std::atoi(after) : 0)) return false;
+    if (std::getenv("FAKE_FAULT_KILL") != nullptr) kill(getpid(), SIGKILL);
+    return true;
 }

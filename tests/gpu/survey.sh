@@ -37,7 +37,7 @@ expect ipc.err 'GPUs of two processes: not measured: .*cudaIpcGetMemHandle: fake
 expect ipc.toml '^gpu_ipc' 0
 expect ipc.toml '^to_device = \[' 2
 
-FAKE_GPUS=2 FAKE_FAULT=ncclAllReduce survey nccl
+FAKE_GPUS=2 FAKE_FAULT=ncclAllReduce FAKE_FAULT_PLACE=1 survey nccl
 expect nccl.err 'NCCL: not measured: .*ncclAllReduce' 1
 expect nccl.toml '^all_reduce' 0
 

@@ -111,6 +111,24 @@ void GpuMemory::clear() {
     });
 }
 
+PinnedBuffer::PinnedBuffer(int gpu, std::uint64_t size) : gpu_{gpu} {
+    on_gpu(gpu, [&] {
+        void* memory = nullptr;
+        const cudaError_t code = cudaMallocHost(&memory, std::max<std::uint64_t>(size, 1));
+        if (code == cudaErrorMemoryAllocation) {
+            cudaGetLastError();
+            throw failure("{} of pinned host memory are not available", format_size(size));
+        }
+        cuda::check(code, "cudaMallocHost");
+        data_ = static_cast<std::byte*>(memory);
+    });
+}
+
+PinnedBuffer::~PinnedBuffer() {
+    cudaSetDevice(gpu_);
+    cudaFreeHost(data_);
+}
+
 struct GpuCopier::Buffers {
     struct Buffer {
         cuda::PinnedMemory memory = cuda::allocate_pinned(pinned_size);

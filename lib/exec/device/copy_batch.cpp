@@ -24,6 +24,8 @@ std::optional<Element> element_of(DType dtype) {
             return Element::f16;
         case DType::f8_e4m3:
             return Element::f8_e4m3;
+        case DType::f8_e5m2:
+            return Element::f8_e5m2;
         default:
             return std::nullopt;
     }

@@ -25,8 +25,8 @@ public:
     /// none does.
     explicit CopyBatch(std::uint32_t* overflow = nullptr) : overflow_{overflow} {}
 
-    /// Whether add() takes `from` and `to`: equal types of 1, 2, 4, 8 or 16 bytes, or both of f32, bf16, f16 and
-    /// f8_e4m3.
+    /// Whether add() takes `from` and `to`: equal types of 1, 2, 4, 8 or 16 bytes, or both of f32, bf16, f16,
+    /// f8_e4m3 and f8_e5m2.
     static bool supports(DType from, DType to);
 
     /// Adds the copy of an array of `sizes`; strides are in bytes, and none is negative. Precondition: supports(from,

@@ -14,7 +14,7 @@
 
 namespace tpx::element {
 
-/// IEEE half precision, bfloat16 and FP8 E4M3 (without infinities) as their bits.
+/// IEEE half precision, bfloat16, FP8 E4M3 (without infinities) and FP8 E5M2 (with infinities) as their bits.
 struct Half {
     std::uint16_t bits;
 };
@@ -22,6 +22,9 @@ struct Bfloat {
     std::uint16_t bits;
 };
 struct E4m3 {
+    std::uint8_t bits;
+};
+struct E5m2 {
     std::uint8_t bits;
 };
 
@@ -35,6 +38,7 @@ TPX_HOST_DEVICE inline bool is_finite(float value) {
 TPX_HOST_DEVICE inline bool is_finite(Half value) { return (value.bits & 0x7c00u) != 0x7c00u; }
 TPX_HOST_DEVICE inline bool is_finite(Bfloat value) { return (value.bits & 0x7f80u) != 0x7f80u; }
 TPX_HOST_DEVICE inline bool is_finite(E4m3 value) { return (value.bits & 0x7fu) != 0x7fu; }
+TPX_HOST_DEVICE inline bool is_finite(E5m2 value) { return (value.bits & 0x7cu) != 0x7cu; }
 
 /// The value in a wider type, exactly.
 TPX_HOST_DEVICE inline float widen(float value) { return value; }
@@ -57,6 +61,9 @@ TPX_HOST_DEVICE inline float widen(E4m3 value) {
     const std::uint32_t bits = magnitude == 0x7f ? 0x7fc00000 : std::bit_cast<std::uint32_t>(scaled);
     return std::bit_cast<float>(bits | sign);
 }
+
+/// An E5M2 is the upper byte of a half.
+TPX_HOST_DEVICE inline float widen(E5m2 value) { return widen(Half{static_cast<std::uint16_t>(value.bits << 8)}); }
 
 /// The nearest bfloat16, ties to even; a NaN stays a quiet NaN.
 TPX_HOST_DEVICE inline Bfloat to_bfloat(float value) {
@@ -89,6 +96,18 @@ TPX_HOST_DEVICE inline E4m3 to_e4m3(float value) {
     return {static_cast<std::uint8_t>(code | (bits & sign_bit) >> 24)};
 }
 
+/// The nearest E5M2, ties to even; infinity for values that round beyond 57344; a NaN stays a NaN.
+TPX_HOST_DEVICE inline E5m2 to_e5m2(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = bits & ~sign_bit;
+    // Below 2^-14 the addition of 2^7 rounds to the multiples of 2^-16 that subnormals are.
+    const std::uint32_t tiny = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0x1p7f) - 0x43000000;
+    const std::uint32_t normal = (magnitude - 0x38000000 + 0xfffff + (magnitude >> 21 & 1)) >> 21;
+    const std::uint32_t special = magnitude > infinity ? 0x7f : 0x7c;
+    const std::uint32_t code = magnitude < 0x38800000 ? tiny : magnitude < 0x47700000 ? normal : special;
+    return {static_cast<std::uint8_t>(code | (bits & sign_bit) >> 24)};
+}
+
 /// A float as another type.
 template <class To>
 TPX_HOST_DEVICE To narrow(float value);
@@ -107,6 +126,10 @@ TPX_HOST_DEVICE inline Half narrow<Half>(float value) {
 template <>
 TPX_HOST_DEVICE inline E4m3 narrow<E4m3>(float value) {
     return to_e4m3(value);
+}
+template <>
+TPX_HOST_DEVICE inline E5m2 narrow<E5m2>(float value) {
+    return to_e5m2(value);
 }
 
 }  // namespace tpx::element

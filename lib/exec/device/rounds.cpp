@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace tpx {
@@ -110,21 +111,41 @@ std::vector<Round> plan_rounds(const RoundsJob& job, std::uint64_t staging) {
 }
 
 StagingNeed staging_of(std::span<const Round> rounds, const Endpoint& endpoint) {
+    return staging_of(rounds, endpoint, [](const RoundMessage&) { return true; });
+}
+
+StagingNeed staging_of(std::span<const Round> rounds, const Endpoint& endpoint,
+                       const std::function<bool(const RoundMessage&)>& counts) {
     StagingNeed need;
     for (const Round& round : rounds)
         for (const RoundMessage& message : round) {
+            if (!counts(message)) continue;
             if (message.from == endpoint) need.sent = std::max(need.sent, message.sent_at + message.size);
             if (message.to == endpoint) need.received = std::max(need.received, message.received_at + message.size);
         }
     return need;
 }
 
+std::vector<Endpoint> endpoints_of(std::span<const Round> rounds) {
+    std::set<Endpoint> found;
+    for (const Round& round : rounds)
+        for (const RoundMessage& message : round) found.insert({message.from, message.to});
+    return {found.begin(), found.end()};
+}
+
 std::uint64_t carried_bytes(std::span<const Round> rounds, const RoundsJob& job) {
+    return carried_bytes(rounds, job, [](const RoundMessage&) { return true; });
+}
+
+std::uint64_t carried_bytes(std::span<const Round> rounds, const RoundsJob& job,
+                            const std::function<bool(const RoundMessage&)>& counts) {
     std::uint64_t bytes = 0;
     for (const Round& round : rounds)
-        for (const RoundMessage& message : round)
+        for (const RoundMessage& message : round) {
+            if (!counts(message)) continue;
             for (const RemoteBox& part : message.boxes)
                 bytes += static_cast<std::uint64_t>(volume(part.box) * source_itemsize(job, part.move));
+        }
     return bytes;
 }
 

@@ -5,9 +5,10 @@
 #include "lib/core/memory_file.hpp"
 #include "lib/exec/device/move_copies.hpp"
 #include "lib/exec/gpu_memory.hpp"
+#include "lib/exec/overflows.hpp"
 #include "lib/exec/stop_signals.hpp"
 
-#include <exception>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -18,47 +19,59 @@ namespace {
 
 constexpr std::size_t round_copies_at_once = 16384;
 
-/// The staging of one endpoint of this host, and who copies there.
+/// The memory that messages of one endpoint are in.
+enum class StageMemory { host, gpu };
+
+/// The staging of one endpoint of this host, and who copies there. That of a GPU may be in two places.
 class Stage {
 public:
-    Stage(const Endpoint& endpoint, const StagingNeed& need) : gpu_{endpoint.gpu} {
+    Stage(const Endpoint& endpoint, const StagingNeed& in_host, const StagingNeed& in_gpu) : gpu_{endpoint.gpu} {
         if (gpu_ < 0) {
-            host_sent_.resize(need.sent);
-            host_received_.resize(need.received);
+            host_sent_.resize(in_host.sent);
+            host_received_.resize(in_host.received);
             return;
         }
-        gpu_sent_ = std::make_unique<GpuMemory>(gpu_, need.sent);
-        gpu_received_ = std::make_unique<GpuMemory>(gpu_, need.received);
-        gpu_overflow_ = std::make_unique<GpuMemory>(gpu_, sizeof(std::uint32_t));
-        gpu_overflow_->clear();
+        if (in_host.sent > 0) pinned_sent_ = std::make_unique<PinnedBuffer>(gpu_, in_host.sent);
+        if (in_host.received > 0) pinned_received_ = std::make_unique<PinnedBuffer>(gpu_, in_host.received);
+        if (in_gpu.sent > 0) gpu_sent_ = std::make_unique<GpuMemory>(gpu_, in_gpu.sent);
+        if (in_gpu.received > 0) gpu_received_ = std::make_unique<GpuMemory>(gpu_, in_gpu.received);
+        pinned_overflow_ = std::make_unique<PinnedBuffer>(gpu_, sizeof(std::uint32_t));
+        *overflow() = 0;
         copier_ = std::make_unique<GpuCopier>(gpu_);
     }
 
-    std::byte* sent() { return gpu_ < 0 ? host_sent_.data() : gpu_sent_->data(); }
-    std::byte* received() { return gpu_ < 0 ? host_received_.data() : gpu_received_->data(); }
+    std::byte* sent(StageMemory memory) {
+        if (gpu_ < 0) return host_sent_.data();
+        return memory == StageMemory::gpu ? gpu_sent_->data() : pinned_sent_->data();
+    }
+    std::byte* received(StageMemory memory) {
+        if (gpu_ < 0) return host_received_.data();
+        return memory == StageMemory::gpu ? gpu_received_->data() : pinned_received_->data();
+    }
     std::uint32_t* overflow() {
-        return gpu_ < 0 ? &host_overflow_ : reinterpret_cast<std::uint32_t*>(gpu_overflow_->data());
+        return gpu_ < 0 ? &host_overflow_ : reinterpret_cast<std::uint32_t*>(pinned_overflow_->data());
     }
     void run(const CopyBatch& batch) { gpu_ < 0 ? run_on_host(batch) : copier_->run(batch); }
 
-    /// Throws Error if a cast has made a finite value infinite.
-    void check_casts() {
-        std::uint32_t value = host_overflow_;
-        if (gpu_ >= 0) {
-            const Fd flag = make_memory_file("tpx-overflow", sizeof value);
-            copier_->download(*gpu_overflow_, flag);
-            read_at(flag, 0, std::as_writable_bytes(std::span{&value, 1}), "overflow");
+    /// Bytes of received messages, in memory of the host.
+    std::vector<std::byte> received_bytes(StageMemory memory, std::uint64_t offset, std::uint64_t size) {
+        std::vector<std::byte> bytes(size);
+        if (gpu_ < 0 || memory == StageMemory::host) {
+            std::copy_n(received(memory) + offset, size, bytes.data());
+            return bytes;
         }
-        if (value == 0) return;
-        if (gpu_ >= 0) throw failure("GPU {}: a cast makes a finite value infinite", gpu_);
-        throw failure("a cast makes a finite value infinite");
+        const Fd file = make_memory_file("tpx-received", offset + size);
+        copier_->download(*gpu_received_, offset, offset + size, file);
+        read_at(file, offset, bytes, "received bytes");
+        return bytes;
     }
 
 private:
     int gpu_;
     std::vector<std::byte> host_sent_, host_received_;
     std::uint32_t host_overflow_ = 0;
-    std::unique_ptr<GpuMemory> gpu_sent_, gpu_received_, gpu_overflow_;
+    std::unique_ptr<PinnedBuffer> pinned_sent_, pinned_received_, pinned_overflow_;
+    std::unique_ptr<GpuMemory> gpu_sent_, gpu_received_;
     std::unique_ptr<GpuCopier> copier_;  // the last: it waits for copies to the memory
 };
 
@@ -68,13 +81,12 @@ public:
         : job_{job}, rounds_{rounds}, memory_{memory}, run_{run} {}
 
     void run() {
-        agreed([&] {
-            run_.transport.require(rounds_);
+        agree_on_exchange(run_.comm, [&] {
             make_stages();
             if (!rounds_.empty()) pack(rounds_.front());
         });
         for (std::size_t k = 0; k < rounds_.size(); ++k) {
-            agreed([&] {
+            agree_on_exchange(run_.comm, [&] {
                 exchange(rounds_[k]);
                 unpack(rounds_[k]);
                 if (k + 1 < rounds_.size()) pack(rounds_[k + 1]);
@@ -82,32 +94,25 @@ public:
             });
             if (run_.progress) run_.progress(k + 1, rounds_.size());
         }
-        agreed([&] {
-            for (auto& [endpoint, stage] : stages_) stage.check_casts();
-        });
+        overflows_.refuse(run_.comm, job_.source, run_.files);
     }
 
 private:
-    /// All ranks fail if one does, and none begins the next exchange before all are ready for it.
-    template <class Body>
-    void agreed(Body&& body) {
-        std::exception_ptr error;
-        try {
-            body();
-        } catch (...) {
-            error = std::current_exception();
-        }
-        mpi::agree_on(run_.comm, error);
-    }
-
     bool is_here(const Endpoint& endpoint) const { return endpoint.host == run_.host; }
 
+    StageMemory memory_of(const RoundMessage& message) const {
+        return run_.transport.is_in_gpu_memory(message.from, message.to) ? StageMemory::gpu : StageMemory::host;
+    }
+
     void make_stages() {
-        for (const Round& round : rounds_)
-            for (const RoundMessage& message : round)
-                for (const Endpoint& endpoint : {message.from, message.to})
-                    if (is_here(endpoint) && !stages_.contains(endpoint))
-                        stages_.try_emplace(endpoint, endpoint, staging_of(rounds_, endpoint));
+        for (const Endpoint& endpoint : endpoints_of(rounds_)) {
+            if (!is_here(endpoint)) continue;
+            const auto need = [&](StageMemory memory) {
+                return staging_of(rounds_, endpoint,
+                                  [&](const RoundMessage& message) { return memory_of(message) == memory; });
+            };
+            stages_.try_emplace(endpoint, endpoint, need(StageMemory::host), need(StageMemory::gpu));
+        }
     }
 
     void pack(const Round& round) {
@@ -116,7 +121,7 @@ private:
             for (const RoundMessage& message : round)
                 if (message.from == endpoint) {
                     for (const RemoteBox& part : message.boxes)
-                        add_packing(batch, part, stage.sent() + message.sent_at + part.offset, stage);
+                        add_packing(batch, part, stage.sent(memory_of(message)) + message.sent_at + part.offset, stage);
                 }
             if (batch.copies() > 0) stage.run(batch);
         }
@@ -128,10 +133,30 @@ private:
             for (const RoundMessage& message : round)
                 if (message.to == endpoint) {
                     for (const RemoteBox& part : message.boxes)
-                        add_unpacking(batch, part, stage.received() + message.received_at + part.offset, stage);
+                        add_unpacking(batch, part,
+                                      stage.received(memory_of(message)) + message.received_at + part.offset, stage);
                 }
             if (batch.copies() > 0) stage.run(batch);
+            if (*stage.overflow() != 0) find_overflows(round, endpoint, stage);
         }
+    }
+
+    /// Looks for the values of a round that casts made infinite.
+    void find_overflows(const Round& round, const Endpoint& endpoint, Stage& stage) {
+        for (const RoundMessage& message : round) {
+            if (message.to != endpoint) continue;
+            for (const RemoteBox& part : message.boxes) {
+                const Move& move = job_.moves[part.move];
+                const Piece& piece = job_.source.pieces[move.source];
+                const DType was = job_.source.tensors[piece.tensor].dtype;
+                const DType becomes = job_.target.tensors[job_.target.pieces[move.target].tensor].dtype;
+                if (was == becomes) continue;
+                const auto bytes = stage.received_bytes(memory_of(message), message.received_at + part.offset,
+                                                        static_cast<std::uint64_t>(volume(part.box) * itemsize(was)));
+                overflows_.add(piece, part.box, bytes.data(), staged(part.box, was), was, becomes);
+            }
+        }
+        *stage.overflow() = 0;
     }
 
     void add_packing(CopyBatch& batch, const RemoteBox& part, std::byte* to, Stage& stage) const {
@@ -171,9 +196,11 @@ private:
         std::vector<IncomingMessage> received;
         for (const RoundMessage& message : round) {
             const auto& [from, to] = std::pair{message.from, message.to};
-            if (is_here(from)) sent.push_back({from, to, {stages_.at(from).sent() + message.sent_at, message.size}});
+            const StageMemory memory = memory_of(message);
+            if (is_here(from))
+                sent.push_back({from, to, {stages_.at(from).sent(memory) + message.sent_at, message.size}});
             if (is_here(to))
-                received.push_back({from, to, {stages_.at(to).received() + message.received_at, message.size}});
+                received.push_back({from, to, {stages_.at(to).received(memory) + message.received_at, message.size}});
         }
         run_.transport.exchange(sent, received);
     }
@@ -183,6 +210,7 @@ private:
     const RoundsMemory& memory_;
     const RoundsRun& run_;
     std::map<Endpoint, Stage> stages_;
+    Overflows overflows_;
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Divisor {
 };
 
 /// Types between which strided copies convert.
-enum class Element : std::uint8_t { f32, bf16, f16, f8_e4m3 };
+enum class Element : std::uint8_t { f32, bf16, f16, f8_e4m3, f8_e5m2 };
 
 /// A box of elements that is copied from one place in memory to another, item by item. An item is 1, 2, 4, 8 or 16
 /// bytes where the type stays the same; otherwise one element, or as many as are 16 bytes in the wider type.
@@ -130,6 +130,8 @@ TPX_HOST_DEVICE void cast_items_from(const StridedCopy& copy, std::uint32_t begi
             return cast_items<From, element::Half>(copy, begin, end, step);
         case Element::f8_e4m3:
             return cast_items<From, element::E4m3>(copy, begin, end, step);
+        case Element::f8_e5m2:
+            return cast_items<From, element::E5m2>(copy, begin, end, step);
     }
 }
 
@@ -165,6 +167,8 @@ TPX_HOST_DEVICE inline void cast_items(const StridedCopy& copy, std::uint32_t be
             return copying::cast_items_from<element::Half>(copy, begin, end, step);
         case Element::f8_e4m3:
             return copying::cast_items_from<element::E4m3>(copy, begin, end, step);
+        case Element::f8_e5m2:
+            return copying::cast_items_from<element::E5m2>(copy, begin, end, step);
     }
 }
 

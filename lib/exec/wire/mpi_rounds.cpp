@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/exec/wire/mpi_rounds.hpp"
 
-#include "lib/core/error.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -13,16 +11,6 @@ namespace {
 constexpr std::size_t most_of_message = std::size_t{1} << 30;  // see mpi::start_send()
 
 }  // namespace
-
-// The MPI of a site may not know memory of GPUs, and would end the process with a fault there.
-void MpiRounds::require(std::span<const Round> rounds) const {
-    for (const Round& round : rounds)
-        for (const RoundMessage& message : round)
-            for (const Endpoint& end : {message.from, message.to})
-                if (end.gpu >= 0)
-                    throw failure("host {}, GPU {}: MPI carries rounds only between memory of hosts", end.host,
-                                  end.gpu);
-}
 
 // Messages of one tag between two ranks arrive in order, and both ranks have the same order of pairs.
 void MpiRounds::exchange(std::span<const OutgoingMessage> sent, std::span<const IncomingMessage> received) {

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/host_gpus.hpp"
+
+#include "cmd/jobs/keeper_client.hpp"
+#include "lib/core/error.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace tpx::cli {
+void HostGpus::open_source(const HoldOptions& options, std::string& reason) {
+    if (!wants_gpus(options)) return;
+    const std::string name = options.checkpoint.substr(held_prefix.size());
+    const std::vector<std::string> names = keeper_names();
+    if (std::ranges::find(names, name) == names.end()) return;
+    try {
+        source_ = open_gpu_source(options.checkpoint, reason);
+    } catch (const Error&) {  // the keeper was killed; who reads its state reports that
+    }
+}
+
+void HostGpus::choose(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {
+    ranks_ = ranks;
+    if (ranks.empty()) return;
+    place_ = choose_place(options, ranks, files);
+    for (const int rank : ranks) sizes_.push_back(segment_size(files, rank));
+    for (const int gpu : std::set<int>(place_.gpus.begin(), place_.gpus.end())) {
+        const GpuInfo& room = place_.rooms[static_cast<std::size_t>(gpu)];
+        GpuNeed need{gpu, 0, 0, memory_of_lists, room.free, false};
+        if (source_ != nullptr)
+            for (const GpuSegment& segment : source_->segments())
+                if (gpu_of(segment) == gpu) need.old += segment.size;
+        for (std::size_t k = 0; k < ranks.size(); ++k)
+            if (place_.gpus[k] == gpu) need.fresh += sizes_[k];
+        need.is_direct = need.fresh + need.staging <= need.free;
+        if (!need.is_direct) need.staging = 0;
+        needs_.push_back(need);
+    }
+}
+
+void HostGpus::allocate(WaitingKeeper& keeper) {
+    if (place_.gpus.empty()) return;
+    try {
+        handles_ = keeper.allocate(place_, ranks_, sizes_);
+    } catch (const Error& error) {
+        if (!place_.is_auto) throw;
+        place_ = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = error.what()};
+        needs_.clear();
+    }
+}
+
+int HostGpus::gpu_of(const GpuSegment& segment) const {
+    return place_.rooms.empty() ? gpu_with_address(segment.bus) : gpu_at(segment.bus, place_.rooms);
+}
+
+bool HostGpus::is_direct(int gpu) const {
+    return std::ranges::any_of(needs_, [&](const GpuNeed& need) { return need.gpu == gpu && need.is_direct; });
+}
+
+GpuPlaces HostGpus::places() const {
+    GpuPlaces places;
+    if (source_ != nullptr)
+        for (const GpuSegment& segment : source_->segments()) places.sources[segment.rank] = gpu_of(segment);
+    for (std::size_t k = 0; k < place_.gpus.size(); ++k)
+        if (is_direct(place_.gpus[k])) places.targets[ranks_[k]] = place_.gpus[k];
+    return places;
+}
+
+}  // namespace tpx::cli

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cmd/hold/direct_moves.hpp"
+#include "cmd/hold/gpu_source.hpp"
+#include "cmd/hold/hold_gpus.hpp"
+#include "cmd/hold/hosts_plan.hpp"
+#include "cmd/hold/waiting_keeper.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tpx::cli {
+
+/// Memory of this host's GPUs from which, and to which, the joined state of several hosts moves.
+class HostGpus {
+public:
+    /// With --device cuda or auto: opens the state that a keeper of this host holds in GPU memory where it is. Sets
+    /// `reason` if that fails: it is then read by way of host memory. No keeper of that name is no error here.
+    void open_source(const HoldOptions& options, std::string& reason);
+
+    /// Chooses the GPUs of `ranks`, as choose_place() does, and which of them kernels can fill: those with room for the
+    /// new state and for lists of copies.
+    void choose(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files);
+
+    /// Lets the keeper allocate the memory for the new state. If that fails with --device auto, chooses host memory.
+    void allocate(WaitingKeeper& keeper);
+
+    const HoldPlace& place() const { return place_; }
+    const std::vector<GpuNeed>& needs() const { return needs_; }
+    std::vector<GpuNeed>& needs() { return needs_; }
+    const GpuSource* source() const { return source_.get(); }
+    GpuSource* source() { return source_.get(); }
+
+    /// The ranks of this host, the bytes of their segments, and the memory that the keeper has allocated for them.
+    const std::vector<int>& ranks() const { return ranks_; }
+    const std::vector<std::uint64_t>& sizes() const { return sizes_; }
+    const std::vector<GpuHandle>& handles() const { return handles_; }
+
+    /// The number of the GPU that has a segment of the source.
+    int gpu_of(const GpuSegment& segment) const;
+
+    GpuPlaces places() const;
+
+private:
+    bool is_direct(int gpu) const;
+
+    std::unique_ptr<GpuSource> source_;
+    HoldPlace place_;
+    std::vector<int> ranks_;
+    std::vector<std::uint64_t> sizes_;
+    std::vector<GpuNeed> needs_;
+    std::vector<GpuHandle> handles_;
+};
+
+}  // namespace tpx::cli

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/hold/hosts_plan.hpp"
+
+#include "lib/core/error.hpp"
+#include "lib/exec/device/move_copies.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace tpx;
+using namespace tpx::cli;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path spread_checkpoint = "testdata/dcp/fsdp2-tp2";
+
+enum class Files { split, on_both };
+
+/// The plan for two hosts. Host 0 has the files of ranks 0 and 1, and host 1 the others; or both have all.
+HostsPlan plan_on_two(const std::string& to, const std::vector<std::string>& ranks = {"", ""},
+                      Files where = Files::split) {
+    HoldOptions options;
+    options.to = to;
+    std::vector<StoredFile> files;
+    for (const auto& entry : fs::directory_iterator{spread_checkpoint}) {
+        const std::string name = entry.path().filename().string();
+        std::vector<int> hosts{0, 1};
+        if (name.starts_with("__") && where == Files::split) hosts = {name[2] < '2' ? 0 : 1};
+        files.push_back({name, entry.file_size(), hosts});
+    }
+    return plan_hosts(options, spread_checkpoint, files, ranks);
+}
+
+std::uint64_t elements_of(const Moves& moves) {
+    std::uint64_t sum = 0;
+    for (const Move& move : moves) sum += static_cast<std::uint64_t>(volume(move.box));
+    return sum;
+}
+
+/// GPU K for rank K.
+std::map<int, int> one_gpu_each(std::initializer_list<int> ranks) {
+    std::map<int, int> gpus;
+    for (const int rank : ranks) gpus[rank] = rank;
+    return gpus;
+}
+
+}  // namespace
+
+TEST_CASE("each host gets its ranks, and only elements that it does not have are carried") {
+    const HostsPlan plan = plan_on_two("tp=4");
+    CHECK(plan.ranks == std::vector<std::vector<int>>{{0, 1}, {2, 3}});
+    CHECK(!plan.carried.empty());
+    CHECK(plan.carried.size() < plan.moves.size());
+    CHECK(plan.rounds.empty());
+    for (const Move& move : plan.carried) {
+        const int to = plan.target_files[plan.hold.job.conversion.target_pieces[move.target].file].host;
+        CHECK_FALSE(plan.has_source(to, move));
+    }
+}
+
+TEST_CASE("hosts that have all elements carry nothing") {
+    HostsPlan plan = plan_on_two("tp=4", {"", ""}, Files::on_both);
+    CHECK(plan.carried.empty());
+    place_on_gpus(plan, std::vector<GpuPlaces>(2));
+    CHECK(plan.rounds.empty());
+}
+
+TEST_CASE("the hosts named by --ranks get these ranks, and other ranks are not held") {
+    const HostsPlan plan = plan_on_two("tp=4", {"3", "0,2"});
+    CHECK(plan.ranks == std::vector<std::vector<int>>{{3}, {0, 2}});
+    CHECK(*plan.hold.job.target.held == std::vector<int>{0, 2, 3});
+    CHECK_THROWS_AS(plan_on_two("tp=4", {"3", "3"}), Error);
+}
+
+TEST_CASE("the shares of all hosts together make each element once, with GPUs or without") {
+    for (const bool has_gpus : {false, true}) {
+        CAPTURE(has_gpus);
+        HostsPlan plan = plan_on_two("fsdp=3");
+        std::vector<GpuPlaces> places(2);
+        if (has_gpus) places = {{{}, one_gpu_each({0, 1})}, {{}, one_gpu_each({2})}};
+        place_on_gpus(plan, places);
+        std::uint64_t read = 0, copied = 0, saved = 0;
+        std::set<std::uint32_t> files;
+        for (int host = 0; host < 2; ++host) {
+            const HostShare share = share_of(plan, host, places[std::size_t(host)]);
+            read += elements_of(share.moves);
+            copied += share.copied.size();
+            CHECK(share.moves.size() == share.targets.size());
+            CHECK(std::ranges::is_sorted(share.filled));
+            saved += share.saved;
+            CHECK(share.saved <= share.bytes);
+            for (const std::uint32_t file : share.own)
+                if (plan.hold.job.conversion.draft.files[file].path.string().starts_with("rank-"))
+                    CHECK(files.insert(file).second);
+        }
+        CHECK(read + elements_of(plan.carried) == elements_of(plan.moves));
+        CHECK((saved > 0) == has_gpus);  // whole tensors that come from the other host
+        CHECK(copied == 0);              // the source is not in memory of GPUs
+        for (const RoundMessage& message : plan.rounds.at(0)) CHECK((message.to.gpu >= 0) == has_gpus);
+    }
+}
+
+TEST_CASE("places of GPUs return from their text") {
+    const GpuPlaces places{one_gpu_each({0, 5}), one_gpu_each({7})};
+    const GpuPlaces parsed = parse_gpu_places(to_text(places));
+    CHECK(parsed.sources == places.sources);
+    CHECK(parsed.targets == places.targets);
+    CHECK(parse_gpu_places("").targets.empty());
+}
