@@ -101,7 +101,7 @@ public:
         if (options_.verify) check_archives(comm_, options_, limits_);
         // Held state is in private files whatever the modes of its checkpoint: the umask decides on the output.
         if (!is_held(given_.checkpoint)) limit_modes(comm_, options_, job_, record_);
-        PartialDirectory partial{comm_, naming_of(options_, job_, replaceable_)};
+        PartialDirectory partial{comm_, naming()};
         for (const std::string& note : partial.notes()) say(note);
         try {
             fill(partial);
@@ -127,6 +127,10 @@ public:
     const Layout& layout() const { return job_.target.layout; }  ///< of the output
 
 private:
+    /// What the output is called, and its source as the user named it if keepers hold it: other paths to held state are
+    /// valid in this run only.
+    Naming naming() const { return naming_of(is_held(given_.checkpoint) ? given_ : options_, job_, replaceable_); }
+
     void say(const std::string& note) {
         out_.note("{}", note);
         done_.printed_notes.push_back(note);
@@ -134,7 +138,7 @@ private:
 
     void check_outputs() const {
         replaceable_->check_place(options_.output);
-        if (options_.dry_run) PartialDirectory::check_name(naming_of(options_, job_, replaceable_));
+        if (options_.dry_run) PartialDirectory::check_name(naming());
         check_outputs_apart({{"--trace", options_.trace}, {"--log", options_.log}}, record_);
         if (!options_.trace.empty()) check_writable(options_.trace);
     }
