@@ -24,11 +24,9 @@
 namespace tpx::cli {
 namespace {
 
-constexpr std::string_view stopped_early = " before anything was written; run the same command again";
-
 /// Throws an mpi::AgreedError if a rank was asked to stop. Collective.
 void check_none_stopped(const mpi::Comm& comm, const StopSignals* signals) {
-    if (signals != nullptr) mpi::all_or_none(comm, [&] { check_not_stopped(&signals->signal(), stopped_early); });
+    if (signals != nullptr) mpi::all_or_none(comm, [&] { check_not_stopped(&signals->signal()); });
 }
 
 /// A digest of the sources of the output and of the program that writes it, the same on all ranks. Options are omitted:

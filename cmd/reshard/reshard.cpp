@@ -69,6 +69,18 @@ void after_commit(const mpi::Comm& comm, const std::string& output, Body&& body)
         throw mpi::AgreedError{Error{exit_after_commit, "{}; {} is complete and in place", fault, output}};
 }
 
+/// Runs `body`, which writes nothing. If a signal stops it, the error says so. Collective.
+template <class Body>
+void before_writing(Body&& body) {
+    try {
+        body();
+    } catch (const mpi::AgreedError& error) {
+        if (error.exit() != Exit::resumable && error.exit() != Exit::interrupted) throw;
+        throw mpi::AgreedError{
+            Error{error.exit(), "{} before anything was written; run the same command again", error.what()}};
+    }
+}
+
 /// One run of tpx reshard. All functions are collective and throw mpi::AgreedErrors.
 class ReshardRun {
 public:
@@ -98,7 +110,7 @@ public:
     /// Writes the output under a temporary name, then gives it its own.
     void write() {
         log_plan(job_, given_);
-        if (options_.verify) check_archives(comm_, options_, limits_);
+        if (options_.verify) before_writing([&] { check_archives(comm_, options_, limits_); });
         // Held state is in private files whatever the modes of its checkpoint: the umask decides on the output.
         if (!is_held(given_.checkpoint)) limit_modes(comm_, options_, job_, record_);
         PartialDirectory partial{comm_, naming()};
@@ -244,7 +256,7 @@ void run_reshard(const ReshardOptions& options, Output& out) {
         const Exit exit = with_patience(comm, options.patience, [&](Patience& patience) {
             mpi::all_or_none(comm, [&] { open_job_log(options.log); });
             ReshardRun run{comm, options, signals ? &*signals : nullptr, patience, out};
-            run.prepare();
+            before_writing([&] { run.prepare(); });
             layout = run.layout();
             if (options.dry_run) {
                 run.report_plan();
