@@ -139,7 +139,9 @@ Exit migrate_folders(const mpi::Comm& comm, const MigrateRequest& options, Patie
         return Exit::success;
     }
     mirror.reset();
-    mpi::all_or_none(comm, [&] { check_not_stopped(&signals->signal()); });
+    mpi::all_or_none(comm, [&] {
+        check_not_stopped(&signals->signal(), " before anything was written; run the same command again");
+    });
     MigrateResult done = move(comm, options, team, job, record, check, limits, *signals, patience);
     signals.reset();
     done.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -69,6 +69,18 @@ void after_commit(const mpi::Comm& comm, const std::string& output, Body&& body)
         throw mpi::AgreedError{Error{exit_after_commit, "{}; {} is complete and in place", fault, output}};
 }
 
+/// Runs `body`, which writes nothing. If a signal stops it, the error says so. Collective.
+template <class Body>
+void before_writing(Body&& body) {
+    try {
+        body();
+    } catch (const mpi::AgreedError& error) {
+        if (error.exit() != Exit::resumable && error.exit() != Exit::interrupted) throw;
+        throw mpi::AgreedError{
+            Error{error.exit(), "{} before anything was written; run the same command again", error.what()}};
+    }
+}
+
 /// One run of tpx reshard. All functions are collective and throw mpi::AgreedErrors.
 class ReshardRun {
 public:
@@ -98,10 +110,10 @@ public:
     /// Writes the output under a temporary name, then gives it its own.
     void write() {
         log_plan(job_, given_);
-        if (options_.verify) check_archives(comm_, options_, limits_);
+        if (options_.verify) before_writing([&] { check_archives(comm_, options_, limits_); });
         // Held state is in private files whatever the modes of its checkpoint: the umask decides on the output.
         if (!is_held(given_.checkpoint)) limit_modes(comm_, options_, job_, record_);
-        PartialDirectory partial{comm_, naming_of(options_, job_, replaceable_)};
+        PartialDirectory partial{comm_, naming()};
         for (const std::string& note : partial.notes()) say(note);
         try {
             fill(partial);
@@ -127,6 +139,10 @@ public:
     const Layout& layout() const { return job_.target.layout; }  ///< of the output
 
 private:
+    /// What the output is called, and its source as the user named it if keepers hold it: other paths to held state are
+    /// valid in this run only.
+    Naming naming() const { return naming_of(is_held(given_.checkpoint) ? given_ : options_, job_, replaceable_); }
+
     void say(const std::string& note) {
         out_.note("{}", note);
         done_.printed_notes.push_back(note);
@@ -134,7 +150,7 @@ private:
 
     void check_outputs() const {
         replaceable_->check_place(options_.output);
-        if (options_.dry_run) PartialDirectory::check_name(naming_of(options_, job_, replaceable_));
+        if (options_.dry_run) PartialDirectory::check_name(naming());
         check_outputs_apart({{"--trace", options_.trace}, {"--log", options_.log}}, record_);
         if (!options_.trace.empty()) check_writable(options_.trace);
     }
@@ -240,7 +256,7 @@ void run_reshard(const ReshardOptions& options, Output& out) {
         const Exit exit = with_patience(comm, options.patience, [&](Patience& patience) {
             mpi::all_or_none(comm, [&] { open_job_log(options.log); });
             ReshardRun run{comm, options, signals ? &*signals : nullptr, patience, out};
-            run.prepare();
+            before_writing([&] { run.prepare(); });
             layout = run.layout();
             if (options.dry_run) {
                 run.report_plan();

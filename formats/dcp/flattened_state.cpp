@@ -13,7 +13,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <unordered_set>
+#include <vector>
 
 namespace tpx::formats {
 namespace {
@@ -76,7 +79,8 @@ public:
     /// Adds the state of a torch.save file: everything if names are kept, else the top-level entries without tensors.
     void add(const Archive& archive) {
         const std::vector<torch::NamedValue> tensors = archive.tensor_values();
-        const bool same = std::ranges::all_of(tensors, [&](const auto& named) { return names_.contains(named.name); });
+        const bool same = std::ranges::all_of(
+            tensors, [&](const auto& named) { return names_.contains(named.name) || !parts_of(named.name).empty(); });
         if (!is_mapping(archive.root())) return;
         most_visits_ += most_copies * places_in(archive.root());
         for (const Entry& entry : archive.root().entries()) {
@@ -127,6 +131,23 @@ private:
         return key.is(Kind::integer) ? std::to_string(key.as_int()) : key.describe();
     }
 
+    /// The names of the content's tensors that are parts of the file's tensor `name`: NAME.PART.
+    std::vector<std::string_view> parts_of(const std::string& name) const {
+        std::vector<std::string_view> parts;
+        const std::string prefix = name + ".";
+        std::ranges::copy_if(names_, std::back_inserter(parts),
+                             [&](std::string_view other) { return other.starts_with(prefix); });
+        return parts;
+    }
+
+    void add_parts(const Path& path, const std::string& name) {
+        for (const std::string_view part : parts_of(name)) {
+            Path own = path;
+            own.push_back(document_.string(part.substr(name.size() + 1)));
+            path_entries_.push_back({document_.string(part), document_.tuple(own)});
+        }
+    }
+
     void visit(const Path& path, const std::string& name, Value value) {
         if (++visits_ > most_visits_)
             throw failure(
@@ -135,6 +156,8 @@ private:
         const bool go_on = path.size() < deepest;
         if (names_.contains(name)) {
             path_entries_.push_back({document_.string(name), document_.tuple(path)});
+        } else if (contents_ == nullptr && Archive::is_tensor(value)) {
+            add_parts(path, name);
         } else if (go_on && is_mapping(value)) {
             for (const Entry& entry : value.entries()) step(path, name, name_of(entry.key), {}, entry.value);
         } else if (go_on && is_sequence(value) && is_branch(value)) {

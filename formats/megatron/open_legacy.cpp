@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -50,18 +51,30 @@ bool is_of_rank(std::string_view key) {
     return std::ranges::any_of(signs, [&](std::string_view sign) { return key.find(sign) != key.npos; });
 }
 
+/// The args of a rank's file; null if there are none.
+torch::Value args_in(torch::Value state) {
+    const auto args = state.find("args");
+    if (!args) return {};
+    const torch::Value attributes = args->is(torch::Kind::object) ? args->as_object().state : *args;
+    return attributes.is(torch::Kind::dict) ? attributes : torch::Value{};
+}
+
+/// The rank that wrote the file, according to its args.
+std::optional<std::int64_t> writer_of(torch::Value state) {
+    const torch::Value args = args_in(state);
+    const auto rank = args.is(torch::Kind::dict) ? args.find("rank") : std::nullopt;
+    return rank && rank->is(torch::Kind::integer) ? std::optional{rank->as_int()} : std::nullopt;
+}
+
 /// Adds to `settings` what the model files of all ranks must agree on.
 void compare_settings(RankSettings& settings, const fs::path& file, torch::Value state) {
     for (const char* key : {"iteration", "checkpoint_version", "opt_param_scheduler"})
         settings.add(file, key, state.find(key));
-    if (const auto args = state.find("args")) {
-        const torch::Value attributes = args->is(torch::Kind::object) ? args->as_object().state : *args;
-        if (attributes.is(torch::Kind::dict)) {
-            settings.add_keys(file, "args", attributes, is_of_rank);
-            for (const auto& [key, value] : attributes.entries())
-                if (key.is(torch::Kind::string) && !is_of_rank(key.as_string()))
-                    settings.add(file, fmt::format("args.{}", key.as_string()), value);
-        }
+    if (const torch::Value args = args_in(state); args.is(torch::Kind::dict)) {
+        settings.add_keys(file, "args", args, is_of_rank);
+        for (const auto& [key, value] : args.entries())
+            if (key.is(torch::Kind::string) && !is_of_rank(key.as_string()))
+                settings.add(file, fmt::format("args.{}", key.as_string()), value);
     }
     const auto optimizer = state.find("optimizer");
     if (!optimizer) return;
@@ -92,6 +105,7 @@ public:
         read_common(open_archive(model_file(root / found[0])));
         in_context([&] { return root.string(); }, [&] { place(found); });
         for (RankDirectory& directory : files_->directories) read(directory);
+        check_writers();
         checkpoint_.layout = files_->layout;
         checkpoint_.rank_files = std::move(files_);
         read_companions(checkpoint_, {tracker_name});
@@ -129,6 +143,23 @@ private:
                           to_string(files_->layout), files_->directories.size());
     }
 
+    /// Throws Error if files were swapped: each records the rank that wrote it, and these are the ranks of the folders
+    /// in another order. Converters often record one rank in all files.
+    void check_writers() const {
+        const auto& directories = files_->directories;
+        std::map<std::optional<std::int64_t>, fs::path> folder_of;
+        for (const RankDirectory& directory : directories) folder_of.emplace(directory.rank, directory.path);
+        const std::set<std::optional<std::int64_t>> writers(writers_.begin(), writers_.end());
+        if (writers.size() != directories.size()) return;
+        if (!std::ranges::all_of(writers, [&](const auto& rank) { return folder_of.contains(rank); })) return;
+        for (std::size_t k = 0; k < directories.size(); ++k) {
+            const fs::path path = model_file(checkpoint_.catalogue.directory / directories[k].path);
+            if (writers_[k] != directories[k].rank)
+                throw failure("{}: was written by rank {}, whose folder is {}: files of ranks were swapped",
+                              path.string(), *writers_[k], folder_of.at(writers_[k]).string());
+        }
+    }
+
     std::uint32_t add_file(const fs::path& path) {
         Catalogue& catalogue = checkpoint_.catalogue;
         catalogue.files.push_back({path.lexically_relative(catalogue.directory), size_of_file(path)});
@@ -138,6 +169,7 @@ private:
     void read(RankDirectory& directory) {
         const fs::path path = model_file(checkpoint_.catalogue.directory / directory.path);
         const torch::Archive archive = open_archive(path);
+        writers_.push_back(writer_of(archive.root()));
         const std::uint32_t file = add_file(path);
         compare_settings(settings_, path, archive.root());
         in_context([&] { return path.string(); },
@@ -162,6 +194,7 @@ private:
     Checkpoint checkpoint_;
     std::shared_ptr<RankFiles> files_;
     RankSettings settings_;
+    std::vector<std::optional<std::int64_t>> writers_;  // of the files of each directory
 };
 
 }  // namespace

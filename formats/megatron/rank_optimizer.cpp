@@ -10,8 +10,10 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace tpx::formats::megatron {
 namespace {
@@ -19,14 +21,22 @@ namespace {
 using torch::Kind;
 using torch::Value;
 
-/// The parameters of one optimizer, as indices into the directory's tensors, in module order.
+/// The parameters of one optimizer, as indices into the directory's tensors, in module order. A parameter that the
+/// model has under two names, as T5 has its position embeddings, counts once, under the last: Megatron's torch_dist
+/// names its state so.
 std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool split, bool experts) {
     std::vector<std::size_t> found;
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> known;  // numbers in `found` by place
     for (std::size_t k = 0; k < directory.tensors.size(); ++k) {
         const RankTensor& tensor = directory.tensors[k];
         if (tensor.role != Role::weight || is_buffer(tensor.name)) continue;
         const bool expert = tensor.name.find("mlp.experts.") != std::string::npos;
-        if (!split || expert == experts) found.push_back(k);
+        if (split && expert != experts) continue;
+        const auto [place, added] = known.try_emplace({tensor.file, tensor.offset}, found.size());
+        if (added || volume(tensor.shape) == 0)
+            found.push_back(k);
+        else
+            found[place->second] = k;
     }
     return found;
 }

@@ -64,6 +64,17 @@ Box saved_box(const File& file, const Entry& entry) {
     return box;
 }
 
+/// PyTorch counts two F4 values as one element: makes `entry` and its box consist of such pairs, unless rows of the
+/// part have an odd number of values.
+void pair_values(Entry& entry, Box& box) {
+    if (entry.dtype != DType::f4 || box.empty()) return;
+    const int last = box.size() - 1;
+    if (box[last].begin % 2 != 0 || box[last].end % 2 != 0) return;
+    entry.dtype = DType::f4_x2;
+    entry.shape[last] /= 2;
+    box[last] = {box[last].begin / 2, box[last].end / 2};
+}
+
 /// Joins the files of a selection into one catalogue.
 class Joiner {
 public:
@@ -101,7 +112,8 @@ public:
 
 private:
     void add(std::uint32_t file, Entry& entry) {
-        const Box box = saved_box(files_[file], entry);
+        Box box = saved_box(files_[file], entry);
+        pair_values(entry, box);
         const auto next = static_cast<std::uint32_t>(catalogue_.tensors.size());
         catalogue_.tensors.push_back({std::move(entry.name), entry.dtype, Shape(box.size())});
         const auto [found, fresh] = tensor_.emplace(catalogue_.tensors.back().name, next);

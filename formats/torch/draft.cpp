@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/tree_copy.hpp"
+#include "formats/torch/flat_groups.hpp"
 #include "formats/torch/state_tree.hpp"
 #include "formats/torch/torch_file.hpp"
 #include "formats/torch/torch_file_writer.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,8 +36,13 @@ Value without_parameter(Value value) {
 /// Copies the objects of a torch.save file and replaces its tensors.
 class SameTree {
 public:
-    SameTree(const Archive& archive, TorchFileWriter& file)
-        : archive_{archive}, file_{file}, tree_{file.document(), true}, carried_{file.document(), file.contents()} {
+    /// `training` are training_tensors(archive).
+    SameTree(const Archive& archive, const TrainingTensors& training, TorchFileWriter& file)
+        : archive_{archive},
+          vectors_{training.vectors},
+          file_{file},
+          tree_{file.document(), true},
+          carried_{file.document(), file.contents()} {
         for (const torch::NamedValue& named : archive.tensor_values())
             names_.try_emplace(without_parameter(named.value), named.name);
     }
@@ -58,6 +65,8 @@ private:
         const auto name = names_.find(value);
         if (name == names_.end()) return carried_.carry(&archive_, value);
         const auto tensor = archive_.tensor(value);
+        if (const auto vector = vectors_.find(name->second); vector != vectors_.end())
+            return file_.vector(vector->second, tensor->requires_grad);
         const Value plain = file_.tensor(name->second, tensor->requires_grad);
         const Value& callable = value.as_object().callable;
         if (!torch::is_quantized(tensor->dtype) && value.class_name() != class_wrapper) return plain;
@@ -96,18 +105,18 @@ private:
     static constexpr std::string_view class_wrapper = "_rebuild_from_type_v2";
 
     const Archive& archive_;
+    const std::map<std::string, std::vector<std::string>>& vectors_;
     TorchFileWriter& file_;
     torch::TreeCopy tree_;
     torch::CarriedTensors carried_;
     std::unordered_map<Value, std::string, torch::ValueHash> names_;
 };
 
-/// Whether the new file has exactly the tensors of `archive`.
-bool keeps_names(const Content& content, const Archive& archive) {
+/// Whether the new file has exactly the tensors `stored`.
+bool keeps_names(const Content& content, const std::vector<torch::NamedTensor>& stored) {
     std::unordered_set<std::string_view> names;
     for (const Tensor& tensor : content.tensors) names.insert(tensor.name);
     for (const TensorView& view : content.views) names.insert(view.name);
-    const std::vector<torch::NamedTensor> stored = archive.tensors();
     return stored.size() == names.size() &&
            std::ranges::all_of(stored, [&](const torch::NamedTensor& named) { return names.contains(named.name); });
 }
@@ -121,8 +130,9 @@ Draft draft_torch(Format format, const Content& content) {
     if (content.source == nullptr || !content.source->format->is_one_file)
         return file.finish(make_state_tree(content, file));
     const Archive archive = Archive::open(content.source->catalogue.path(0));
-    const bool same = keeps_names(content, archive);
-    return file.finish(same ? SameTree{archive, file}.copy() : make_state_tree(content, file));
+    const TrainingTensors training = training_tensors(archive);
+    const bool same = keeps_names(content, training.tensors);
+    return file.finish(same ? SameTree{archive, training, file}.copy() : make_state_tree(content, file));
 }
 
 }  // namespace tpx::formats

@@ -14,7 +14,7 @@ using torch::Value;
 
 /// FP16_UnfusedOptimizer stores the state_dict() of its optimizer here, ...
 constexpr std::string_view wrapped_key = "optimizer_state_dict";
-/// ... and a list of master weights for each of its param_groups here.
+/// ... and a list of master weights for each of its param_groups here. FP16_Optimizer has one vector for each.
 constexpr std::string_view masters_key = "fp32_groups";
 
 bool is_state_dict(Value value) {
@@ -23,22 +23,22 @@ bool is_state_dict(Value value) {
     return state && state->is(Kind::dict) && groups && groups->is(Kind::list);
 }
 
-bool wraps_optimizer(Value value) {
+bool wraps_optimizer(Value value, std::string_view key = masters_key) {
     if (!value.is(Kind::dict)) return false;
-    const auto wrapped = value.find(wrapped_key), masters = value.find(masters_key);
+    const auto wrapped = value.find(wrapped_key), masters = value.find(key);
     return wrapped && is_state_dict(*wrapped) && masters && masters->is(Kind::list);
 }
 
 }  // namespace
 
 Value state_dict_in(Value value) {
-    if (wraps_optimizer(value)) return value.at(wrapped_key);
+    if (wraps_optimizer(value) || wraps_optimizer(value, flat_masters_key)) return value.at(wrapped_key);
     if (value.is(Kind::list) && value.items().size() == 1) value = value.items()[0];
     return is_state_dict(value) ? value : Value{};
 }
 
 std::string path_of_state_dict(Value value) {
-    if (wraps_optimizer(value)) return fmt::format(".{}", wrapped_key);
+    if (wraps_optimizer(value) || wraps_optimizer(value, flat_masters_key)) return fmt::format(".{}", wrapped_key);
     return value.is(Kind::list) ? ".0" : "";
 }
 
@@ -56,6 +56,12 @@ std::map<std::int64_t, std::string> paths_of_masters(Value value) {
                 paths.emplace(numbers[k].as_int(), fmt::format(".{}.{}.{}", masters_key, g, k));
     }
     return paths;
+}
+
+std::vector<Value> flat_masters_in(Value value) {
+    if (!wraps_optimizer(value, flat_masters_key)) return {};
+    const auto vectors = value.at(flat_masters_key).items();
+    return {vectors.begin(), vectors.end()};
 }
 
 }  // namespace tpx::formats

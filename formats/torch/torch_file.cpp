@@ -135,17 +135,17 @@ Checkpoint open_torch_file(Format format, const std::filesystem::path& file) {
     checkpoint.catalogue.directory = file.parent_path();
     checkpoint.catalogue.files.push_back({file.filename(), size_of_file(file)});
     const torch::Archive archive = torch::Archive::open(file);
-    const std::vector<torch::NamedTensor> tensors = archive.tensors();
+    const TrainingTensors training = training_tensors(archive);
     in_context([&] { return file.string(); },
                [&] {
                    Adder adder{archive, checkpoint.catalogue};
-                   for (const torch::NamedTensor& named : tensors)
+                   for (const torch::NamedTensor& named : training.tensors)
                        in_context([&] { return fmt::format("tensor '{}'", named.name); }, [&] { adder.add(named); });
                    read_common(archive.root(), checkpoint);
-                   if (auto training = read_training(archive, tensors)) {
-                       checkpoint.roles = std::move(training->roles);
-                       checkpoint.parameters = std::move(training->parameters);
-                       checkpoint.notes = std::move(training->notes);
+                   if (auto roles = read_training(archive, training)) {
+                       checkpoint.roles = std::move(roles->roles);
+                       checkpoint.parameters = std::move(roles->parameters);
+                       checkpoint.notes = std::move(roles->notes);
                    }
                });
     if (std::string note = subclass_note(archive); !note.empty()) checkpoint.notes.push_back(std::move(note));

@@ -23,6 +23,30 @@ std::uint64_t TorchFileWriter::elements(std::uint32_t number) const {
     return static_cast<std::uint64_t>(volume(content_.tensors[number].shape));
 }
 
+std::uint64_t TorchFileWriter::bytes(std::uint32_t number) const {
+    return elements(number) * static_cast<std::uint64_t>(itemsize(content_.tensors[number].dtype));
+}
+
+TorchFileWriter::Place TorchFileWriter::place_of(std::uint32_t number) const {
+    const auto joined = joined_.find(number);
+    return joined == joined_.end() ? Place{number, 0} : joined->second;
+}
+
+torch::Value TorchFileWriter::vector(const std::vector<std::string>& names, bool requires_grad) {
+    const std::uint32_t first = numbers_.at(names.at(0));
+    const DType dtype = content_.tensors[first].dtype;
+    std::uint64_t all = 0;
+    for (const std::string& name : names) {
+        const std::uint32_t number = numbers_.at(name);
+        if (content_.tensors[number].dtype != dtype)
+            throw failure("tensor '{}': has another dtype than '{}', with which it forms a vector", name, names[0]);
+        joined_[number] = {first, all};
+        all += elements(number);
+    }
+    const Shape shape{static_cast<Index>(all)};
+    return torch::tensor_value(document_, dtype, shape, row_major(shape), std::to_string(first), all, 0, requires_grad);
+}
+
 torch::Value TorchFileWriter::tensor(const std::string& name, bool requires_grad) {
     const auto view = views_.find(name);
     const std::uint32_t number = view == views_.end() ? numbers_.at(name) : view->second->tensor;
@@ -37,8 +61,7 @@ torch::Value TorchFileWriter::tensor(const std::string& name, bool requires_grad
 
 Draft TorchFileWriter::finish(torch::Value root) {
     torch::Holes holes;
-    for (std::uint32_t t = 0; t < content_.tensors.size(); ++t)
-        holes[std::to_string(t)] = elements(t) * static_cast<std::uint64_t>(itemsize(content_.tensors[t].dtype));
+    for (std::uint32_t t = 0; t < content_.tensors.size(); ++t) holes[std::to_string(place_of(t).first)] += bytes(t);
     const torch::ArchiveFrame frame = format_ == &torch_driver ? torch::frame_archive(root, holes, contents_)
                                                                : torch::frame_stream(root, holes, contents_);
     Draft draft;
@@ -59,10 +82,12 @@ Draft TorchFileWriter::finish(torch::Value root) {
     }
     for (std::uint32_t t = 0; t < content_.tensors.size(); ++t) {
         const Tensor& tensor = content_.tensors[t];
-        const auto hole = frame.holes.find(std::to_string(t));
+        const Place place = place_of(t);
+        const auto hole = frame.holes.find(std::to_string(place.first));
         if (hole == frame.holes.end()) throw failure("tensor '{}': has no place in the new file", tensor.name);
         if (volume(tensor.shape) == 0) continue;
-        Piece piece{.tensor = t, .offset = hole->second.offset, .box = whole(tensor.shape), .rank = 0};
+        const std::uint64_t before = place.begin * static_cast<std::uint64_t>(itemsize(tensor.dtype));
+        Piece piece{.tensor = t, .offset = hole->second.offset + before, .box = whole(tensor.shape), .rank = 0};
         piece.strides = row_major(tensor.shape);
         draft.pieces.push_back(piece);
     }

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace tpx::formats {
 
-/// A new torch.save file: each tensor of a content has a storage of its own, in C order, which its views share.
+/// A new torch.save file: each tensor of a content has a storage of its own, in C order, which its views share, unless
+/// tensors are joined to a vector.
 class TorchFileWriter {
 public:
     TorchFileWriter(Format format, const Content& content);
@@ -23,11 +25,23 @@ public:
     torch::Value tensor(const std::string& name, bool requires_grad = false);
     bool has(const std::string& name) const { return numbers_.contains(name) || views_.contains(name); }
 
+    /// A vector of the elements of the content's tensors `names`, one after another. No tensor may be joined twice, or
+    /// be in the file in another way. Preconditions: has(name) for each, none is a view; there is at least one.
+    torch::Value vector(const std::vector<std::string>& names, bool requires_grad);
+
     /// The draft of the file, which contains `root`. Throws Error if `root` lacks a tensor of the content.
     Draft finish(torch::Value root);
 
 private:
+    /// A storage with several tensors has the key of the first.
+    struct Place {
+        std::uint32_t first = 0;
+        std::uint64_t begin = 0;  ///< in elements
+    };
+
     std::uint64_t elements(std::uint32_t number) const;
+    std::uint64_t bytes(std::uint32_t number) const;
+    Place place_of(std::uint32_t number) const;
 
     Format format_;
     const Content& content_;
@@ -35,6 +49,7 @@ private:
     torch::Contents contents_;
     std::unordered_map<std::string, std::uint32_t> numbers_;
     std::unordered_map<std::string, const TensorView*> views_;
+    std::unordered_map<std::uint32_t, Place> joined_;
 };
 
 }  // namespace tpx::formats

@@ -33,8 +33,9 @@ bool has_tensors(Value value) {
 
 class Reader {
 public:
-    Reader(const Archive& archive, std::span<const torch::NamedTensor> tensors) : archive_{archive}, tensors_{tensors} {
-        for (std::size_t t = 0; t < tensors.size(); ++t) numbers_.emplace(tensors[t].name, t);
+    Reader(const Archive& archive, const TrainingTensors& training)
+        : archive_{archive}, tensors_{training.tensors}, parts_{training.parts} {
+        for (std::size_t t = 0; t < tensors_.size(); ++t) numbers_.emplace(tensors_[t].name, t);
     }
 
     std::optional<TrainingRoles> read() {
@@ -147,8 +148,9 @@ private:
     /// Marks the optimizer's tensors as state; their parameters may be found later.
     void mark_state(const Entry& optimizer) {
         const std::string prefix = state_prefix(optimizer);
+        const std::string masters = fmt::format("{}{}.{}.", above_, optimizer.key.as_string(), flat_masters_key);
         for (const auto& [name, number] : numbers_)
-            if (name.starts_with(prefix)) training_.roles[number] = Role::state;
+            if (name.starts_with(prefix) || name.starts_with(masters)) training_.roles[number] = Role::state;
     }
 
     std::string state_prefix(const Entry& optimizer) const {
@@ -159,6 +161,7 @@ private:
         const Entry& entry = optimizers_[0];
         optimizer_ = state_dict_in(entry.value);
         prefix_ = state_prefix(entry);
+        if (!parts_.empty()) return read_parts();
         find_masters(entry);
         const auto names =
             names_of_numbers({.archive = archive_, .tensors = tensors_, .weights = weights_, .masters = masters_},
@@ -174,6 +177,32 @@ private:
         for (std::size_t g = 0; g < all.size(); ++g) add_settings(all[g], static_cast<int>(g), *names);
         steps_.set(adam_);
         if (!adam_.own.empty()) training_.adam = std::move(adam_);
+    }
+
+    /// Reads an optimizer whose vectors were split into the parts of parameters.
+    void read_parts() {
+        std::map<std::string, std::string> names;
+        for (const auto& [name, number] : weights_) names.emplace(tensors_[number].name, name);
+        const std::vector<Value> groups = parameter_groups(optimizer_);
+        for (const FlatPart& part : parts_) {
+            training_.roles[part.tensor] = part.role;
+            training_.parameters[part.tensor] = names.at(part.weight);
+            if (part.role != Role::exp_avg || part.group >= groups.size()) continue;
+            const std::string& moment = tensors_[part.tensor].name;
+            adam_.own[moment] = settings_of(groups[part.group]);
+            adam_.groups[moment] = static_cast<int>(part.group);
+        }
+        for (const Entry& state : optimizer_.at("state").entries())
+            if (const auto step = state.value.find("step")) steps_.note(archive_, *step);
+        steps_.set(adam_);
+        if (!adam_.own.empty()) training_.adam = std::move(adam_);
+    }
+
+    AdamSettings settings_of(Value group) const {
+        AdamSettings settings;
+        for (const Entry& entry : group.entries())
+            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value, &archive_);
+        return settings;
     }
 
     /// Finds the master weights of numbered parameters. Until the parameters are known, they are state.
@@ -219,9 +248,7 @@ private:
 
     void add_settings(Value group, int number, const std::map<std::int64_t, std::string>& names) {
         if (!group.find("lr") || !group.find("betas")) return;
-        AdamSettings settings;
-        for (const Entry& entry : group.entries())
-            if (entry.key.is(Kind::string)) set(settings, entry.key.as_string(), entry.value, &archive_);
+        const AdamSettings settings = settings_of(group);
         for (const Value key : group.at("params").items()) {
             const auto moment = moments_.find(parameter(key, names));
             if (moment == moments_.end()) continue;
@@ -232,6 +259,7 @@ private:
 
     const Archive& archive_;
     std::span<const torch::NamedTensor> tensors_;
+    std::span<const FlatPart> parts_;
     Value root_ = archive_.root();  // the dict with the model and its optimizer
     std::string above_;             // what precedes its keys in names: "", or "app."
     std::unordered_map<std::string, std::size_t> numbers_;
@@ -249,14 +277,13 @@ private:
 
 }  // namespace
 
-std::optional<TrainingRoles> read_training(const Archive& archive, std::span<const torch::NamedTensor> tensors) {
+std::optional<TrainingRoles> read_training(const Archive& archive, const TrainingTensors& tensors) {
     return Reader{archive, tensors}.read();
 }
 
 std::optional<Adam> adam_of_file(const std::filesystem::path& path) {
     const Archive archive = Archive::open(path);
-    const std::vector<torch::NamedTensor> tensors = archive.tensors();
-    auto training = read_training(archive, tensors);
+    auto training = read_training(archive, training_tensors(archive));
     return training ? std::move(training->adam) : std::nullopt;
 }
 

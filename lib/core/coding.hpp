@@ -8,19 +8,31 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace tpx {
 
+/// How HDF5's scale-offset filter stored elements: each is a code of few bits, added to the minimum of its chunk.
+struct ScaleOffset {
+    bool is_identity = false;    ///< if so, elements are stored as they are
+    bool is_real = false;        ///< codes are IEEE numbers times 10^decimals, rounded; else integers
+    bool is_big_endian = false;  ///< the decoded elements
+    std::uint32_t item = 1;      ///< bytes of an element; 4 or 8 if they are real
+    std::int32_t decimals = 0;
+    std::optional<std::uint64_t> fill = std::nullopt;  ///< bits of the fill value, if it has a code of its own
+};
+
 /// How to decode bytes that a file stores in encoded form: in chunks of equal decoded size, each decoded on its own.
 /// Chunk k holds the decoded bytes from k * chunk_size on.
 struct Coding {
     enum class Filter : std::uint8_t {
-        deflate,      ///< a zlib stream
-        raw_deflate,  ///< a deflate stream without header, as in zip
-        lzf,          ///< an LZF stream, as h5py's filter of this name writes it
+        deflate,       ///< a zlib stream
+        raw_deflate,   ///< a deflate stream without header, as in zip
+        lzf,           ///< an LZF stream, as h5py's filter of this name writes it
+        scale_offset,  ///< as `scale_offset` describes
         shuffle,     ///< first bytes of all items, then all second bytes, ...; a rest shorter than an item is unchanged
         fletcher32,  ///< followed by its checksum, as HDF5 computes it
         swap,        ///< items have the other byte order; undone after those above, wherever it is in `filters`
@@ -38,6 +50,7 @@ struct Coding {
 
     std::vector<Filter> filters;  ///< in the order in which they were applied
     std::uint32_t item = 1;       ///< bytes of an item, for shuffle, swap, negate and conjugate
+    std::optional<ScaleOffset> scale_offset = std::nullopt;  ///< set if it is one of `filters`
     std::uint64_t chunk_size = 0;
     std::uint64_t size = 0;  ///< decoded bytes of all chunks; the last chunk may be shorter than the others
     std::vector<Chunk> chunks;

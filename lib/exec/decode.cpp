@@ -5,6 +5,7 @@
 #include "lib/exec/adapter_merger.hpp"
 #include "lib/exec/dequantize.hpp"
 #include "lib/exec/quantize.hpp"
+#include "lib/exec/scale_offset.hpp"
 
 #include <zlib.h>
 
@@ -32,8 +33,8 @@ uInt zlib_count(std::size_t bytes) {
     return static_cast<uInt>(std::min<std::size_t>(bytes, std::numeric_limits<uInt>::max()));
 }
 
-/// Inflates `from`. Throws Error unless the result has exactly the size of `into`.
-void inflate_all(std::span<const std::byte> from, std::span<std::byte> into, bool raw) {
+/// Inflates `from` and returns the size of the result. Throws Error if it does not fit into `into`.
+std::size_t inflate_all(std::span<const std::byte> from, std::span<std::byte> into, bool raw) {
     Inflater inflater{raw ? -MAX_WBITS : MAX_WBITS};
     z_stream& stream = inflater.stream;
     const std::byte* next = from.data();
@@ -58,12 +59,12 @@ void inflate_all(std::span<const std::byte> from, std::span<std::byte> into, boo
         if (state != Z_STREAM_END && made == 0 && next == before)
             throw failure("is a deflate stream without its end ({} bytes)", from.size());
     }
-    if (!full) throw failure("inflates to {} bytes instead of {}", out - into.data(), into.size());
+    return static_cast<std::size_t>(out - into.data());
 }
 
-/// Decompresses an LZF stream: runs of literal bytes, and copies of earlier output. Throws Error unless the result has
-/// exactly the size of `into`.
-void decompress_lzf(std::span<const std::byte> from, std::span<std::byte> into) {
+/// Decompresses an LZF stream: runs of literal bytes, and copies of earlier output. Returns the size of the result.
+/// Throws Error if it does not fit into `into`.
+std::size_t decompress_lzf(std::span<const std::byte> from, std::span<std::byte> into) {
     constexpr unsigned most_literals = 32, longest_short = 7;
     std::size_t at = 0, out = 0;
     const auto next = [&] {
@@ -92,7 +93,24 @@ void decompress_lzf(std::span<const std::byte> from, std::span<std::byte> into) 
         check_room(length);
         for (std::size_t end = out + length; out < end; ++out) into[out] = into[out - back];
     }
-    if (out != into.size()) throw failure("decompresses to {} bytes instead of {}", out, into.size());
+    return out;
+}
+
+/// Undoes a filter that compresses, and returns the size of the result. Throws Error if it does not fit into `into`,
+/// or if it is smaller although its size is known to be that of `into`.
+std::size_t decompress(const Coding& coding, Coding::Filter filter, std::span<const std::byte> from,
+                       std::span<std::byte> into, bool size_is_known) {
+    if (filter == Coding::Filter::scale_offset) {
+        if (!size_is_known) throw failure("has a scale-offset filter after compression");
+        undo_scale_offset(coding.scale_offset.value(), from, into);
+        return into.size();
+    }
+    const bool lzf = filter == Coding::Filter::lzf;
+    const std::size_t size =
+        lzf ? decompress_lzf(from, into) : inflate_all(from, into, filter == Coding::Filter::raw_deflate);
+    if (size_is_known && size != into.size())
+        throw failure("{} to {} bytes instead of {}", lzf ? "decompresses" : "inflates", size, into.size());
+    return size;
 }
 
 void unshuffle(std::span<const std::byte> from, std::span<std::byte> into, std::size_t item) {
@@ -161,30 +179,40 @@ std::span<std::byte> Decoder::stored(std::uint64_t length) {
 
 void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std::byte> into) {
     using Filter = Coding::Filter;
-    // The number of bytes before each filter. After compression, only the stored length determines it.
+    // The number of bytes before each filter, or after a scale-offset filter the most. After other compression, only
+    // the stored length determines it.
     std::size_t plain = into.size();
-    bool swapped = false, negated = false, conjugated = false;
-    std::vector<std::pair<Filter, std::size_t>> undo;
+    bool swapped = false, negated = false, conjugated = false, size_is_known = true;
+    struct Step {
+        Filter filter;
+        std::size_t size;
+        bool size_is_known;
+    };
+    std::vector<Step> undo;
     for (std::size_t k = 0; k < coding.filters.size(); ++k) {
         if (k < 32 && (skipped >> k & 1) != 0) continue;
         const Filter filter = coding.filters[k];
         swapped |= filter == Filter::swap;
         negated |= filter == Filter::negate;
         conjugated |= filter == Filter::conjugate;
-        if (filter >= Filter::swap) continue;
-        undo.emplace_back(filter, plain);
+        if (filter >= Filter::swap || (filter == Filter::scale_offset && coding.scale_offset.value().is_identity))
+            continue;
+        undo.push_back({filter, plain, size_is_known});
         if (filter == Filter::fletcher32) plain += checksum_size;
+        if (filter != Filter::scale_offset) continue;
+        plain += scale_offset_overhead;
+        size_is_known = false;
     }
     std::span<std::byte> bytes = std::span{stored_}.first(length_);
     for (std::size_t k = undo.size(); k-- > 0;) {
-        const auto [filter, size] = undo[k];
+        const auto [filter, size, known] = undo[k];
         if (filter == Filter::fletcher32) {
             if (bytes.size() < checksum_size) throw failure("{} bytes have no checksum", bytes.size());
             check_sum(bytes);
             bytes = bytes.first(bytes.size() - checksum_size);
             continue;
         }
-        if (filter == Filter::shuffle && bytes.size() != size)
+        if (filter == Filter::shuffle && (known ? bytes.size() != size : bytes.size() > size))
             throw failure("{} bytes are stored of {}", bytes.size(), size);
         const bool last = k == 0 && size == into.size();
         std::span<std::byte> to = into;
@@ -192,12 +220,12 @@ void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std:
             spare_.resize(std::max(spare_.size(), size));
             to = std::span{spare_}.first(size);
         }
-        if (filter == Filter::shuffle)
+        if (filter == Filter::shuffle) {
+            to = to.first(bytes.size());
             unshuffle(bytes, to, coding.item);
-        else if (filter == Filter::lzf)
-            decompress_lzf(bytes, to);
-        else
-            inflate_all(bytes, to, filter == Filter::raw_deflate);
+        } else {
+            to = to.first(decompress(coding, filter, bytes, to, known));
+        }
         if (!last) std::swap(stored_, spare_);
         bytes = to;
     }
@@ -216,7 +244,7 @@ std::uint64_t decoding_memory(const Coding& coding) {
     for (const Coding::Chunk& chunk : coding.chunks) longest = std::max(longest, chunk.length);
     if (longest == 0) return 0;
     // The chunk itself, and two buffers between which filters alternate.
-    return coding.chunk_size + 2 * std::max(longest, coding.chunk_size + checksum_size);
+    return coding.chunk_size + 2 * std::max(longest, coding.chunk_size + checksum_size + scale_offset_overhead);
 }
 
 }  // namespace tpx

@@ -124,7 +124,8 @@ std::vector<bool> decoded(std::span<const SourceFile> files) {
     std::vector<bool> result;
     const auto costly = [](Coding::Filter filter) {
         return filter == Coding::Filter::deflate || filter == Coding::Filter::raw_deflate ||
-               filter == Coding::Filter::lzf || filter == Coding::Filter::shuffle;
+               filter == Coding::Filter::lzf || filter == Coding::Filter::scale_offset ||
+               filter == Coding::Filter::shuffle;
     };
     for (const SourceFile& file : files)
         result.push_back(file.coding && std::ranges::any_of(file.coding->filters, costly));

@@ -23,11 +23,15 @@ class Maker:
         data = self.file.create_dataset(path, data=values, **storage)
         if named:
             data.attrs["dtype"] = named
+        self.record(path, values, dtype)
+        return data
+
+    def record(self, path, values, dtype=None):
+        """Notes what a reader must find."""
         little = values.astype(values.dtype.newbyteorder("<"))
         kind = dtype or ("bool" if values.dtype.kind == "b" else f"{values.dtype.kind}{values.dtype.itemsize * 8}")
         self.tensors[path.replace("/", ".")] = {"dtype": kind, "shape": list(values.shape),
                                                 "sha256": hashlib.sha256(little.tobytes()).hexdigest()}
-        return data
 
     def real(self, *shape, dtype="<f4"):
         return self.random.standard_normal(shape).astype(dtype)
@@ -114,6 +118,37 @@ def make_lzf(path):
     return m.tensors
 
 
+def make_scaleoffset(path):
+    """What libhdf5's scale-offset filter stores, with the values that libhdf5 reads: reals lose precision."""
+    m = Maker(path)
+
+    def put(name, values, fill=None, **options):
+        m.file.create_dataset(name, data=values, dtype=values.dtype, fillvalue=fill, **options)
+
+    few = np.random.default_rng(5).integers(-100, 900, (7, 9))
+    for kind in ("i1", "u1", "<i2", ">u2", "<i4", ">i4", "<u8", ">i8"):
+        values = np.abs(few).astype(kind) if "u" in kind else few.astype(kind)
+        put(f"whole{kind[-2:]}{'big' if '>' in kind else ''}", values, scaleoffset=0, chunks=(3, 4))
+    put("filled", np.where(few < 0, -77, few).astype("<i4"), fill=-77, scaleoffset=0, chunks=(4, 4))
+    put("filledbig", np.where(few < 0, -77, few).astype(">i2"), fill=-77, scaleoffset=0, chunks=(4, 4))
+    put("equal", np.full((40, 50), 12, "<i4"), scaleoffset=0)
+    put("zeros", np.zeros(40, "<i8"), scaleoffset=0)
+    put("lossy", few.astype("<i4"), scaleoffset=6)
+    put("unchanged", few.astype("<i4"), scaleoffset=32)
+    put("wide", np.array([-(2**63), 2**63 - 1, 0, 5], "<i8"), scaleoffset=0)
+    real = np.random.default_rng(6).standard_normal((9, 11)) * 30
+    for kind in ("<f4", ">f4", "<f8", ">f8"):
+        put(f"real{kind[-2:]}{'big' if '>' in kind else ''}", real.astype(kind), scaleoffset=3, chunks=(4, 5))
+    put("realfilled", np.where(real < 0, 2.5, real).astype("<f4"), fill=2.5, scaleoffset=2)
+    put("compressed", few.astype("<i4"), scaleoffset=0, chunks=(4, 4), compression="gzip")
+    put("all", few.astype("<i8"), scaleoffset=0, chunks=(4, 4), shuffle=True, compression="lzf")
+    m.file.close()
+    with h5py.File(path) as stored:  # an open file may still have the values before they lost precision
+        for name in stored:
+            m.record(name, stored[name][...])
+    return m.tensors
+
+
 def make_corrupt(folder):
     refusals = {}
 
@@ -121,8 +156,13 @@ def make_corrupt(folder):
         refusals[name] = cause
         return h5py.File(os.path.join(folder, name), "w", **options)
 
-    with file("scaleoffset.h5", "dataset 'w': is stored with the filter 'scaleoffset' (number 6)") as f:
-        f.create_dataset("w", data=np.zeros(9, "i4"), scaleoffset=0)
+    with file("nbit.h5", "dataset 'w': is stored with the filter 'nbit' (number 5)") as f:
+        kind = h5py.h5t.STD_I32LE.copy()
+        kind.set_precision(9)
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((9,))
+        plist.set_filter(h5py.h5z.FILTER_NBIT, h5py.h5z.FLAG_MANDATORY, ())
+        h5py.h5d.create(f.id, b"w", h5py.h5t.STD_I32LE, h5py.h5s.create_simple((9,)), plist)
     with file("external_link.h5", "'w': is a link to another file") as f:
         f["w"] = h5py.ExternalLink("other.h5", "/w")
     with file("soft_to_external.h5", "is a link") as f:
@@ -164,7 +204,7 @@ def main(folder):
     good, corrupt = os.path.join(folder, "hdf5/good"), os.path.join(folder, "hdf5/corrupt")
     for place in (good, corrupt):
         os.makedirs(place, exist_ok=True)
-    for name, make in (("types", make_types), ("storage", make_storage), ("lzf", make_lzf)):
+    for name, make in (("types", make_types), ("storage", make_storage), ("lzf", make_lzf), ("scaleoffset", make_scaleoffset)):
         tensors = make(os.path.join(good, name + ".h5"))
         with open(os.path.join(good, name + ".json"), "w", encoding="utf-8") as out:
             json.dump({"tensors": tensors}, out, indent=1, sort_keys=True)

@@ -2,7 +2,8 @@
 """What DeepSpeed writes without ZeRO: python3 -P testdata/make/stage0.py testdata/deepspeed/stage0 (DeepSpeed 0.19.8, one rank)
 
 Two steps of AdamW on two linear layers of different shapes, in single precision or, with a second argument bf16, in
-bfloat16 with master weights (FP16_UnfusedOptimizer). All is in one file of torch.save, with the optimizer by number.
+bfloat16 with master weights (FP16_UnfusedOptimizer). With a third argument fused, the optimizer is FusedAdam, whose state
+of each group is one vector (FP16_Optimizer). All is in one file of torch.save, with the optimizer by number.
 Values depend on the seed only.
 """
 import os
@@ -19,10 +20,11 @@ groups = [{"params": [p for p in model.parameters() if p.ndim > 1], "weight_deca
           {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
 config = {"train_batch_size": 2, "train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 0}}
 dtype = torch.float32
-if sys.argv[2:] == ["bf16"]:
+if sys.argv[2:3] == ["bf16"]:
     config["bf16"] = {"enabled": True}
     dtype = torch.bfloat16
-engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(groups, lr=1e-3), config=config)
+kind = deepspeed.ops.adam.FusedAdam if sys.argv[3:] == ["fused"] else torch.optim.AdamW
+engine, *_ = deepspeed.initialize(model=model, optimizer=kind(groups, lr=1e-3), config=config)
 for _ in range(2):
     loss = engine(torch.randn(2, 3).to(dtype)).float().square().mean()
     engine.backward(loss)

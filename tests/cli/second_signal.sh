@@ -68,9 +68,34 @@ for what in "hf" "archive --verify"; do
     ends_within 50 || { kill -KILL "$job"; fail "SIGUSR1 does not end $what"; }
     wait "$job"
     code=$?
-    { [ $code -eq 75 ] && grep -q "stopped on request" err; } || fail "exit status $code after SIGUSR1 ($what)"
+    { [ $code -eq 75 ] && grep -q "stopped on request before anything was written; run the same command again" err; } || fail "exit status $code after SIGUSR1 ($what)"
     [ "$(echo out*)" = "out*" ] || fail "$(echo out*) is left of $what"
 done
+
+# The same for tpx migrate, whose store is a folder of this machine.
+mkdir s && cp -R many s/host0
+rm -f mark
+SLOW_WRITES_MARK=mark SLOW_READS_MS=200 LD_PRELOAD=$slow "$tpx" migrate 's/{host}' 'o/{host}' --emulate --hosts 1x1 --to tp=1 --format dcp >said 2>err &
+job=$!
+for _ in $(seq 300); do [ -e mark ] && break; sleep 0.1; done
+kill -USR1 "$job"
+ends_within 100 || { kill -KILL "$job"; fail "SIGUSR1 does not end tpx migrate"; }
+wait "$job"
+code=$?
+{ [ $code -eq 75 ] && grep -q "stopped on request before anything was written; run the same command again" err; } || fail "exit status $code after SIGUSR1 (migrate)"
+
+# An unfinished output of held state names the state, not a path below /proc.
+XDG_RUNTIME_DIR=$scratch/run && export XDG_RUNTIME_DIR && mkdir -m 700 run
+"$tpx" hold hf --name kept --timeout 60 >said 2>err || fail "nothing is held"
+rm -f mark
+SLOW_WRITES_MARK=mark SLOW_WRITES_MS=60000 LD_PRELOAD=$slow "$tpx" reshard hold:kept held --to tp=1 --format dcp --threads 1 >said 2>err &
+job=$!
+for _ in $(seq 300); do [ -e mark ] && break; sleep 0.1; done
+kill -KILL "$job"
+wait "$job" 2>/dev/null
+"$tpx" hold --release kept >said 2>err || fail "the state is not released"
+"$tpx" inspect held.partial-* >said 2>err
+grep -q "(hold:kept to " said || { cat said; fail "the unfinished output does not name hold:kept"; }
 
 { "$tpx" reshard hf out --to tp=1 --format dcp 2>err; echo $? >code; } | true
 { [ "$(cat code)" -eq 4 ] && grep -q "standard output: Broken pipe; out is complete and in place" err; } || fail "exit status $(cat code) without a reader"

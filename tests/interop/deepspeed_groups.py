@@ -27,6 +27,20 @@ def by_name(model, state, masters):
     return held, settings
 
 
+def by_vector(model, optimizer, groups):
+    """The same of FP16_Optimizer, which stores a vector for each of `groups`, lists of names."""
+    held, settings, state = {}, [], optimizer["optimizer_state_dict"]
+    for g, (group, names) in enumerate(zip(state["param_groups"], groups)):
+        settings.append((group["lr"], group["weight_decay"], len(names)))
+        at = 0
+        for name in names:
+            end = at + model[name].numel()
+            vectors = {"fp32": optimizer["fp32_groups_flat"][g], **{s: state["state"][g][s] for s in STATES[1:]}}
+            held[name] = {what: vector[at:end].detach().view(model[name].shape) for what, vector in vectors.items()}
+            at = end
+    return held, settings
+
+
 def engine_of(groups, sizes, dtype):
     """A ZeRO 1 engine with groups of these names, whose settings and values all differ from the checkpoint's."""
     import deepspeed
@@ -73,6 +87,8 @@ def main(tpx):
     groups = by_name(file["model"], file["optimizer"], None)
     file = torch.load(DATA / "deepspeed/stage0-bf16/global_step2/mp_rank_00_model_states.pt", weights_only=False)
     stage0 = by_name(file["module"], file["optimizer"]["optimizer_state_dict"], file["optimizer"]["fp32_groups"])
+    file = torch.load(DATA / "deepspeed/stage0-fused/global_step2/mp_rank_00_model_states.pt", weights_only=False)
+    fused = by_vector(file["module"], file["optimizer"], [["0.weight", "1.weight"], ["0.bias", "1.bias"]])
     names = [["0.bias", "1.bias", "2.bias"], ["0.weight"], ["1.weight"], ["2.weight"]]
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -80,7 +96,8 @@ def main(tpx):
         cases = [("groups.pt", DATA / "training/groups.pt", ["dcp", "--to", "fsdp=2", "--dialect", "keep"], made, None),
                  ("groups.pt", DATA / "training/groups.pt", ["universal"], Path(scratch, "a"), groups),
                  ("groups.pt as DCP", made, ["universal"], Path(scratch, "b"), groups),
-                 ("stage0-bf16", DATA / "deepspeed/stage0-bf16", ["universal"], Path(scratch, "c"), stage0)]  # fmt: skip
+                 ("stage0-bf16", DATA / "deepspeed/stage0-bf16", ["universal"], Path(scratch, "c"), stage0),
+                 ("stage0-fused", DATA / "deepspeed/stage0-fused", ["universal"], Path(scratch, "d"), fused)]  # fmt: skip
         for what, source, form, out, wanted in cases:
             layout = [] if "--to" in form else ["--to", "tp=1"]
             done = subprocess.run([tpx, "reshard", source, out, "-q", *layout, "--format", *form], capture_output=True, text=True)

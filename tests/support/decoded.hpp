@@ -6,10 +6,45 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
 namespace tpx::test {
+
+/// The elements of a chunk that HDF5's scale-offset filter stored in `bytes`, by way of a string of bits.
+inline std::string unscaled(const ScaleOffset& filter, const std::string& bytes, std::size_t size) {
+    if (filter.is_identity) return bytes;
+    const auto number = [](const std::string& text) {
+        std::uint64_t value = 0;
+        for (std::size_t k = text.size(); k-- > 0;) value = value * 256 + static_cast<unsigned char>(text[k]);
+        return value;
+    };
+    const std::uint64_t width = number(bytes.substr(0, 4)), minimum = number(bytes.substr(5, 8));
+    if (width == 8 * filter.item) return bytes.substr(21, size);
+    std::string bits, all;
+    for (const char byte : bytes.substr(21))
+        for (int k = 7; k >= 0; --k) bits += (byte >> k & 1) != 0 ? '1' : '0';
+    for (std::size_t i = 0; i < size / filter.item; ++i) {
+        const std::string code = bits.substr(i * width, width);
+        std::uint64_t value = width == 0 ? 0 : std::stoull(code, nullptr, 2);
+        const bool filled = filter.fill && code.find('0') == std::string::npos;
+        if (filled) value = *filter.fill;
+        if (!filled && !filter.is_real) value += minimum;
+        if (!filled && filter.is_real && filter.item == 4)
+            value = std::bit_cast<std::uint32_t>(static_cast<float>(value) /
+                                                     std::pow(10.0F, static_cast<float>(filter.decimals)) +
+                                                 std::bit_cast<float>(static_cast<std::uint32_t>(minimum)));
+        if (!filled && filter.is_real && filter.item == 8)
+            value = std::bit_cast<std::uint64_t>(static_cast<double>(value) / std::pow(10.0, filter.decimals) +
+                                                 std::bit_cast<double>(minimum));
+        std::string element(reinterpret_cast<const char*>(&value), filter.item);
+        if (filter.is_big_endian) std::reverse(element.begin(), element.end());
+        all += element;
+    }
+    return all;
+}
 
 /// The decoded content of a file with a coding, byte by byte; shares no code with the reader under test.
 inline std::string decoded(const std::string& file, const Coding& coding) {
@@ -51,6 +86,7 @@ inline std::string decoded(const std::string& file, const Coding& coding) {
                 }
                 bytes = plain;
             }
+            if (filter == Coding::Filter::scale_offset) bytes = unscaled(coding.scale_offset.value(), bytes, size);
             if (filter == Coding::Filter::raw_deflate) {
                 std::string inflated(size, '\0');
                 z_stream stream{};

@@ -106,8 +106,11 @@ template <class Archive, class T>
 requires std::same_as<std::remove_const_t<T>, DatasetFacts>
 void pack(Archive& archive, T& d) {
     archive(d.path, d.refusal, d.kind, d.dtype, d.is_ambiguous, d.item, d.part, d.swapped, d.shape, d.storage, d.offset,
-            d.written, d.chunk_shape, d.filters, d.edges_are_plain, d.chunks, d.fill, d.attributes);
+            d.written, d.chunk_shape, d.filters, d.scale_offset, d.edges_are_plain, d.chunks, d.fill, d.attributes);
 }
+template <class Archive, class T>
+requires std::same_as<std::remove_const_t<T>, ScaleOffset>
+void pack(Archive& archive, T& s) { archive(s.is_identity, s.is_real, s.is_big_endian, s.item, s.decimals, s.fill); }
 template <class Archive, class T>
 requires std::same_as<std::remove_const_t<T>, Survey>
 void pack(Archive& archive, T& s) { archive(s.groups, s.datasets); }

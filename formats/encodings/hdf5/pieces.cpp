@@ -148,6 +148,8 @@ private:
         std::uint64_t plain = grid.bytes;
         for (std::size_t k = 0; k < coding.filters.size(); ++k) {
             if (k < 32 && (chunk.skipped >> k & 1) != 0) continue;
+            // Equal elements need no bytes.
+            if (coding.filters[k] == Filter::scale_offset && !coding.scale_offset.value().is_identity) return;
             compressed |= coding.filters[k] == Filter::deflate || coding.filters[k] == Filter::lzf;
             if (coding.filters[k] == Filter::fletcher32) plain += 4;
         }
@@ -159,7 +161,10 @@ private:
         const Grid grid = this->grid();
         std::vector<Stored> chunks = stored_chunks(grid);
         if (chunks.empty()) return add_filled(bytes_, whole_local());
-        Coding coding{.filters = facts_.filters, .item = facts_.item, .chunk_size = grid.bytes};
+        Coding coding{.filters = facts_.filters,
+                      .item = facts_.item,
+                      .scale_offset = facts_.scale_offset,
+                      .chunk_size = grid.bytes};
         const bool raw = coding.filters.empty() && !is_swapped();
         const std::uint32_t all_filters = (std::uint32_t{1} << coding.filters.size()) - 1;
         std::uint32_t file = file_;

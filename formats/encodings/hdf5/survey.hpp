@@ -68,7 +68,8 @@ struct DatasetFacts {
     bool written = true;       ///< contiguous: whether its bytes are stored at all
     std::vector<std::uint64_t> chunk_shape;
     std::vector<Coding::Filter> filters;
-    bool edges_are_plain = false;       ///< chunks that extend beyond the shape are stored without filters
+    std::optional<ScaleOffset> scale_offset;  ///< set if it is one of `filters`
+    bool edges_are_plain = false;             ///< chunks that extend beyond the shape are stored without filters
     std::vector<std::uint64_t> chunks;  ///< of each chunk: first index on each axis, offset, length, skipped filters
     std::string fill;  ///< value of elements that are not stored, little-endian; compact: values of all elements
     Attributes attributes;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace tpx::formats::hdf5 {
 namespace {
@@ -32,15 +33,39 @@ void read_shape(hid_t dataset, DatasetFacts& facts) {
 
 constexpr H5Z_filter_t lzf_of_h5py = 32000;
 
+constexpr std::size_t most_values = 20;  // of the filters that are read
+
+/// Adds the scale-offset filter, with what it recorded about the dataset.
+void add_scale_offset(std::span<const unsigned> values, DatasetFacts& facts) {
+    enum { scale_type, scale_factor, elements, type_class, size, sign, order, has_fill, fill };
+    constexpr unsigned scaled_by_decimals = 0, whole_numbers = 2, real_class = 1;
+    check(values.size() == most_values, "scale-offset filter");
+    ScaleOffset filter{.is_real = values[type_class] == real_class, .is_big_endian = values[order] == 1};
+    filter.item = values[size];
+    filter.decimals = static_cast<std::int32_t>(values[scale_factor]);
+    const bool fits = filter.item == facts.item && filter.item <= 8 && (!filter.is_real || filter.item >= 4) &&
+                      values[scale_type] == (filter.is_real ? scaled_by_decimals : whole_numbers);
+    check(fits && filter.is_big_endian == (facts.swapped && filter.item > 1), "scale-offset filter");
+    if (values[has_fill] == 1) filter.fill = values[fill] | std::uint64_t{values[fill + 1]} << 32;
+    filter.is_identity = !filter.is_real && values[scale_factor] == 8 * filter.item;
+    facts.scale_offset = filter;
+    facts.filters.push_back(Coding::Filter::scale_offset);
+}
+
+bool is_compression(Coding::Filter filter) {
+    return filter == Coding::Filter::deflate || filter == Coding::Filter::lzf;
+}
+
 void read_filters(hid_t properties, DatasetFacts& facts) {
     const int count = H5Pget_nfilters(properties);
     check(count >= 0, "filters");
     for (unsigned k = 0; k < static_cast<unsigned>(count); ++k) {
         unsigned flags = 0, config = 0;
-        std::size_t values = 0;
+        std::array<unsigned, most_values> values{};
+        std::size_t count_of_values = values.size();
         std::array<char, 64> name{};
-        const H5Z_filter_t filter =
-            H5Pget_filter2(properties, k, &flags, &values, nullptr, name.size() - 1, name.data(), &config);
+        const H5Z_filter_t filter = H5Pget_filter2(properties, k, &flags, &count_of_values, values.data(),
+                                                   name.size() - 1, name.data(), &config);
         check(filter >= 0, "filters");
         if (filter == H5Z_FILTER_DEFLATE)
             facts.filters.push_back(Coding::Filter::deflate);
@@ -50,15 +75,14 @@ void read_filters(hid_t properties, DatasetFacts& facts) {
             facts.filters.push_back(Coding::Filter::fletcher32);
         else if (filter == lzf_of_h5py)
             facts.filters.push_back(Coding::Filter::lzf);
+        else if (filter == H5Z_FILTER_SCALEOFFSET && std::ranges::none_of(facts.filters, is_compression))
+            add_scale_offset(std::span{values}.first(std::min(count_of_values, values.size())), facts);
         else
             facts.refusal = fmt::format(
-                "is stored with the filter '{}' (number {}); tpx reads only gzip, lzf, shuffle and fletcher32; "
-                "'h5repack -f NONE OLD.h5 NEW.h5' removes filters",
-                name.front() == '\0' && filter == H5Z_FILTER_SCALEOFFSET ? "scaleoffset" : name.data(), filter);
+                "is stored with the filter '{}' (number {}); tpx reads only gzip, lzf, scaleoffset, shuffle and "
+                "fletcher32; 'h5repack -f NONE OLD.h5 NEW.h5' removes filters",
+                name.data(), filter);
     }
-    const auto is_compression = [](Coding::Filter filter) {
-        return filter == Coding::Filter::deflate || filter == Coding::Filter::lzf;
-    };
     if (std::ranges::count_if(facts.filters, is_compression) > 1) facts.refusal = "is compressed twice";
 }
 

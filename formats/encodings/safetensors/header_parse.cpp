@@ -204,6 +204,9 @@ Header read_header(const std::filesystem::path& path) {
     std::array<unsigned char, 8> prefix{};
     read_at(fd, 0, std::as_writable_bytes(std::span{prefix}), path);
     const std::uint64_t length = little_endian(prefix);
+    if (std::ranges::equal(prefix, std::string_view{"version "}))
+        throw failure("{}: is a Git LFS pointer instead of the file itself, which 'git lfs pull' downloads",
+                      path.string());
     if (length > max_header_bytes)
         throw failure("{}: a header of {} bytes, at most {} are allowed", path.string(), length, max_header_bytes);
     if (length > size - 8)

@@ -109,6 +109,8 @@ std::string encoded(const Coding& coding, std::uint32_t skipped, std::string byt
             case Filter::lzf:
                 bytes = in_lzf(bytes);
                 break;
+            case Filter::scale_offset:  // testdata has files by libhdf5
+                break;
             case Filter::shuffle:
                 bytes = shuffled(bytes, coding.item);
                 break;
@@ -272,6 +274,34 @@ TEST_CASE("invalid LZF streams are refused") {
     CHECK(attempt("\x01\x61"s).find("a truncated LZF stream (2 bytes)") != std::string::npos);
     CHECK(attempt("\x00\x61\x20\x01"s).find("copies from 1 bytes before its start") != std::string::npos);
     CHECK(attempt("\x00\x61\xe0\xff\x00"s).find("decompresses to more than 64 bytes") != std::string::npos);
+}
+
+TEST_CASE("invalid scale-offset data is refused") {
+    const auto attempt = [](const std::string& stored, std::vector<Filter> filters = {Filter::scale_offset}) {
+        Coding coding{.filters = std::move(filters),
+                      .scale_offset = ScaleOffset{.item = 4},
+                      .chunk_size = 64,
+                      .size = 64,
+                      .chunks = {{0, stored.size(), 0}}};
+        const TemporaryFile file{stored};
+        const std::vector<SourceFile> sources = {{file.path(), std::make_shared<Coding>(coding)}};
+        SourceFiles files{sources};
+        return message([&] { read(files, 0, 64); });
+    };
+    using namespace std::string_literals;
+    const auto header = [](char bits, char width = 8) { return bits + "\0\0\0"s + width + std::string(16, '\0'); };
+    CHECK(attempt(header(3) + std::string(6, 'a')) == "");
+    CHECK(attempt(header(0)) == "");
+    CHECK(attempt(header(0, -1)) == "");  // the minimum has at most 8 bytes that count
+    CHECK(attempt(header(32) + std::string(64, 'a')) == "");
+    CHECK(attempt(header(32) + std::string(63, 'a')).find("has 63 bytes for 16 codes of 32 bits") != std::string::npos);
+    CHECK(attempt(header(3) + std::string(5, 'a')).find("has 5 bytes for 16 codes of 3 bits") != std::string::npos);
+    CHECK(attempt(header(33) + std::string(99, 'a')).find("codes of 33 bits for elements of 4") != std::string::npos);
+    CHECK(attempt(header(3).substr(1)).find("too few for a header") != std::string::npos);
+    const std::string packed = deflated(header(3) + std::string(6, 'a'), false);
+    CHECK(attempt(packed, {Filter::scale_offset, Filter::deflate}) == "");
+    CHECK(attempt(deflated(header(3) + std::string(66, 'a'), false), {Filter::scale_offset, Filter::deflate})
+              .find("inflates to more than 86 bytes") != std::string::npos);
 }
 
 TEST_CASE("decoding leaves memory for the decoded bytes, or reports that there is none") {

@@ -75,6 +75,11 @@ TEST_CASE("datasets with h5py's lzf filter are read") {
     CHECK(describe(checkpoint.catalogue) == expected("testdata/hdf5/good/lzf.json"));
 }
 
+TEST_CASE("datasets with HDF5's scale-offset filter have the values that libhdf5 reads") {
+    const Checkpoint checkpoint = open_hdf5("testdata/hdf5/good/scaleoffset.h5");
+    CHECK(describe(checkpoint.catalogue) == expected("testdata/hdf5/good/scaleoffset.json"));
+}
+
 TEST_CASE("a user block moves all addresses") {
     const auto types = expected("testdata/hdf5/good/types.json");
     const auto found = describe(open_hdf5("testdata/hdf5/good/user_block.h5").catalogue);

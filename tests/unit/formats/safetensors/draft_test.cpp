@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
+#include "formats/encodings/safetensors/header.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
@@ -207,14 +208,38 @@ TEST_CASE("an empty part is not written, because another part may start at the s
     CHECK(checkpoint.catalogue.files.size() == 3);
 }
 
-TEST_CASE("torch's pairs of f4 are written as the f4 they are") {
+TEST_CASE("torch's pairs of f4 are written as the f4 they are, and read as pairs again") {
     test::Scratch scratch;
     const Draft draft = draft_safetensors(whole_content({{"w", DType::f4_x2, {2, 3}}}));
     test::write_draft(draft, {{"w", "abcdef"}}, scratch.path());
+    const safetensors::Header header = safetensors::read_header(scratch.path() / "model.safetensors");
+    CHECK(header.entries[0].dtype == DType::f4);
+    CHECK(header.entries[0].shape == Shape{2, 6});
+    const Catalogue catalogue = open_safetensors(scratch.path()).catalogue;
+    CHECK(catalogue.tensors[0].dtype == DType::f4_x2);
+    CHECK(catalogue.tensors[0].shape == Shape{2, 3});
+    CHECK(test::assemble(catalogue).at("w") == "abcdef");
+}
+
+TEST_CASE("ranks hold parts of rows of f4 pairs") {
+    test::Scratch scratch;
+    Content content;
+    content.ranks = 2;
+    content.tensors = {{"w", DType::f4_x2, {2, 3}}};
+    content.pieces = {{.tensor = 0, .box = {{0, 2}, {0, 1}}, .strides = {}, .rank = 0},
+                      {.tensor = 0, .box = {{0, 2}, {1, 3}}, .strides = {}, .rank = 1}};
+    const Checkpoint checkpoint = round_trip(content, {{"w", "abcdef"}}, scratch.path());
+    CHECK(checkpoint.catalogue.tensors[0].dtype == DType::f4_x2);
+    CHECK(checkpoint.catalogue.pieces[1].box == Box{{0, 2}, {1, 3}});
+}
+
+TEST_CASE("rows with an odd number of f4 values stay single values") {
+    test::Scratch scratch;
+    const Draft draft = draft_safetensors(whole_content({{"w", DType::f4, {2, 3}}}));
+    test::write_draft(draft, {{"w", "abc"}}, scratch.path());
     const Catalogue catalogue = open_safetensors(scratch.path()).catalogue;
     CHECK(catalogue.tensors[0].dtype == DType::f4);
-    CHECK(catalogue.tensors[0].shape == Shape{2, 6});
-    CHECK(test::assemble(catalogue).at("w") == "abcdef");
+    CHECK(catalogue.tensors[0].shape == Shape{2, 3});
 }
 
 TEST_CASE("tensors that safetensors cannot store are refused") {
