@@ -2,6 +2,7 @@
 # bare.sh make FOLDER [RELEASE]: makes a bare Debian system of RELEASE (such as bookworm, the default, trixie, or Ubuntu's
 # noble) with debootstrap, or from ~/.cache/tpx-fresh, where it keeps its downloads.
 # bare.sh enter FOLDER COMMAND...: runs the command in such a system; when it ends, all its processes and mounts end.
+# If TPX_COMPILER_CACHE names a folder of ccache, tpx is compiled with it there.
 # Both need root.
 set -eu
 export cache="${XDG_CACHE_HOME:-$HOME/.cache}/tpx-fresh"
@@ -47,8 +48,16 @@ enter_system() {
     ln -sf pts/ptmx "$system/dev/ptmx"
     mount -t tmpfs -o mode=1777 tmpfs "$system/dev/shm"
     mount --bind "$cache/archives/$(cat "$system/etc/tpx-bare")" "$system/var/cache/apt/archives"
+    set -- chroot "$system" "$@"
+    if [ "${TPX_COMPILER_CACHE-}" ]; then
+        mkdir -p "$system/root/.cache/ccache"
+        mount --bind "$TPX_COMPILER_CACHE" "$system/root/.cache/ccache"
+        # The flags of the builds that tests made, so that the cache has their results.
+        set -- CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=/root/tpx CCACHE_NOHASHDIR=1 \
+            CXXFLAGS=-Werror "$@"
+    fi
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM-dumb}" ${https_proxy:+https_proxy="$https_proxy"} \
-        ${http_proxy:+http_proxy="$http_proxy"} chroot "$system" "$@"
+        ${http_proxy:+http_proxy="$http_proxy"} "$@"
 }
 
 case ${1-} in

@@ -2,7 +2,8 @@
 # fresh.sh [--test] [--package]: checks that scripts/demo.sh, and with --test also scripts/test.sh, need only a clone on a bare
 # Debian 12: makes the system with debootstrap, clones HEAD into it, and runs the scripts there as root. With --package, it
 # also builds the rest of tpx and Debian packages, and tries these in another bare system.
-# Needs root (or sudo). Downloads are kept in ~/.cache/tpx-fresh, so that the next run is quick.
+# Needs root (or sudo). Downloads are kept in ~/.cache/tpx-fresh, so that the next run is quick. What ccache kept of a build
+# of the same text is not compiled again.
 set -eu
 
 scripts=demo package=
@@ -26,6 +27,11 @@ trap 'rm -rf --one-file-system "$system"' EXIT
 trap 'exit 130' INT TERM
 sh scripts/bare.sh make "$system"
 git clone -q --no-hardlinks . "$system/root/tpx"
+if command -v ccache >/dev/null; then
+    sh scripts/bare.sh enter "$system" sh -ec 'apt-get update -qq; apt-get install -y -qq --no-install-recommends ccache >/dev/null'
+    TPX_COMPILER_CACHE=$(ccache --get-config cache_dir)
+    export TPX_COMPILER_CACHE
+fi
 for script in $scripts; do
     echo "fresh: scripts/$script.sh in a bare Debian $(cat "$system/etc/debian_version")"
     sh scripts/bare.sh enter "$system" sh "/root/tpx/scripts/$script.sh"

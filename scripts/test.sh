@@ -36,6 +36,7 @@ check() {
 
 if [ "${1-}" != check ]; then
     sh scripts/setup.sh test || exit 1
+    . scripts/compiler-cache.sh
     build release all header_tests
     build asan unit_core unit_formats fuzz_readers
 fi

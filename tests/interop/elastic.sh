@@ -2,10 +2,10 @@
 # elastic.sh TPX MODE [OPTION]: examples/elastic trains on real stores, with the same losses as a job that never
 # changes.
 set -u
-venv=${TPX_INTEROP_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/tpx-interop}
-[ -x "$venv/bin/python" ] || { echo "skipped: no Python environment; scripts/interop-venv.sh makes it"; exit 77; }
-command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/interop/frameworks.sh
+. "$here/frameworks.sh"
+command -v mpirun >/dev/null || { echo "skipped: no mpirun"; exit 77; }
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 python3 "$here/../../examples/elastic/elastic.py" "$2" "$scratch/run" --tpx "$1" --python "$venv/bin/python" --steps 3 ${3:+"$3"} || exit 1

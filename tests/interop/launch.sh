@@ -1,15 +1,10 @@
 #!/bin/sh
 # launch.sh TPX: two torchrun agents on this machine start ranks on the devices of `tpx plan --launch`. Exits with 77
-# (skipped) without torchrun.
+# (skipped) without the Python frameworks.
 set -eu
 tpx=$1
-for venv in "${TPX_INTEROP_VENV-}" "${XDG_CACHE_HOME:-${HOME-}/.cache}/tpx-interop"; do
-    [ -x "$venv/bin/torchrun" ] && break
-done
-[ -x "$venv/bin/torchrun" ] || {
-    echo "skipped: torchrun is missing; scripts/interop-venv.sh installs it"
-    exit 77
-}
+# shellcheck source=tests/interop/frameworks.sh
+. "$(dirname "$0")/frameworks.sh"
 PATH=$venv/bin:$PATH
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
@@ -33,7 +28,7 @@ if distributed.get_rank() == 0:
 distributed.destroy_process_group()
 END
 MASTER_PORT=$(python -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
-export MASTER_ADDR=127.0.0.1 MASTER_PORT GLOO_SOCKET_IFNAME=lo OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+export MASTER_ADDR=127.0.0.1 MASTER_PORT
 unset CUDA_VISIBLE_DEVICES
 TPX_HOST=a timeout 1500 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>a.log &
 TPX_HOST=b timeout 1500 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>b.log || { cat b.log; exit 1; }

@@ -14,7 +14,7 @@ examples=$here/../../examples/slurm
 # succeed.
 run_job() {
     job=$(sbatch --parsable "$@") || fail "sbatch failed"
-    wait_for 60 is_done "$job"
+    wait_for 300 is_done "$job"
     ! scontrol --oneliner show job "$job" | grep -qv ' JobState=COMPLETED '
 }
 is_done() { [ -z "$(squeue --noheader --jobs="$1")" ]; }

@@ -16,7 +16,7 @@ for name in limit preempted failed cancelled; do
         fail "sbatch failed"
 done
 for name in limit preempted failed cancelled; do
-    wait_for 30 has_written $name
+    wait_for 300 has_written $name
     echo $name.partial-* >$name.folder
 done
 nodes_of() { squeue --noheader --jobs="$(cat "$1.job")" --format=%N; }
@@ -39,7 +39,7 @@ scancel "$(cat cancelled.job)"
 wait "$urgent" || fail "the urgent job failed"
 has_restarted() { scontrol --oneliner show job "$(cat "$1.job")" | grep -q 'Restarts=1 '; }
 for name in limit preempted failed; do
-    wait_for 30 has_restarted $name
+    wait_for 300 has_restarted $name
     if [ -e $name ]; then fail "$name: an output before it was continued"; fi
     [ -e "$(cat $name.folder)" ] || fail "$name: its unfinished folder is gone"
 done
@@ -50,7 +50,7 @@ start-node "$node"
 scontrol update nodename="$node" state=resume
 
 for name in limit preempted failed; do
-    wait_for 60 is_in_state "$(cat $name.job)" COMPLETED
+    wait_for 300 is_in_state "$(cat $name.job)" COMPLETED
     grep -q "continuing the earlier run in $(cat $name.folder)" $name.log || fail "$name: began anew"
     grep -q '"bytes_kept":[1-9]' $name.log || fail "$name: kept nothing"
     is_whole $name

@@ -15,7 +15,7 @@ begin() {
     # shellcheck disable=SC2086 # words
     "$@" tpx reshard source "$name" $options >"$name.log" 2>&1 &
     pid=$!
-    wait_for 20 has_written "$name"
+    wait_for 300 has_written "$name"
 }
 # ended STATUS: the run has ended with STATUS and left only its unfinished folder, to which no run is writing.
 ended() {
