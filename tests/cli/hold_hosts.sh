@@ -32,9 +32,9 @@ keepers() {
         [ "$(readlink "/proc/$process/cwd")" != / ] || echo "$process"
     done
 }
-# only N: within 5 s, N keepers are left, none of them for new state.
+# only N: within two minutes, N keepers are left, none of them for new state.
 only() {
-    for _ in $(seq 100); do
+    for _ in $(seq 2400); do
         [ "$(keepers | wc -l)" -ne "$1" ] || [ -n "$(find "$RUN" -name 'new.sock')" ] || return 0
         sleep 0.05
     done

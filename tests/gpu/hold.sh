@@ -27,11 +27,11 @@ pid=$("$tpx" hold --list --json | grep -o '"name":"job","process":[0-9]*\|"proce
 [ -n "$pid" ] || pid=$(pids | tail -1)
 before=$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)
 client read job 6 >read.out &
-for _ in $(seq 60); do [ -s read.out ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -s read.out ] && break; sleep 0.05; done
 [ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -gt "$before" ] || fail "no copy for readers in process $pid"
 refuses 1 "rank 1 is being read by process" client take job 1
 wait $!
-for _ in $(seq 60); do [ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -eq "$before" ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -eq "$before" ] && break; sleep 0.05; done
 [ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -eq "$before" ] || fail "the copy for readers stays"
 # A trainer that is killed while it takes, and one that cannot open the memory, leave the rank to others.
 client die job 0 >out 2>err
@@ -144,13 +144,13 @@ nothing_left
 # Keepers that are killed, that end in time, and in the foreground.
 runs "$tpx" hold ckpt --name killed --device cuda
 kill -9 "$(pids)"
-for _ in $(seq 100); do [ -z "$(pids)" ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -z "$(pids)" ] && break; sleep 0.05; done
 refuses 1 "hold:killed: the keeper was killed and its memory freed" "$tpx" verify ckpt hold:killed
 runs "$tpx" hold ckpt --name killed --device cuda --timeout 1
 goes "$XDG_RUNTIME_DIR/tpx/killed.sock"
 "$tpx" hold ckpt --name front --device cuda --foreground >out 2>err &
 front=$!
-for _ in $(seq 100); do [ -s out ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -s out ] && break; sleep 0.05; done
 runs "$tpx" verify ckpt hold:front
 for rank in 0 1 2 3; do runs client take front $rank; done
 wait $front || fail "--foreground: exit $?"

@@ -95,13 +95,13 @@ same last disk 1
 gone last next disk
 "$tpx" hold hold:old --name front --to tp=2 --device cuda --foreground >out 2>err &
 front=$!
-for _ in $(seq 200); do [ -s out ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -s out ] && break; sleep 0.05; done
 runs "$tpx" hold ckpt --name disk --to tp=2
 for rank in 0 1; do runs client take front $rank; mv out one; runs client take disk $rank; diff one out || fail "--foreground: rank $rank"; done
 wait $front || fail "--foreground: exit $?"
 # Held by the old keeper until then, and taken afterwards.
 client open old 6 >open.out &
-for _ in $(seq 60); do [ -s open.out ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -s open.out ] && break; sleep 0.05; done
 refuses 1 "rank 1 is being read by process" client take old 1
 wait $!
 runs client take old 1
@@ -133,7 +133,7 @@ for call in cudaIpcOpenMemHandle cudaMemset launch_copies launch_crcs; do
 done
 env FAKE_FAULT=launch_copies "$tpx" hold hold:old --name new --to tp=2 --device cuda --foreground >front.out 2>front.err &
 front=$!
-for _ in $(seq 200); do [ -s front.out ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -s front.out ] && break; sleep 0.05; done
 grep -q "copying through host memory instead: GPU 0: copy kernel: fake fault" front.err || fail "--foreground: no note"
 same new disk "0 1"
 gone new
@@ -149,7 +149,7 @@ runs "$tpx" verify ckpt hold:old
 # A keeper of another version does not know the request.
 python3 "$here/../cli/hold_client.py" proxy former old &  # a function would run it in a subshell
 former=$!
-for _ in $(seq 100); do [ -S "$XDG_RUNTIME_DIR/tpx/former.sock" ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -S "$XDG_RUNTIME_DIR/tpx/former.sock" ] && break; sleep 0.05; done
 runs "$tpx" hold hold:former --name new --to tp=2 --device cuda
 grep -q "note: copying through host memory instead: hold:former: unknown op 'open'" err || fail "no note"
 same new disk "0 1"
@@ -208,7 +208,7 @@ killed=$!
 sleep 1
 kill -9 $killed
 wait $killed 2>/dev/null
-for _ in $(seq 100); do "$tpx" hold --list | grep -q hold:new || break; sleep 0.05; done
+for _ in $(seq 2400); do "$tpx" hold --list | grep -q hold:new || break; sleep 0.05; done
 sleep 2.5
 runs "$tpx" verify mixed hold:old
 gone old
@@ -223,7 +223,7 @@ sleep 1
 kill -9 $killed
 wait $killed 2>/dev/null
 refuses 1 "rank 0 is being read by process" client take old 0
-for _ in $(seq 100); do client take old 0 >/dev/null 2>&1 && break; sleep 0.1; done
+for _ in $(seq 2400); do client take old 0 >/dev/null 2>&1 && break; sleep 0.1; done
 runs "$tpx" hold --release old
 goes "$XDG_RUNTIME_DIR/tpx/old.sock"
 nothing_left

@@ -38,7 +38,7 @@ runs env FAKE_FAULT=memory "$tpx" hold ckpt --name job --device auto
 on_host 0 '.* do not fit: '
 env FAKE_FAULT=cudaIpcGetMemHandle FAKE_FAULT_GPU=2 "$tpx" hold ckpt --name job --device auto --foreground >front.out 2>front.err &
 front=$!
-for _ in $(seq 200); do [ -s front.out ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ -s front.out ] && break; sleep 0.05; done
 cp front.err err
 grep -q 'on GPU' front.out && fail "--foreground: still on GPUs"
 on_host 2 'cudaIpcGetMemHandle: fake fault'
@@ -52,7 +52,7 @@ pid=$(pids)
 before=$(copies "$pid")
 "$tpx" verify ckpt hold:job >verified 2>&1 &
 reader=$!
-for _ in $(seq 200); do [ "$(copies "$pid")" -gt "$before" ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ "$(copies "$pid")" -gt "$before" ] && break; sleep 0.05; done
 runs "$tpx" hold --list
 grep -q 'rank 3: held on GPU 3, ' out || fail "no answer while state is copied"
 [ "$(copies "$pid")" -le $((before + 4)) ] || fail "all was copied at once"
@@ -62,9 +62,9 @@ grep -q '^equal: 22 tensors and 2 values' verified || fail "not equal"
 # A reader that is killed meanwhile leaves no copy, and another one gets it.
 python3 "$here/../cli/hold_client.py" read job 60 >read.out &  # a function would run it in a subshell
 reader=$!
-for _ in $(seq 200); do [ "$(copies "$pid")" -gt "$before" ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ "$(copies "$pid")" -gt "$before" ] && break; sleep 0.05; done
 kill -9 $reader
-for _ in $(seq 100); do [ "$(copies "$pid")" -eq "$before" ] && break; sleep 0.05; done
+for _ in $(seq 2400); do [ "$(copies "$pid")" -eq "$before" ] && break; sleep 0.05; done
 [ "$(copies "$pid")" -eq "$before" ] || fail "the copy for a killed reader stays"
 runs "$tpx" verify ckpt hold:job
 runs "$tpx" hold --release job

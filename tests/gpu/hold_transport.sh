@@ -33,10 +33,10 @@ processes() {
         [ "$(readlink "/proc/$process/cwd")" != / ] && [ -z "$(find "/proc/$process/fd" -lname '/memfd:*' 2>/dev/null)" ] || echo "$process"
     done
 }
-# only N: within 10 s, N such processes are left, no socket of new state, and no memory of NCCL.
+# only N: within two minutes, N such processes are left, no socket of new state, and no memory of NCCL.
 only() {
     local _
-    for _ in $(seq 200); do
+    for _ in $(seq 2400); do
         [ "$(processes | wc -l)" -ne "$1" ] || [ -n "$(find "$RUN" -name new.sock)$(find /dev/shm -name "*$FAKE_NAME*" 2>/dev/null)" ] || return 0
         sleep 0.05
     done
