@@ -84,6 +84,7 @@ void complete_gpus(LogRun& run, const RunOverrides& overrides, std::string_view 
     using enum LogField;
     const double count = run.number(gpus), others = model_parallel(run);
     const double samples = run.number(batch), each = run.number(micro_batch);
+    if (run.is_without_plan()) return;
     if (!run.has(dp) && count > 0 && others > 0) {
         if (std::fmod(count, others) != 0)
             throw failure("{}: {} not divisible by {}; use a multiple of {:.0f}{}", label, gpus_text(overrides, run),
@@ -135,6 +136,9 @@ void add_times(const StepTimes& times, const LogRun& run, Cells& cells) {
     if (times.report == StepReport::samples_per_second) {
         seconds = samples > 0 ? std::optional{samples / times.median} : std::nullopt;
         if (!seconds) cells["rate"] = fmt::format("{:g}", times.median);
+    } else if (times.report == StepReport::tokens_per_second) {
+        seconds = tokens > 0 ? std::optional{tokens / times.median} : std::nullopt;
+        if (!seconds) cells["tokens_per_second"] = fmt::format("{:g}", times.median);
     } else if (times.report == StepReport::tokens_per_gpu) {
         seconds = tokens > 0 && count > 0 ? std::optional{tokens / times.median / count} : std::nullopt;
         if (!seconds && count > 0) cells["tokens_per_second"] = fmt::format("{:g}", times.median * count);
@@ -218,7 +222,7 @@ private:
     // Whether a job wrote `log`, which may have crashed before its first step or before its first line.
     static bool is_training_log(const TrainingLog& log) {
         return log.is_empty || std::ranges::any_of(log.runs, [](const LogRun& run) {
-                   return run.has_steps() || !run.values().empty();
+                   return run.has_steps() || !run.values().empty() || !run.reason().empty();
                });
     }
 
@@ -237,9 +241,11 @@ private:
         if (most > 0)
             return failure("{}: no step times after warm-up ({} report{} in all); log more steps, or log more often",
                            log.file, most, most == 1 ? "" : "s");
+        for (const LogRun& run : log.runs)
+            if (!run.reason().empty()) return failure("{}: {}", log.file, run.reason());
         return failure(
             "{}: not a training log: found no step times of Megatron-LM, Megatron Bridge, NeMo, torchtitan, DeepSpeed, "
-            "PyTorch Lightning or Hugging Face's Trainer",
+            "PyTorch Lightning, Colossal-AI or Hugging Face's Trainer, and no metrics of W&B or LLaMA-Factory",
             log.file);
     }
 
@@ -254,7 +260,12 @@ private:
         };
         note_missing("model", "--model", lacks("model"));
         note_missing("GPU type", "--gpu", lacks("gpu"));
-        note_missing("GPUs", "--gpus", [](const Cells& row) { return !row.contains("plan") && !row.contains("dp"); });
+        note_missing("GPUs", "--gpus", [](const Cells& row) {
+            return !row.contains("plan") && !row.contains("dp") && !row.contains("gpus");
+        });
+        note_missing("execution plan", "--with", [](const Cells& row) {
+            return !row.contains("plan") && !row.contains("dp") && row.contains("gpus");
+        });
         note_missing("GPUs per host", "--per-host", [](const Cells& row) {
             const auto gpus = row.find("gpus");
             return !row.contains("placement") && !row.contains("per_host") && gpus != row.end() && gpus->second != "1";

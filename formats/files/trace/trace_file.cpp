@@ -6,6 +6,7 @@
 #include "formats/files/trace/log_cells.hpp"
 #include "formats/files/trace/philly_log.hpp"
 #include "formats/files/trace/rows.hpp"
+#include "formats/files/trace/slurm_components.hpp"
 #include "lib/cluster/gpu_pool.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/lower_case.hpp"
@@ -167,6 +168,18 @@ Table table_of(std::string_view text, std::string_view file, std::vector<std::st
     return is_philly_log(text) ? philly_log_table(text, file, bad) : parse_table(text, file, &bad);
 }
 
+// Lists of kubectl have objects of many forms.
+void refuse_kubernetes(std::string_view text, std::string_view file) {
+    const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+    text = text.substr(begin, 200);
+    if (text.starts_with("apiVersion:") || (text.starts_with('{') && text.find("\"apiVersion\"") != text.npos))
+        throw failure(
+            "{}: a list of Kubernetes objects; pass a table with columns such as name, submit_time, start_time, "
+            "end_time "
+            "and num_gpus; tpx-trace(5) shows how to make it with jq",
+            file);
+}
+
 // The number at `at`.
 std::size_t line_of(std::string_view text, std::size_t at) {
     std::size_t line = 0;
@@ -211,6 +224,7 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
                         const std::optional<Elasticity>& elasticity) {
     ParsedTrace trace;
     const std::string plain = table_text(text, file);
+    refuse_kubernetes(plain, file);
     Table table = table_of(plain, file, trace.bad);
     if (table.columns.empty()) throw failure("{}: it has no jobs", file);
     if (!format_of(table))
@@ -226,8 +240,11 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
         });
     } else if (auto log = ClusterLog::find(table)) {
         trace.format = "log";
+        const std::size_t merged = merge_components(table);
         add_jobs(trace, table, context, elasticity, [&](const Table::Row& row) { return log->job(row, context); });
         trace.notes = log->notes();
+        if (merged > 0)
+            trace.notes.push_back(fmt::format("merged the components of {}", counted(merged, "heterogeneous job")));
     } else {
         throw failure(
             "{}: unrecognized trace format: {}; found columns {}; known formats: columns arrival and gpus, job logs of "

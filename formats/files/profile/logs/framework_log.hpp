@@ -20,11 +20,14 @@ public:
     virtual void read(const LogLine& line, LogRun& run) = 0;
 };
 
-std::unique_ptr<FrameworkLog> megatron_log();    ///< Megatron-LM, Megatron Bridge
-std::unique_ptr<FrameworkLog> torchtitan_log();  ///< torchtitan
-std::unique_ptr<FrameworkLog> deepspeed_log();   ///< DeepSpeed, Megatron-DeepSpeed
-std::unique_ptr<FrameworkLog> lightning_log();   ///< PyTorch Lightning, and NeMo, which is based on it
-std::unique_ptr<FrameworkLog> trainer_log();     ///< the Trainer of Hugging Face
+std::unique_ptr<FrameworkLog> megatron_log();       ///< Megatron-LM, Megatron Bridge
+std::unique_ptr<FrameworkLog> torchtitan_log();     ///< torchtitan
+std::unique_ptr<FrameworkLog> deepspeed_log();      ///< DeepSpeed, Megatron-DeepSpeed
+std::unique_ptr<FrameworkLog> lightning_log();      ///< PyTorch Lightning, and NeMo, which is based on it
+std::unique_ptr<FrameworkLog> trainer_log();        ///< the Trainer of Hugging Face
+std::unique_ptr<FrameworkLog> trainer_state_log();  ///< its trainer_state.json
+std::unique_ptr<FrameworkLog> colossal_log();       ///< Colossal-AI
+std::unique_ptr<FrameworkLog> metrics_log();        ///< metrics that trackers store: W&B, CSV, LLaMA-Factory
 
 /// What the value of a setting is.
 enum class SettingKind {

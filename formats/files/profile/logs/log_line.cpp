@@ -133,6 +133,7 @@ void find_setting(LogLine& line) {
 
 LogLine parse_log_line(std::string_view text) {
     LogLine line;
+    line.whole = text;
     line.text = take_prefixes(text, line);
     find_setting(line);
     return line;

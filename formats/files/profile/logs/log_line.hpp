@@ -8,6 +8,7 @@ namespace tpx::formats {
 
 /// A parsed line of a log. All parts refer to the text that was parsed.
 struct LogLine {
+    std::string_view whole;   ///< the line as it was parsed
     std::string_view text;    ///< without what launchers and loggers put before it: ranks, hosts, times
     std::string_view stream;  ///< the rank that a launcher names ("[rank3]:", "3: "); empty: none
     std::string_view origin;  ///< the caller that DeepSpeed's logger prints, "config.py:678:print"; or empty

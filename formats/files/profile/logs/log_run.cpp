@@ -27,6 +27,11 @@ void LogRun::set_whole(LogField field, double number) {
     if (number == std::floor(number)) set(field, number);
 }
 
+bool LogRun::is_without_plan() const {
+    using enum LogField;
+    return is_without_plan_ && !has(dp) && !has(tp) && !has(pp);
+}
+
 void LogRun::set_first(LogField field, std::string_view text) { values_.try_emplace(field, text); }
 
 std::string LogRun::text(LogField field) const {
@@ -58,9 +63,9 @@ void LogRun::add_step(StepReport report, std::optional<double> number, double va
     steps->push_back({at, value});
 }
 
-void LogRun::set_mean_seconds(double seconds, double steps) {
-    if (!(seconds > 0) || !std::isfinite(seconds) || !(steps >= 0 && steps <= most_steps)) return;
-    mean_ = StepTimes{StepReport::seconds, seconds, static_cast<std::size_t>(steps), 0};
+void LogRun::set_mean(StepReport report, double value, double steps) {
+    if (!(value > 0) || !std::isfinite(value) || !(steps >= 0 && steps <= most_steps)) return;
+    mean_ = StepTimes{report, value, static_cast<std::size_t>(steps), 0};
 }
 
 void LogRun::add_memory(double bytes) { memory_ = std::max(memory_, bytes); }

@@ -15,13 +15,23 @@
 namespace tpx::formats {
 
 /// What a log reports about steps, the most precise first.
-enum class StepReport { seconds, samples_per_second, tokens_per_gpu, parts, bar, rounded };
-inline constexpr std::size_t step_report_count = 6;
+enum class StepReport {
+    seconds,
+    samples_per_second,
+    tokens_per_second,
+    tokens_per_gpu,
+    parts,
+    clock,  ///< seconds between records
+    bar,
+    rounded
+};
+inline constexpr std::size_t step_report_count = 8;
 
 /// How long steps took.
 struct StepTimes {
     StepReport report = StepReport::seconds;
-    double median = 0;  ///< seconds, samples per second, or tokens per second per GPU, depending on `report`
+    double median = 0;  ///< seconds, samples or tokens per second, or tokens per second per GPU, depending on
+                        ///< `report`
     std::size_t used = 0;
     std::size_t dropped = 0;
 };
@@ -48,8 +58,15 @@ public:
     /// Adds a report about step `number`, or about the next step. A lower number than the last one means that the job
     /// restarted; the same number replaces the last report, as when a progress bar is redrawn.
     void add_step(StepReport report, std::optional<double> number, double value);
-    /// Sets the mean time of all steps, which counts only without any report; `steps` is 0 if unknown.
-    void set_mean_seconds(double seconds, double steps);
+    /// Sets the mean of all steps, which counts only without any report; `steps` is 0 if unknown.
+    void set_mean(StepReport report, double value, double steps);
+    void set_mean_seconds(double seconds, double steps) { set_mean(StepReport::seconds, seconds, steps); }
+    /// Sets why the run has no step times, if it turns out that it has none: "no step times: ...".
+    void set_reason(std::string_view reason) { reason_ = reason; }
+    const std::string& reason() const { return reason_; }
+    /// Marks that the log does not record degrees of parallelism, so that they do not default to 1.
+    void set_without_plan() { is_without_plan_ = true; }
+    bool is_without_plan() const;
     /// Memory in use on a GPU; the most counts.
     void add_memory(double bytes);
     void set_out_of_memory() { out_of_memory_ = true; }
@@ -78,6 +95,8 @@ private:
     std::optional<StepTimes> mean_;
     double memory_ = 0;
     bool out_of_memory_ = false;
+    bool is_without_plan_ = false;
+    std::string reason_;
     std::string stream_;
     std::optional<std::string> stream_of_steps_;
 };

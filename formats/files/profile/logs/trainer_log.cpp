@@ -21,9 +21,11 @@ public:
     void read(const LogLine& line, LogRun& run) override {
         for (const auto& [mark, field] : marks)
             if (const auto count = number_after(line.text, mark)) run.set(field, *count);
+        if (const auto seconds = number_after(line.text, "'eval_runtime':")) evaluation_ += *seconds;
         const auto runtime = number_after(line.text, "'train_runtime':");
-        if (runtime && run.number(total_steps) > 0)
-            run.set_mean_seconds(*runtime / run.number(total_steps), run.number(total_steps));
+        if (const auto step = number_after(line.text, "Continuing training from global step")) resumed_at_ = *step;
+        const double steps = run.number(total_steps) - resumed_at_;
+        if (runtime && steps > 0) run.set_mean_seconds((*runtime - evaluation_) / steps, steps);
         const bool is_named = line.text.starts_with("Epoch") || line.text.starts_with("Train");
         if (is_named || line.text.find('|') == line.text.npos) return;
         const auto seconds = seconds_of_bar(line.text);
@@ -48,6 +50,8 @@ private:
          {"Total optimization steps =", total_steps},
          {"Number of trainable parameters =", parameters}}};
 
+    double resumed_at_ = 0;   // step
+    double evaluation_ = 0;   // seconds, which train_runtime includes
     double first_total_ = 0;  // of the bars; 0: there was none
 };
 

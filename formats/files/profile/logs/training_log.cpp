@@ -110,7 +110,8 @@ TrainingLogReader::TrainingLogReader() { start_run(); }
 void TrainingLogReader::start_run() {
     runs_.emplace_back();
     frameworks_.clear();
-    for (const auto make : {megatron_log, torchtitan_log, deepspeed_log, lightning_log, trainer_log})
+    for (const auto make : {megatron_log, torchtitan_log, deepspeed_log, lightning_log, trainer_log, trainer_state_log,
+                            colossal_log, metrics_log})
         frameworks_.push_back(make());
 }
 

@@ -14,8 +14,9 @@
 
 namespace tpx::formats {
 
-/// Reads the log of a training job of Megatron-LM, Megatron Bridge, NeMo, torchtitan, DeepSpeed, PyTorch Lightning or
-/// Hugging Face's Trainer, piece by piece; its memory does not grow with the log.
+/// Reads the log of a training job of Megatron-LM, Megatron Bridge, NeMo, torchtitan, DeepSpeed, PyTorch Lightning,
+/// Colossal-AI or Hugging Face's Trainer, or the metrics that a tracker recorded, piece by piece; its memory does not
+/// grow with the log.
 class TrainingLogReader {
 public:
     TrainingLogReader();

@@ -45,6 +45,34 @@ TEST_CASE("a run time is a duration, and a table without separators is not a log
         doctest::Contains("its columns are separated by blanks; sacct separates them with option -P"), Error);
 }
 
+TEST_CASE("the components of a heterogeneous job of Slurm are one job, whose steps do not count") {
+    const std::string text =
+        "JobID|Submit|Start|End|ElapsedRaw|ReqTRES|AllocTRES\n"
+        "101_4|2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:01:10|60|cpu=4,gres/gpu=4|cpu=4,gres/gpu=4\n"
+        "102+0|2026-01-01T00:02:00|2026-01-01T00:12:00|2026-01-01T00:22:00|600|cpu=4,gres/gpu=4|cpu=4,gres/gpu=4\n"
+        "102+0.batch|2026-01-01T00:12:00|2026-01-01T00:12:00|2026-01-01T00:22:00|600||cpu=4,gres/gpu=4\n"
+        "102+1|2026-01-01T00:02:00|2026-01-01T00:12:00|2026-01-01T00:22:00|600|cpu=2,gres/gpu=2|cpu=2,gres/gpu=2\n"
+        "102+2|2026-01-01T00:02:00|2026-01-01T00:12:00|2026-01-01T00:22:00|600|cpu=6|cpu=6\n";
+    const ParsedTrace trace = log_of(text);
+    REQUIRE(trace.jobs.size() == 2);
+    CHECK(trace.jobs[0].name == "101_4");
+    CHECK(trace.jobs[1].name == "102");
+    CHECK(trace.jobs[1].gpus == 6);
+    CHECK(trace.jobs[1].cpus == 2);
+    CHECK(trace.jobs[1].work == 600e6);
+    CHECK(trace.notes ==
+          std::vector<std::string>{"column 'ReqTRES' is not used", "merged the components of 1 heterogeneous job"});
+    const std::string kinds =
+        "JobID|Submit|ElapsedRaw|ReqTRES\n7+0|0|60|gres/gpu:a100=4,gres/gpu=4\n7+1|0|60|gres/gpu:a100=2,gres/gpu=2\n";
+    CHECK(log_of(kinds).jobs.at(0).gpus == 6);
+}
+
+TEST_CASE("objects of Kubernetes are refused with what to pass instead") {
+    CHECK_THROWS_WITH_AS(log_of(R"({"apiVersion": "v1", "items": [], "kind": "List"})"),
+                         doctest::Contains("a list of Kubernetes objects; pass a table with columns such as"), Error);
+    CHECK_THROWS_WITH_AS(log_of("apiVersion: v1\nitems: []\n"), doctest::Contains("Kubernetes"), Error);
+}
+
 TEST_CASE("no job starts before its submission, except by a fraction of a second") {
     const ParsedTrace trace = log_of(
         "job_id,num_gpus,submit_time,start_time,end_time\n"
