@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +32,20 @@ std::int64_t step_in(const torch::Archive& archive) {
     return std::llround(value);
 }
 
+/// Sets the steps of `adam` from whole numbers "ROOT.state.NUMBER.step", which DeepSpeed's FusedAdam stores.
+void read_step_objects(const Catalogue& catalogue, Adam& adam) {
+    bool first = true;
+    for (const Object& object : catalogue.objects) {
+        if (object.name.find(".state.") == object.name.npos || !object.name.ends_with(".step")) continue;
+        with_archive(catalogue, object, [&](const torch::Archive& archive) {
+            if (!archive.root().is(torch::Kind::integer)) return;
+            const std::int64_t step = archive.root().as_int();
+            if (!first && step != adam.step) adam.other_step = step;
+            if (std::exchange(first, false)) adam.step = step;
+        });
+    }
+}
+
 /// Sets the steps of `adam` from the step tensors of a DCP checkpoint.
 void read_dcp_steps(const Source& source, Adam& adam) {
     const Catalogue& catalogue = source.checkpoint.catalogue;
@@ -49,6 +64,7 @@ void read_dcp_steps(const Source& source, Adam& adam) {
                      });
         if (adam.other_step) return;
     }
+    if (first) read_step_objects(catalogue, adam);
 }
 
 /// The param_groups entries of a DCP checkpoint: objects, and tensors for optimizers whose learning rate is a tensor.
@@ -92,6 +108,18 @@ std::optional<Adam> of_megatron_objects(const Catalogue& catalogue) {
     return adam_of_groups(list);
 }
 
+/// The first moments of `param`: "ROOT.state.PARAM.exp_avg", or the parts of that vector.
+std::vector<std::string> moments_of(const std::string& root, const std::string& param,
+                                    const std::set<std::string_view>& names) {
+    const std::string moment = fmt::format("{}.state.{}.exp_avg", root, param);
+    const std::string prefix = moment + ".";
+    std::vector<std::string> parts;
+    if (!names.contains(moment))
+        for (auto part = names.lower_bound(prefix); part != names.end() && part->starts_with(prefix); ++part)
+            parts.emplace_back(*part);
+    return parts.empty() ? std::vector{moment} : parts;
+}
+
 }  // namespace
 
 std::optional<Adam> adam_of_objects(const Source& source) {
@@ -117,11 +145,14 @@ std::optional<Adam> adam_of_objects(const Source& source) {
         with_archive(catalogue, object,
                      [&](const torch::Archive& archive) { set(settings, key, archive.root(), &archive); });
     }
+    std::set<std::string_view> names;
+    for (const Tensor& tensor : catalogue.tensors) names.insert(tensor.name);
     for (std::size_t g = 0; g < known.size(); ++g) {
         for (const std::string& param : known[g].params) {
-            const std::string moment = fmt::format("{}.state.{}.exp_avg", known[g].root, param);
-            adam.own[moment] = of_groups.at(known[g].prefix);
-            adam.groups[moment] = static_cast<int>(g);
+            for (const std::string& moment : moments_of(known[g].root, param, names)) {
+                adam.own[moment] = of_groups.at(known[g].prefix);
+                adam.groups[moment] = static_cast<int>(g);
+            }
         }
     }
     if (adam.own.empty()) return std::nullopt;

@@ -27,6 +27,12 @@ using torch::Kind;
 using torch::Value;
 using Path = std::vector<std::string>;
 
+// DeepSpeed's optimizers without ZeRO store the state_dict() of the optimizer that they wrap, and their master weights:
+// a list for each group, or a vector. Such vectors are stored as one tensor for each parameter.
+constexpr std::string_view wrapped_key = "optimizer_state_dict";
+constexpr std::string_view masters_key = "fp32_groups";
+constexpr std::string_view flat_masters_key = "fp32_groups_flat";
+
 /// A tensor and its key path.
 struct Placed {
     std::uint32_t tensor = 0;
@@ -74,7 +80,9 @@ std::size_t keys_above(const Path& path, std::size_t keys_of_root) {
 class RoleAssigner {
 public:
     RoleAssigner(Checkpoint& checkpoint, std::set<std::string> roots, std::span<const OptimizerGroup> groups)
-        : checkpoint_{checkpoint}, roots_{std::move(roots)}, groups_{groups}, placed_{placed_tensors(checkpoint)} {}
+        : checkpoint_{checkpoint}, roots_{std::move(roots)}, groups_{groups}, placed_{placed_tensors(checkpoint)} {
+        find_wrapper();
+    }
 
     void assign() {
         const auto& tensors = checkpoint_.catalogue.tensors;
@@ -84,7 +92,9 @@ public:
         for (const Tensor& tensor : tensors) checkpoint_.parameters.push_back(tensor.name);
         for (const auto& [name, t] : weights_) set(t, Role::weight, name);
         const bool several = roots_.size() > 1;
+        if (has_parts_) return assign_parts();
         const auto names = several ? std::nullopt : names_of_params();
+        if (names) assign_masters(*names);
         if (!names)
             checkpoint_.notes.emplace_back(
                 several ? "the roles of optimizer state are unknown, because there are several optimizers"
@@ -106,6 +116,49 @@ private:
         checkpoint_.parameters[tensor] = std::move(parameter);
     }
 
+    /// Finds DeepSpeed's wrapper of the optimizer: its keys precede both wrapped_key and the key of the masters.
+    void find_wrapper() {
+        for (const auto& [tensor, path] : placed_) {
+            const auto key = std::ranges::find_if(
+                path, [](const std::string& part) { return part == masters_key || part == flat_masters_key; });
+            if (key == path.begin() || key == path.end()) continue;
+            const auto keys = static_cast<std::size_t>(key - path.begin());
+            Path root(path.begin(), key);
+            root.emplace_back(wrapped_key);
+            if (!roots_.contains(joined(root))) continue;
+            wrapper_ = keys;
+            has_parts_ = *key == flat_masters_key && path.size() == keys + 3;
+            return;
+        }
+    }
+
+    bool is_master(const Path& path) const {
+        return wrapper_ && path.size() == *wrapper_ + 3 &&
+               path[*wrapper_] == (has_parts_ ? flat_masters_key : masters_key);
+    }
+
+    void assign_masters(const std::map<std::string, std::string>& names) {
+        for (const Placed& one : placed_) {
+            if (!is_master(one.path)) continue;
+            const auto group = number_of(one.path[*wrapper_ + 1]), k = number_of(one.path[*wrapper_ + 2]);
+            if (!group || !k || *group < 0 || *k < 0 || std::cmp_greater_equal(*group, groups_.size())) continue;
+            const auto& params = groups_[static_cast<std::size_t>(*group)].params;
+            const auto name =
+                std::cmp_less(*k, params.size()) ? names.find(params[static_cast<std::size_t>(*k)]) : names.end();
+            if (name != names.end()) set(one.tensor, Role::master, name->second);
+        }
+    }
+
+    /// Assigns the parts of vectors, whose last key is the parameter.
+    void assign_parts() {
+        const std::size_t state = *wrapper_ + 1;
+        for (const auto& [tensor, path] : placed_) {
+            if (is_master(path)) set(tensor, Role::master, unwrapped(path.back()));
+            if (path.size() == state + 4 && path[state] == "state" && path[*wrapper_] == wrapped_key)
+                set(tensor, role_of_state(path[state + 2]), unwrapped(path.back()));
+        }
+    }
+
     std::optional<std::size_t> keys_of_state(const Path& path) const {
         for (const std::string& root : roots_)
             if (const auto keys = keys_of_root(path, root)) return keys;
@@ -116,10 +169,10 @@ private:
 
     /// Finds the weights next to the optimizer: below the first of weight_keys that is present, or else directly there.
     void find_weights() {
-        const auto state =
-            std::ranges::find_if(placed_, [&](const Placed& one) { return keys_of_state(one.path).has_value(); });
+        const auto state = std::ranges::find_if(
+            placed_, [&](const Placed& one) { return keys_of_state(one.path) || is_master(one.path); });
         if (state == placed_.end()) return;
-        const std::size_t above = keys_above(state->path, *keys_of_state(state->path));
+        const std::size_t above = wrapper_ ? *wrapper_ - 1 : keys_above(state->path, *keys_of_state(state->path));
         const auto beside = [&](const Path& path) {
             return path.size() > above &&
                    std::equal(path.begin(), path.begin() + std::ptrdiff_t(above), state->path.begin());
@@ -202,6 +255,8 @@ private:
     std::span<const OptimizerGroup> groups_;
     std::vector<Placed> placed_;
     std::vector<std::pair<std::string, std::uint32_t>> weights_;  // parameter names and tensor numbers
+    std::optional<std::size_t> wrapper_;  // the number of keys of DeepSpeed's wrapper of the optimizer
+    bool has_parts_ = false;              // whether it has vectors of groups, stored as one tensor for each parameter
 };
 
 /// NAME and "exp_avg" of the path ("optim", "state", NAME, "exp_avg") or, flattened, ("optim", "state.NAME.exp_avg").

@@ -8,6 +8,7 @@
 #include "formats/hdf5/own_datasets.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/settings/keras_config.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 
@@ -101,6 +102,30 @@ void read_root(const Survey& survey, Checkpoint& checkpoint) {
     checkpoint.config_json = *config;
 }
 
+/// Adds notes about links to nothing, and about attributes of types that tpx does not read.
+void note_unread(std::span<const OpenedFile> files, Checkpoint& checkpoint) {
+    for (const OpenedFile& file : files)
+        for (const BrokenLink& link : file.survey.broken_links)
+            checkpoint.notes.push_back(
+                fmt::format("{}: '{}': ignored (a link to '{}', which the file does not contain)",
+                            checkpoint.catalogue.files[file.number].path.string(), link.path, link.target));
+    std::size_t count = 0;
+    std::string first;
+    const auto count_unread = [&](const std::string& path, const Attributes& attributes) {
+        for (const AttributeValue& attribute : attributes)
+            if (attribute.kind == AttributeValue::Kind::other && count++ == 0)
+                first = fmt::format("{}@{}", path, attribute.name);
+    };
+    for (const OpenedFile& file : files) {
+        for (const GroupFacts& group : file.survey.groups) count_unread(group.path, group.attributes);
+        for (const DatasetFacts& dataset : file.survey.datasets) count_unread(dataset.path, dataset.attributes);
+    }
+    if (count > 0)
+        checkpoint.notes.push_back(
+            fmt::format("ignored {}, whose types tpx does not read, such as references to objects ('{}'{})",
+                        counted(count, "attribute"), first, count > 1 ? ", ..." : ""));
+}
+
 void note_left_aside(std::span<const OpenedFile> files, std::span<const NamedDataset> datasets,
                      Checkpoint& checkpoint) {
     std::set<const DatasetFacts*> taken;
@@ -178,6 +203,7 @@ Checkpoint open_hdf5(const std::filesystem::path& path) {
     hdf5::keep_tree(files, datasets, checkpoint);
     hdf5::read_keras_config(selection, checkpoint);
     hdf5::note_left_aside(files, datasets, checkpoint);
+    hdf5::note_unread(files, checkpoint);
     hdf5::note_unwritten(datasets, checkpoint);
     return checkpoint;
 }

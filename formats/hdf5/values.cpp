@@ -53,7 +53,8 @@ void add_attributes(const Checkpoint& checkpoint, const AddValue& add) {
     if (!checkpoint.tree) return;
     const auto add_all = [&](const std::string& at, const Attributes& attributes) {
         for (const AttributeValue& attribute : attributes)
-            if (!is_known(attribute.name)) add(fmt::format("{}@{}", at, attribute.name), attribute_text(attribute));
+            if (!is_known(attribute.name) && attribute.kind != AttributeValue::Kind::other)
+                add(fmt::format("{}@{}", at, attribute.name), attribute_text(attribute));
     };
     if (checkpoint.iteration) add("iteration", std::to_string(*checkpoint.iteration));
     for (const GroupFacts& group : checkpoint.tree->groups) add_all(group.path, group.attributes);

@@ -143,19 +143,19 @@ private:
                           to_string(files_->layout), files_->directories.size());
     }
 
-    /// Throws Error if files were swapped: each records the rank that wrote it, and these are the ranks of the folders
-    /// in another order. Converters often record one rank in all files.
+    /// Throws Error if files were swapped or copied: each records the rank that wrote it, and these are ranks of the
+    /// folders, but not each of its own. Converters often record one rank in all files.
     void check_writers() const {
         const auto& directories = files_->directories;
         std::map<std::optional<std::int64_t>, fs::path> folder_of;
         for (const RankDirectory& directory : directories) folder_of.emplace(directory.rank, directory.path);
         const std::set<std::optional<std::int64_t>> writers(writers_.begin(), writers_.end());
-        if (writers.size() != directories.size()) return;
+        if (writers.size() < 2) return;
         if (!std::ranges::all_of(writers, [&](const auto& rank) { return folder_of.contains(rank); })) return;
         for (std::size_t k = 0; k < directories.size(); ++k) {
             const fs::path path = model_file(checkpoint_.catalogue.directory / directories[k].path);
             if (writers_[k] != directories[k].rank)
-                throw failure("{}: was written by rank {}, whose folder is {}: files of ranks were swapped",
+                throw failure("{}: was written by rank {}, whose folder is {}: files of ranks were swapped or copied",
                               path.string(), *writers_[k], folder_of.at(writers_[k]).string());
         }
     }

@@ -47,6 +47,7 @@ public:
         add_rng();
         add_file_values(checkpoint_,
                         [&](const std::string& path, std::string text) { add(path, std::move(text), ""); });
+        add_training_files();
         return finish();
     }
 
@@ -65,6 +66,14 @@ private:
         std::set<std::string>& texts = values_[{std::string{found.role}, std::move(found.path), place}];
         if (!found.several) texts.clear();
         texts.insert(std::move(text));
+    }
+
+    /// Adds a Hugging Face folder's files of optimizer, scheduler and RNG state, which only copying preserves.
+    void add_training_files() {
+        for (const fs::path& file : checkpoint_.training_files) {
+            const std::string_view role = classify(file.string()).role;
+            values_[{std::string{role}, file.string(), ""}] = {content_text(checkpoint_.catalogue.directory / file)};
+        }
     }
 
     SettingGroup& group_of(const GroupPath& path) {

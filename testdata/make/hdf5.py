@@ -149,6 +149,22 @@ def make_scaleoffset(path):
     return m.tensors
 
 
+def make_unread(path):
+    """Links to nothing, and attributes with references to objects."""
+    m = Maker(path)
+    m.put("w", m.real(4, 3))
+    m.put("axis", m.real(3))
+    m.file["axis"].make_scale("columns")
+    m.file["w"].dims[1].attach_scale(m.file["axis"])
+    m.file["w"].attrs["scale"] = 2.5
+    m.file["g/gone"] = h5py.SoftLink("/absent/w")
+    m.file["g/chain"] = h5py.SoftLink("/g/gone")
+    m.file["linked"] = h5py.SoftLink("/w")
+    m.record("linked", m.file["w"][...])
+    m.file.close()
+    return m.tensors
+
+
 def make_corrupt(folder):
     refusals = {}
 
@@ -174,7 +190,7 @@ def make_corrupt(folder):
         layout = h5py.VirtualLayout((4,), "<f4")
         layout[:] = h5py.VirtualSource("storage.h5", "chunked", (4,))
         f.create_virtual_dataset("w", layout)
-    with file("soft_circle.h5", "'a': is a link that leads nowhere, or in a circle") as f:
+    with file("soft_circle.h5", "'a': is a link to another file, or in a circle") as f:
         f["a"] = h5py.SoftLink("/b")
         f["b"] = h5py.SoftLink("/a")
     with file("group_circle.h5", "group 'g/again': contains itself") as f:
@@ -204,7 +220,8 @@ def main(folder):
     good, corrupt = os.path.join(folder, "hdf5/good"), os.path.join(folder, "hdf5/corrupt")
     for place in (good, corrupt):
         os.makedirs(place, exist_ok=True)
-    for name, make in (("types", make_types), ("storage", make_storage), ("lzf", make_lzf), ("scaleoffset", make_scaleoffset)):
+    for name, make in (("types", make_types), ("storage", make_storage), ("lzf", make_lzf), ("scaleoffset", make_scaleoffset),
+                       ("unread", make_unread)):
         tensors = make(os.path.join(good, name + ".h5"))
         with open(os.path.join(good, name + ".json"), "w", encoding="utf-8") as out:
             json.dump({"tensors": tensors}, out, indent=1, sort_keys=True)

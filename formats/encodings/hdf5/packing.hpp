@@ -109,10 +109,13 @@ void pack(Archive& archive, T& d) {
             d.written, d.chunk_shape, d.filters, d.scale_offset, d.edges_are_plain, d.chunks, d.fill, d.attributes);
 }
 template <class Archive, class T>
+requires std::same_as<std::remove_const_t<T>, BrokenLink>
+void pack(Archive& archive, T& l) { archive(l.path, l.target); }
+template <class Archive, class T>
 requires std::same_as<std::remove_const_t<T>, ScaleOffset>
 void pack(Archive& archive, T& s) { archive(s.is_identity, s.is_real, s.is_big_endian, s.item, s.decimals, s.fill); }
 template <class Archive, class T>
 requires std::same_as<std::remove_const_t<T>, Survey>
-void pack(Archive& archive, T& s) { archive(s.groups, s.datasets); }
+void pack(Archive& archive, T& s) { archive(s.groups, s.datasets, s.broken_links); }
 
 }  // namespace tpx::formats::hdf5

@@ -75,9 +75,16 @@ struct DatasetFacts {
     Attributes attributes;
 };
 
+/// A soft link to something that the file does not contain.
+struct BrokenLink {
+    std::string path;
+    std::string target;
+};
+
 struct Survey {
     std::vector<GroupFacts> groups;  ///< parents before children, the root first; siblings by name
     std::vector<DatasetFacts> datasets;
+    std::vector<BrokenLink> broken_links;
 };
 
 /// Surveys the HDF5 file in `bytes`, in a separate process because libhdf5 may crash or hang on damaged files. Throws

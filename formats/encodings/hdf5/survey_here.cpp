@@ -29,10 +29,12 @@ private:
     struct Link {
         std::string name;
         H5L_type_t type = H5L_TYPE_ERROR;
+        std::size_t target_size = 0;  // of a soft link, with the final zero
     };
 
     static herr_t add_link(hid_t, const char* name, const H5L_info_t* info, void* links) {
-        static_cast<std::vector<Link>*>(links)->push_back({name, info->type});
+        static_cast<std::vector<Link>*>(links)->push_back(
+            {name, info->type, info->type == H5L_TYPE_SOFT ? info->u.val_size : 0});
         return 0;
     }
 
@@ -60,7 +62,7 @@ private:
         if (link.type != H5L_TYPE_HARD && link.type != H5L_TYPE_SOFT)
             throw failure("'{}': is a link of an unknown kind", path);
         const Object object{H5Oopen(parent, link.name.c_str(), H5P_DEFAULT)};
-        if (!object && link.type == H5L_TYPE_SOFT) throw failure("'{}': {}", path, nowhere);
+        if (!object && link.type == H5L_TYPE_SOFT) return broken_link(parent, path, link);
         if (!object)
             throw failure("'{}': libhdf5 {}.{}.{} cannot open it", path, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
         switch (H5Iget_type(object.get())) {
@@ -73,6 +75,23 @@ private:
         }
     }
 
+    static herr_t keep_innermost(unsigned number, const H5E_error2_t* error, void* cause) {
+        if (number == 0) *static_cast<hid_t*>(cause) = error->min_num;
+        return 0;
+    }
+
+    /// Called after H5Oopen() failed for a soft link. Throws Error unless the reason is that the file does not contain
+    /// its target.
+    void broken_link(hid_t parent, const std::string& path, const Link& link) {
+        hid_t cause = H5I_INVALID_HID;
+        H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_innermost, &cause);
+        if (cause != H5E_NOTFOUND) throw failure("'{}': is a link to another file, or in a circle", path);
+        std::string target(link.target_size, '\0');
+        if (H5Lget_val(parent, link.name.c_str(), target.data(), target.size(), H5P_DEFAULT) < 0)
+            throw failure("'{}': HDF5 cannot read this link", path);
+        survey.broken_links.push_back({path, target.substr(0, target.find('\0'))});
+    }
+
     void dataset(hid_t object, const std::string& path) {
         DatasetFacts facts{.path = path};
         in_context([&] { return fmt::format("dataset '{}'", path); },
@@ -82,8 +101,6 @@ private:
                    });
         survey.datasets.push_back(std::move(facts));
     }
-
-    static constexpr const char* nowhere = "is a link that leads nowhere, or in a circle";
 
     std::uint64_t base_;
     std::uint64_t most_links_;

@@ -80,6 +80,19 @@ TEST_CASE("datasets with HDF5's scale-offset filter have the values that libhdf5
     CHECK(describe(checkpoint.catalogue) == expected("testdata/hdf5/good/scaleoffset.json"));
 }
 
+TEST_CASE("links to nothing and attributes with references are named, and everything else is read") {
+    const Checkpoint checkpoint = open_hdf5("testdata/hdf5/good/unread.h5");
+    CHECK(describe(checkpoint.catalogue) == expected("testdata/hdf5/good/unread.json"));
+    const auto has = [&](std::string_view part) {
+        return std::ranges::any_of(checkpoint.notes,
+                                   [&](const std::string& note) { return note.find(part) != note.npos; });
+    };
+    CHECK(has("unread.h5: 'g/gone': ignored (a link to '/absent/w', which the file does not contain)"));
+    CHECK(has("unread.h5: 'g/chain': ignored (a link to '/g/gone', which the file does not contain)"));
+    CHECK(has(
+        "ignored 3 attributes, whose types tpx does not read, such as references to objects ('axis@REFERENCE_LIST'"));
+}
+
 TEST_CASE("a user block moves all addresses") {
     const auto types = expected("testdata/hdf5/good/types.json");
     const auto found = describe(open_hdf5("testdata/hdf5/good/user_block.h5").catalogue);
