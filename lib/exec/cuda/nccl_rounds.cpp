@@ -225,14 +225,14 @@ private:
         }
     }
 
-    void tell_others() const {
+    void notify_others() const {
         const std::byte stop{1};
         for (int rank = 0; rank < settings_.comm.size(); ++rank)
             if (rank != settings_.comm.rank()) mpi::send(settings_.comm, rank, mpi::Tag::stop, {&stop, 1});
     }
 
-    /// If `body` fails on this rank, tells all others, and aborts what is in progress, in this order: the others then
-    /// know the cause before NCCL reports to them that a peer is gone.
+    /// If `body` fails on this rank, notifies all others, and aborts what is in progress, in this order: the others
+    /// then know the cause before NCCL reports to them that a peer is gone.
     template <class Body>
     void guarded(Body&& body) {
         try {
@@ -242,7 +242,7 @@ private:
                 throw;
             } catch (...) {
                 await_cause();
-                tell_others();
+                notify_others();
                 throw;
             }
         } catch (...) {
