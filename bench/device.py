@@ -3,10 +3,10 @@
 """device.py [--build DIR] [--scratch DIR] [--gib N] [--seconds S] [--write]
 
 On a GPU: kernels that pack, unpack and cast, compared with cudaMemcpy inside the device; copies between host and device, compared
-with the PCIe link; two processes on one GPU through CUDA IPC; and a restart that takes N GiB of state (default 20) from
+with the PCIe link; two processes on one GPU through CUDA IPC; a restart that takes N GiB of state (default 20) from
 `tpx hold --device cuda`, which reads it from disk or from what the former trainer exported to the GPU, compared with saving to and
-loading from disk; and state that two processes, as hosts, hold in another layout: by MPI, and by NCCL if there are two GPUs. The GPU
-needs four times N GiB. Run with a Python that has torch with CUDA (scripts/interop-venv.sh)
+loading from disk; and state that two processes, which act as hosts, move between each other: by MPI, and by NCCL if there are two
+GPUs. The GPU needs four times N GiB. Run with a Python that has torch with CUDA (scripts/interop-venv.sh)
 after building all targets.
 """
 import argparse
@@ -114,7 +114,7 @@ def restart(tpx, folder, gib, repeats):
 
 
 def host_rows(tpx, gib):
-    """What moves between two hosts, by each transport."""
+    """Table rows for state that moves between two hosts, one for each transport."""
     words = ["sh", HERE.parent / "tests/gpu/real_hosts.sh", tpx, HERE.parent / "testdata", str(gib / 4)]
     moved = json.loads(output(words).splitlines()[-1])
     return [f"| {one['transport']} | {one['bytes'] / 1e9:.2f} | {one['rounds']} | {one['seconds']:.2f} |" for one in moved]
@@ -146,7 +146,7 @@ def main():
         lines.append(f"| {name} | {rate / 1e9:.1f} | {share} | {f'{100 * wanted:.0f} %' if wanted else ''} |")
     lines += ["", f"A restart with {options.gib:g} GiB of state, median of {options.repeats}:", "", "| step | seconds |", "|---|---|"]
     lines += [f"| {name} | {value:.2f} |" for name, value in seconds.items()]
-    lines += ["", f"`tpx hold` of {options.gib / 4:g} GiB on two processes as hosts, which swap their ranks of fsdp=2:", ""]
+    lines += ["", f"`tpx hold` of {options.gib / 4:g} GiB by two processes that act as hosts and swap their ranks of fsdp=2:", ""]
     lines += ["| transport | GB between hosts | rounds | seconds |", "|---|---|---|---|", *hosts]
     text = "\n".join(lines)
     print(text)

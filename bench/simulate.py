@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CPU seconds and peak memory of `tpx simulate` for several traces, clusters and policies: the least time of some runs, which
-depends the least on other load of the machine. DATA has traces/philly.csv; testdata/ has the rest.
+"""CPU seconds and peak memory of `tpx simulate` for several traces, clusters and policies: the least time of several runs, which other
+load on the machine affects the least. DATA has traces/philly.csv; testdata/ has the rest.
 
     bench/simulate.py TPX DATA [--repeats 3] [--only PATTERN]
 
-Prints a table for the section "simulate" of RESULTS.md, and what the section says of it.
+Prints a table for the section "simulate" of RESULTS.md, and the paragraph above it.
 """
 import argparse
 import os
@@ -19,15 +19,16 @@ EVERY = ("fifo-backfill", "fifo", "priority", "srtf", "las", "wfs", "synergy", "
 RESIZING = ("wfs", "rubick", "sia")
 SIMPLE = ("fifo-backfill", "fifo", "priority", "srtf", "las")
 WORDS = """`bench/simulate.py` on {machine}: seconds of one core for the whole command, the least of {repeats}, and its
-largest memory; with another policy than fifo-backfill both are simulated. Philly fills 15 % of 2,490 GPUs, so that hardly any job
-waits there, and 73 % of 512; *elastic* is `--elastic 0..1`, from one GPU to the number that a job requests. Random jobs are as
-Philly's, 100 per hour, which fill 24 %; with 900 per hour on 512 GPUs, the queue grows without end.
+largest memory; if the policy is not fifo-backfill, the command simulates
+fifo-backfill, too. Philly's jobs use 15 % of 2,490 GPUs, where hardly any job waits, and 73 % of 512 GPUs; *elastic* is
+`--elastic 0..1`, from one GPU to the number that a job requests. Random jobs resemble Philly's: 100 per hour use 24 % of 2,490
+GPUs; with 900 per hour on 512 GPUs, the queue grows without end.
 The limits are 5 s and 200 MiB for Philly, and 60 s for a million jobs{verdict}.
 """
 
 
 def run(command, repeats):
-    """The least CPU seconds of some runs, and the largest MiB of one."""
+    """The least CPU seconds and the largest peak memory (MiB) of several runs."""
     best, memory = None, 0
     for _ in range(repeats):
         pid = os.posix_spawn(command[0], command, dict(os.environ), file_actions=[
@@ -68,7 +69,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="", help="a regular expression, matched with 'TRACE|GPUs|POLICY'")
     arguments = parser.parse_args()
-    rows = ["| trace | GPUs | policy | seconds | jobs a second | MiB |", "|---|---|---|---|---|---|"]
+    rows = ["| trace | GPUs | policy | seconds | jobs per second | MiB |", "|---|---|---|---|---|---|"]
     missed = []
     print("\n".join(rows))
     for trace, jobs, gpus, policy, options, most_seconds, most_memory in cases(arguments.data):
@@ -80,7 +81,7 @@ def main():
         print(rows[-1], flush=True)
         if (most_seconds and seconds > most_seconds) or (most_memory and memory > most_memory):
             missed.append(f"{trace} on {gpus} GPUs under {policy}")
-    verdict = f"; missed by {', '.join(missed)}" if missed else "; all are kept"
+    verdict = f"; missed by {', '.join(missed)}" if missed else "; all are met"
     machine = f"{timing.machine(ROOT)}, load {os.getloadavg()[0]:.0f} at the end"
     print("\n" + WORDS.format(machine=machine, repeats=arguments.repeats, verdict=verdict))
 

@@ -2,7 +2,7 @@
 # bare.sh make FOLDER [RELEASE]: makes a bare Debian system of RELEASE (such as bookworm, the default, trixie, or Ubuntu's
 # noble) with debootstrap, or from ~/.cache/tpx-fresh, where it keeps its downloads.
 # bare.sh enter FOLDER COMMAND...: runs the command in such a system; when it ends, all its processes and mounts end.
-# If TPX_COMPILER_CACHE names a folder of ccache, tpx is compiled with it there.
+# If TPX_COMPILER_CACHE is the cache folder of ccache, builds of tpx in the system use this cache.
 # Both need root.
 set -eu
 export cache="${XDG_CACHE_HOME:-$HOME/.cache}/tpx-fresh"
@@ -52,7 +52,7 @@ enter_system() {
     if [ "${TPX_COMPILER_CACHE-}" ]; then
         mkdir -p "$system/root/.cache/ccache"
         mount --bind "$TPX_COMPILER_CACHE" "$system/root/.cache/ccache"
-        # The flags of the builds that tests made, so that the cache has their results.
+        # The same flags as in builds with tests, so that the cache has their results.
         set -- CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=/root/tpx CCACHE_NOHASHDIR=1 \
             CXXFLAGS=-Werror "$@"
     fi

@@ -2,8 +2,8 @@
 # fresh.sh [--test] [--package]: checks that scripts/demo.sh, and with --test also scripts/test.sh, need only a clone on a bare
 # Debian 12: makes the system with debootstrap, clones HEAD into it, and runs the scripts there as root. With --package, it
 # also builds the rest of tpx and Debian packages, and tries these in another bare system.
-# Needs root (or sudo). Downloads are kept in ~/.cache/tpx-fresh, so that the next run is quick. What ccache kept of a build
-# of the same text is not compiled again.
+# Needs root (or sudo). Downloads are kept in ~/.cache/tpx-fresh, so that the next run is quick. Sources that ccache
+# knows from an earlier build are not compiled again.
 set -eu
 
 scripts=demo package=

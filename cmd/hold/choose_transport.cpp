@@ -17,7 +17,8 @@ constexpr int usual_patience = 60;  // seconds
 
 bool is_between_gpus(const RoundMessage& message) { return message.from.gpu >= 0 && message.to.gpu >= 0; }
 
-/// Why a GPU of this host has no room for the staging that NCCL needs; empty if all have. Adds it to the needs.
+/// Adds the staging that NCCL needs to the needs of this host's GPUs. Returns which GPU has no room for it; empty if
+/// all have.
 std::string add_staging(const mpi::Comm& comm, const HostsPlan& plan, HostGpus& gpus) {
     std::string problem;
     for (const Endpoint& endpoint : endpoints_of(plan.rounds)) {
@@ -48,7 +49,7 @@ std::string problem_of_host(const mpi::Comm& comm, const HostsPlan& plan, HostGp
     return problem.empty() ? add_staging(comm, plan, gpus) : problem;
 }
 
-/// Whose messages with host memory at one end --transport nccl cannot carry; empty if there are none.
+/// Why --transport nccl is impossible: the first host that sends or receives in host memory; empty if there is none.
 std::string host_with_host_memory(const mpi::Comm& comm, const HostsPlan& plan) {
     const std::vector<std::string> names = mpi::all_gather(comm, host_name());
     for (const Endpoint& endpoint : endpoints_of(plan.rounds))
@@ -58,7 +59,7 @@ std::string host_with_host_memory(const mpi::Comm& comm, const HostsPlan& plan) 
     return "";
 }
 
-/// The first problem of a host; empty if no host has one. Collective.
+/// The problem of the first host that cannot use NCCL; empty if all hosts can. Collective.
 std::string first_problem(const mpi::Comm& comm, const HostsPlan& plan, HostGpus& gpus) {
     std::string mine;
     mpi::all_or_none(comm, [&] {

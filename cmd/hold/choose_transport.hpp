@@ -13,10 +13,10 @@
 
 namespace tpx::cli {
 
-/// The transport of a joined hold between hosts.
+/// The transport by which several hosts exchange state.
 struct ChosenTransport {
     std::unique_ptr<RoundTransport> by_mpi;
-    std::unique_ptr<RoundTransport> by_nccl;  ///< uses by_mpi for messages that are not between GPUs; null: MPI has all
+    std::unique_ptr<RoundTransport> by_nccl;  ///< uses by_mpi for host memory; null: all messages move by MPI
     std::string name;                         ///< "nccl" or "mpi"; empty: nothing moves between hosts
     std::string reason;                       ///< with "mpi": why it is not "nccl"
     std::uint64_t nccl_bytes = 0;             ///< of elements that NCCL carries
@@ -31,8 +31,8 @@ struct ChosenTransport {
 ChosenTransport choose_transport(const mpi::Comm& comm, const HoldOptions& options, const HostsPlan& plan,
                                  HostGpus& gpus);
 
-/// Throws Error (usage) unless --transport can be used with the other options, in one process or in one on each of
-/// several hosts.
+/// Throws Error (usage) unless --transport can be used with the other options; `is_on_hosts`: one process runs on each
+/// of several hosts.
 void check_transport(const HoldOptions& options, bool is_on_hosts);
 
 }  // namespace tpx::cli

@@ -41,14 +41,14 @@ void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> cho
     };
     copy(chosen);
     if (*overflow == 0) return;
-    for (const std::uint32_t& one : chosen) {  // once more, to find the tensor
+    for (const std::uint32_t& one : chosen) {  // one at a time, to find the tensor
         *overflow = 0;
         copy({&one, 1});
         if (*overflow == 0) continue;
         const Tensor &from = source.side.tensors[source.side.pieces[moves[one].source].tensor],
                      &to = target.side.tensors[target.side.pieces[moves[one].target].tensor];
         throw failure(
-            "GPU {}: tensor '{}': a finite {} value does not fit {}; use --dtype with a wider dtype, or keep the dtype",
+            "GPU {}: tensor '{}': a finite {} value does not fit {}; use --dtype with a larger range, or omit --dtype",
             gpu, from.name, name(from.dtype), name(to.dtype));
     }
 }

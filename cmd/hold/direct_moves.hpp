@@ -15,7 +15,7 @@
 
 namespace tpx::cli {
 
-/// Copies that one batch makes, and bytes of memory that a GPU needs for their list and for checksums.
+/// The most copies in one batch, and the bytes of GPU memory for their list and for checksums.
 inline constexpr std::size_t copies_at_once = 16384;
 inline constexpr std::uint64_t memory_of_lists = copies_at_once * GpuCopier::copy_memory + GpuCopier::crc_memory;
 
@@ -25,13 +25,14 @@ struct GpuNeed {
     std::uint64_t old = 0;       ///< of old state on this GPU, already allocated
     std::uint64_t fresh = 0;     ///< of the new segments
     std::uint64_t staging = 0;   ///< for lists of copies and checksums
-    std::uint64_t free = 0;      ///< before
+    std::uint64_t free = 0;      ///< before the new state is allocated
     bool is_direct = false;      ///< whether tensors are copied to it from GPUs; otherwise, from memory of the host
     std::uint64_t messages = 0;  ///< for messages to and from GPUs of other hosts
 };
 
-/// Makes the moves number `chosen` by kernels of a GPU, which must reach all memory, and waits for them. Throws Error
-/// if CUDA fails, and if a cast makes a finite value infinite. Precondition: can_copy() each.
+/// Executes the moves whose numbers are `chosen` by kernels of `gpu`, which must be able to access all the memory, and
+/// waits for them. Throws Error if CUDA fails, and if a cast makes a finite value infinite. Precondition: can_copy()
+/// each.
 void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> chosen,
                  const PlacedSide<const std::byte>& source, const PlacedSide<std::byte>& target);
 

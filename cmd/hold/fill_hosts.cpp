@@ -32,7 +32,7 @@ fs::path own_path(const FillRun& run, const HostsPlan& plan, std::uint32_t file)
     return run.folder / catalogue_of(plan).files[file].path;
 }
 
-/// The source files, as they would be named on this host.
+/// The source files, with their paths on this host.
 std::vector<SourceFile> own_paths(const FillRun& run, const HostsPlan& plan) {
     std::vector<SourceFile> sources = formats::paths(catalogue_of(plan));
     for (std::uint32_t file = 0; file < sources.size(); ++file) sources[file].path = own_path(run, plan, file);

@@ -23,9 +23,9 @@ struct FillRun {
     Output& out;
 };
 
-/// Brings the state of this host's ranks into memory of the host, or of the GPUs where the keeper has allocated memory:
-/// elements that the host already holds from `run.folder` or its GPUs, all others from other hosts. The documents of
-/// parts on GPUs name that memory. Throws an mpi::AgreedError. Collective.
+/// Copies the state of this host's ranks to host memory, or to the GPU memory that the keeper has allocated: elements
+/// that the host already holds from `run.folder` or its GPUs, all others from other hosts. The documents of parts on
+/// GPUs contain the handles of their memory. Throws an mpi::AgreedError. Collective.
 HeldFiles fill_host(const FillRun& run, const HostsPlan& plan, const HostShare& share);
 
 }  // namespace tpx::cli

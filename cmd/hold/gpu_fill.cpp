@@ -49,7 +49,7 @@ void GpuFill::add_places(std::span<const std::byte*> sources, std::span<std::byt
         if (target.is_direct) targets[share_.own[target.segment]] = target.memory->data();
 }
 
-/// The tensors of a rank that GPUs fill; with `only_unread`, without those that also have elements from host memory.
+/// The tensors of a rank that GPUs fill; with `only_unread`, without those that also get elements from host memory.
 std::vector<DirectTensor> GpuFill::tensors(const Target& target, bool only_unread) const {
     std::vector<DirectTensor> found;
     for (const Draft::CrcSlot& slot : share_.draft.crc_slots) {
@@ -75,7 +75,7 @@ void GpuFill::begin(std::span<const Fd> files) {
     for (const int gpu : filled) copy_to(gpu);
 }
 
-/// Copies what this host has in memory of GPUs to the state on a GPU of this host.
+/// Copies the elements that GPUs of this host already hold to the new state on `gpu`.
 void GpuFill::copy_to(int gpu) {
     const formats::Conversion& conversion = plan_.hold.job.conversion;
     std::vector<std::byte*> targets(conversion.draft.files.size());

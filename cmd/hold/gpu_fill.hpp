@@ -16,21 +16,22 @@ namespace tpx::cli {
 /// Fills the memory of this host's GPUs that its keeper has allocated for the new state. Uses CUDA in this process.
 class GpuFill {
 public:
-    /// Opens this memory. All arguments must outlive the object.
+    /// Opens the allocated memory. All arguments must outlive the object.
     GpuFill(const HostsPlan& plan, const HostShare& share, const HostGpus& gpus, int host);
 
-    /// Opens the memory of source files that rounds read, and adds its address and that of the target files to these
-    /// lists by file, as RoundsMemory has them.
+    /// Opens the GPU memory of source files that rounds read, and stores the addresses of these files and of the target
+    /// files in lists by file number, as in RoundsMemory.
     void add_places(std::span<const std::byte*> sources, std::span<std::byte*> targets);
 
-    /// Copies the parts of the state that are in the memory files of the share, and then what kernels copy from GPU to
-    /// GPU of this host.
+    /// Copies to the GPUs what `files`, the memory files of the share, already contain; then copies elements from GPU
+    /// to GPU of this host by kernels.
     void begin(std::span<const Fd> files);
 
-    /// When rounds have filled the rest: adds checksums, and copies the state of ranks whose GPU kernels cannot fill.
+    /// Completes the state after the rounds: adds checksums, and copies the segments of ranks whose GPU has no room for
+    /// lists of copies.
     void finish(std::span<const Fd> files);
 
-    /// Puts the memory of GPUs into the documents of `parts`, and frees the host memory of their tensors.
+    /// Adds the handles of GPU memory to the documents of `parts`, and frees the host memory of their tensors.
     void describe(std::vector<HeldPart>& parts) const;
 
 private:
@@ -52,7 +53,7 @@ private:
     const HostGpus& gpus_;
     int host_;
     std::vector<Target> targets_;                                       // by rank of the host
-    std::map<std::pair<int, int>, std::unique_ptr<GpuMemory>> opened_;  // of the source, by GPU that reads and rank
+    std::map<std::pair<int, int>, std::unique_ptr<GpuMemory>> opened_;  // source segments, by GPU that reads, and rank
 };
 
 }  // namespace tpx::cli

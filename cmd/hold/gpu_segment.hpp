@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-// The segment of a rank that is in memory of a GPU and, except its tensors, in host memory.
+// A rank's segment in GPU memory, of which host memory contains everything but the tensors.
 namespace tpx::cli {
 
 /// A tensor of a segment that a GPU copies, and where its checksum is stored.
@@ -19,16 +19,17 @@ struct DirectTensor {
     std::uint64_t crc_at = 0;
 };
 
-/// The content of the file of a document.
+/// The text of a document's file.
 std::string document_text(const Fd& file);
 
 /// Frees the host memory that the tensors of a segment take.
 void free_tensors(const Fd& segment, const formats::held::Document& document);
 
-/// Copies a segment except the `direct` tensors, which are sorted, and zeros between them.
+/// Copies a segment to `memory`, except the `direct` tensors, which are sorted by offset. Short gaps between these are
+/// alignment and become zeros.
 void upload_around(const Fd& segment, std::span<const DirectTensor> direct, GpuMemory& memory, GpuCopier& copier);
 
-/// Stores the checksums of tensors that are in `memory` in the segment and in `memory`.
+/// Computes the checksums of `tensors` in `memory`, and stores them both in `memory` and in the segment.
 void add_gpu_checksums(const Fd& segment, std::span<const DirectTensor> tensors, const GpuMemory& memory);
 
 }  // namespace tpx::cli

@@ -82,7 +82,7 @@ int gpu_at(const std::string& bus, std::span<const GpuInfo> rooms);
 /// A handle as hexadecimal digits, as documents contain it.
 std::string hexadecimal(const GpuHandle& handle);
 
-/// The handle of hexadecimal digits. Throws Error if they are malformed.
+/// The handle that hexadecimal digits represent. Throws Error if they are malformed.
 GpuHandle handle_of(const std::string& digits);
 
 }  // namespace tpx::cli

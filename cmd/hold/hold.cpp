@@ -173,8 +173,9 @@ void check_all_direct(const HoldPlan& plan) {
     if (!plan.direct) throw failure("--transport ipc: the new state is not in GPU memory: {}", plan.place.reason);
     for (const GpuNeed& need : plan.direct->needs())
         if (!need.is_direct)
-            throw failure("--transport ipc: GPU {}: {} of new state and the lists of copies do not fit: {} are free",
-                          need.gpu, format_size(need.fresh), format_size(need.free));
+            throw failure(
+                "--transport ipc: GPU {}: {} of new state and the lists of copies do not fit into the {} that are free",
+                need.gpu, format_size(need.fresh), format_size(need.free));
     if (plan.direct->host_bytes() > 0)
         throw failure(
             "--transport ipc: {} of tensors can only be copied through host memory, because of their dtypes "

@@ -189,7 +189,7 @@ private:
         own.saved = share.saved;
         for (const Endpoint& endpoint : endpoints_of(plan.rounds)) {
             if (endpoint.host != comm_.rank()) continue;
-            const StagingNeed staging = staging_of(plan.rounds, endpoint);  // of a GPU, it may be pinned host memory
+            const StagingNeed staging = staging_of(plan.rounds, endpoint);  // that of a GPU may be pinned host memory
             own.bytes += staging.sent + staging.received;
         }
         check_fits(own, options_.checkpoint);
@@ -249,7 +249,7 @@ private:
     WaitingKeeper* keeper_;  // null: --dry-run
     Output& out_;
     HostGpus gpus_;
-    std::string no_source_;  // why state in GPU memory is not opened there; empty: it is, or there is none
+    std::string no_source_;  // why the state in GPU memory could not be opened; empty: it is open, or there is none
 };
 
 }  // namespace

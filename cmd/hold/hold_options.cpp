@@ -51,14 +51,12 @@ void add_keeper_options(Command& command, HoldOptions& options) {
         .choices({"auto", "nccl", "ipc", "mpi"})
         .default_value("auto")
         .details(
-            "With hold:NAME and --device cuda or auto. nccl and mpi: between several hosts, by NCCL from GPU to GPU, "
-            "or "
-            "by MPI and pinned host memory. ipc: in one process, from GPU to GPU of this host. If nccl or ipc is "
-            "impossible, the command fails before anything moves. auto: the fastest one that is possible; notes say "
-            "which one, and why.");
+            "With hold:NAME and --device cuda or auto. nccl and mpi: between several hosts, by NCCL from GPU to GPU or "
+            "by MPI through pinned host memory. ipc: within one host, from GPU to GPU. If nccl or ipc is impossible, "
+            "the command fails before anything moves. auto: the fastest transport that is possible; a note names it.");
     command
         .option("--patience", &options.patience, "SECONDS",
-                "With several hosts: end if one makes no progress for SECONDS")
+                "With several hosts: end if a host makes no progress for SECONDS")
         .default_value("60");
     command.flag("--foreground", &options.foreground, "Keep the state in this process instead of a background process");
     command.flag("-n,--dry-run", &options.dry_run, "Check that the state fits into memory; do not read it");

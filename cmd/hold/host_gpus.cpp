@@ -16,7 +16,7 @@ void HostGpus::open_source(const HoldOptions& options, std::string& reason) {
     if (std::ranges::find(names, name) == names.end()) return;
     try {
         source_ = open_gpu_source(options.checkpoint, reason);
-    } catch (const Error&) {  // the keeper was killed; who reads its state reports that
+    } catch (const Error&) {  // the keeper was killed; whoever reads its state reports that
     }
 }
 

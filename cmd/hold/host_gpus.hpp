@@ -14,11 +14,12 @@
 
 namespace tpx::cli {
 
-/// Memory of this host's GPUs from which, and to which, the joined state of several hosts moves.
+/// GPU memory of this host: that of the state that several hosts hold, and that of the new state.
 class HostGpus {
 public:
-    /// With --device cuda or auto: opens the state that a keeper of this host holds in GPU memory where it is. Sets
-    /// `reason` if that fails: it is then read by way of host memory. No keeper of that name is no error here.
+    /// With --device cuda or auto: opens the state that a keeper of this host holds in GPU memory, without a copy. If
+    /// that fails, sets `reason`; the state is then read through host memory. It is not an error if no keeper has that
+    /// name.
     void open_source(const HoldOptions& options, std::string& reason);
 
     /// Chooses the GPUs of `ranks`, as choose_place() does, and which of them kernels can fill: those with room for the

@@ -163,7 +163,7 @@ GpuPlaces parse_gpu_places(const std::string& text) {
 
 namespace {
 
-/// The GPUs of `ranks`, by the names of the files of their tensors.
+/// The GPUs of `ranks`, by the file names of their segments.
 std::map<fs::path, int> gpus_by_file(const std::map<int, int>& ranks) {
     std::map<fs::path, int> gpus;
     for (const auto& [rank, gpu] : ranks) gpus[segment_name(rank)] = gpu;
@@ -175,7 +175,7 @@ int gpu_of(const fs::path& file, const std::map<fs::path, int>& gpus) {
     return found == gpus.end() ? -1 : found->second;
 }
 
-/// The GPU of each source file; -1: its elements must be computed, or are not in memory of a GPU.
+/// The GPU of each source file; -1: its elements must be computed, or are in host memory.
 std::vector<int> gpus_of_sources(const HostsPlan& plan, const GpuPlaces& places) {
     const Catalogue& catalogue = plan.hold.job.opened.source.checkpoint.catalogue;
     const auto by_file = gpus_by_file(places.sources);

@@ -21,14 +21,14 @@ namespace tpx::cli {
 /// Bytes of memory on each host for the messages that it sends in a round, and as many for those that it receives.
 inline constexpr std::uint64_t round_staging = std::uint64_t{64} << 20;
 
-/// The GPUs of a host whose memory takes part directly, by rank: in the memory of `sources` is what a keeper holds, and
-/// `targets` get the state of new ranks. State of all other ranks goes by way of host memory.
+/// The GPUs of a host from and to which state moves directly, by rank: `sources` have the state that a keeper holds,
+/// and `targets` get the state of new ranks. The state of all other ranks moves through host memory.
 struct GpuPlaces {
     std::map<int, int> sources;
     std::map<int, int> targets;
 };
 
-/// One line of text, and back.
+/// The places as one line of text, and the places that such a text contains.
 std::string to_text(const GpuPlaces& places);
 GpuPlaces parse_gpu_places(const std::string& text);
 
@@ -53,11 +53,11 @@ struct HostsPlan {
 /// Plans to hold the checkpoint in `folder`, whose files are on the hosts that `files` names. `ranks` has the value of
 /// --ranks on each host. Reads only files in `folder`. Bytes that the draft copies are read, too, and become fixed
 /// bytes of the draft. Throws Error as prepare_hold() and ranks_of_hosts() do, and if a move between hosts requires a
-/// computation or a cast that rounds do not support. There are no rounds yet.
+/// computation or a cast that rounds do not support. The plan has no rounds before place_on_gpus().
 HostsPlan plan_hosts(const HoldOptions& options, const std::filesystem::path& folder, std::span<const StoredFile> files,
                      std::span<const std::string> ranks);
 
-/// Assigns source and target files to GPUs, for which `places` has an entry for each host, and plans the rounds.
+/// Assigns source and target files to GPUs as in `places`, which has one entry per host, and plans the rounds.
 void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places);
 
 /// The parts of a plan that must be equal on all hosts, for require_same().
@@ -70,8 +70,8 @@ struct HostShare {
     std::vector<Piece> targets;      ///< in these files, of elements that the host reads from its own memory
     Moves moves;                     ///< to `targets`
     std::vector<std::uint32_t>
-        copied;  ///< numbers of moves of all hosts that kernels copy from GPU to GPU of this host
-    std::vector<std::uint32_t> filled;  ///< pieces of `draft` with elements of other hosts or of `copied`, ascending
+        copied;  ///< numbers in HostsPlan::moves of those that kernels copy from GPU to GPU of this host
+    std::vector<std::uint32_t> filled;  ///< pieces of `draft` with elements from other hosts or of `copied`, ascending
     std::vector<std::uint32_t> read;    ///< pieces of `draft` that get elements by `moves`, ascending
     std::uint64_t bytes = 0;            ///< of memory that the files occupy
     std::uint64_t saved = 0;            ///< bytes of them that need no host memory: tensors that only GPUs fill

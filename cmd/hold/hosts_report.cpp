@@ -61,7 +61,7 @@ HostsJson json_of(const HostsHeld& held, const HostsJson& hosts) {
     return json;
 }
 
-/// " by NCCL" and the like; with GPUs, also why it is not NCCL.
+/// By which transport elements move, such as " by NCCL"; with GPUs, also why it is not NCCL.
 std::string transport_text(const HostsHeld& held) {
     const ChosenTransport& transport = held.transport;
     if (transport.name == "nccl") return " by NCCL";

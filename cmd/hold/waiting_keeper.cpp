@@ -25,8 +25,8 @@
 #include <string>
 #include <utility>
 
-// Messages to the process: "socket PATH", with the socket; "allocate RANK SIZE PCI-ADDRESS" for each rank, if GPUs are
-// to have the state, and "allocated"; "part" and "config", each with its files, and "save NAME"; then "hold" and
+// Messages to the process: "socket PATH", with the socket; "allocate RANK SIZE PCI-ADDRESS" for each rank, if the new
+// state is in GPU memory, and "allocated"; "part" and "config", each with its files, and "save NAME"; then "hold" and
 // "serve". The process answers "allocated" with "memory " and the handles, "hold" with "ready", and "serve" with
 // "serving". Any other answer is an error message.
 namespace tpx::cli {
@@ -54,7 +54,7 @@ void allocate(Given& given, const std::string& value) {
                });
 }
 
-/// Frees what was allocated, and all that CUDA has for this process: trainers need the memory.
+/// Frees the allocated memory and all other GPU memory that CUDA uses for this process: trainers need it.
 void release_allocated(Given& given, std::span<const std::string> buses) {
     given.allocated.clear();
     for (const std::string& bus : buses) try {
@@ -69,7 +69,7 @@ HeldPart next_part(Given& given, LocalMessage& message) {
     return make_exported_part(std::move(document), std::move(segment), given.allocated.at(given.held.parts.size()));
 }
 
-/// Takes what a message has. Throws Error if that fails.
+/// Handles a message other than a request. Throws Error if that fails.
 void take(Given& given, LocalMessage& message) {
     const std::size_t blank = std::min(message.text.find(' '), message.text.size());
     const std::string what = message.text.substr(0, blank);

@@ -83,8 +83,8 @@ void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
                  rows.memory_runs.size() == 1 ? "is" : "are");
     if (rows.from_flops > 0)
         out.note(
-            "the times of {} follow from TFLOP/s and {:.4g} TFLOP per sample, forward and backward (6 per parameter "
-            "and token, and attention); see tpx-throughput(5) if the framework counts differently",
+            "the times of {} are computed from TFLOP/s and {:.4g} TFLOP per sample, forward and backward (6 FLOP per "
+            "parameter and token, plus attention); see tpx-throughput(5) if the framework counts differently",
             counted(rows.from_flops, "run"), model.size.sample_flops() / 1e12);
     if (rows.expert_parallel > 0)
         out.note("{} with expert parallelism; the throughput model ignores its communication",

@@ -139,8 +139,8 @@ public:
     const Layout& layout() const { return job_.target.layout; }  ///< of the output
 
 private:
-    /// What the output is called, and its source as the user named it if keepers hold it: other paths to held state are
-    /// valid in this run only.
+    /// The names of the output and of its source. If keepers hold the source, its name is the one that the user gave,
+    /// because paths to held state are valid only in this run.
     Naming naming() const { return naming_of(is_held(given_.checkpoint) ? given_ : options_, job_, replaceable_); }
 
     void say(const std::string& note) {

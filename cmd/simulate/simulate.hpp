@@ -124,8 +124,8 @@ std::string time_text(const SimulationSummary& summary, const TimeColumn& column
 std::string summary_table(const std::vector<PolicyRun>& played, const std::vector<TraceJob>& jobs);
 
 /// The jobs as a trace of tpx, see tpx-trace(5), from which the same cluster and the same rates give the same results.
-/// Durations are those with the GPUs that jobs request; jobs with known rates have their steps, too. Columns that would
-/// be empty in all rows are left out, except the usual ones.
+/// Durations are those with the GPUs that jobs request; jobs with known rates have their steps, too. Optional columns
+/// that would be empty in all rows are omitted.
 std::string trace_csv(const std::vector<TraceJob>& jobs, const Cluster& cluster);
 
 /// A row for each policy and job, CSV.

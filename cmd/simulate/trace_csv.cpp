@@ -13,7 +13,7 @@ namespace {
 
 struct TraceTarget {
     const Cluster& cluster;
-    const GpuPool& empty;  // the whole cluster
+    const GpuPool& empty;  // without running jobs
 };
 
 // A field of CSV (RFC 4180). Quotes also keep blanks at the ends, and a # at the start of a line, which begins a
@@ -26,7 +26,7 @@ std::string quoted_field(const std::string& text) {
     return quoted + '"';
 }
 
-// Limits that follow from the rates of a job are left out, so that the reader derives them again.
+// Whether the limits follow from the rates of the job. These are omitted, because the reader derives them again.
 bool has_usual_limits(const TraceJob& job, const Cluster& cluster) {
     if (job.own_limits) return false;
     if (job.speed->accepts_any_gpu_count()) return job.least == job.gpus && job.most == job.gpus;
@@ -42,7 +42,7 @@ std::string number_unless(double value, double usual) {
 struct TraceColumn {
     std::string_view name;
     std::string (*cell)(const TraceJob& job, const TraceTarget& target);
-    bool always = false;  // also if all cells are empty
+    bool always = false;  // written even if all cells are empty
 };
 
 // In the order of tpx-trace(5).

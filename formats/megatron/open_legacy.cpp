@@ -143,8 +143,9 @@ private:
                           to_string(files_->layout), files_->directories.size());
     }
 
-    /// Throws Error if files were swapped or copied: each records the rank that wrote it, and these are ranks of the
-    /// folders, but not each of its own. Converters often record one rank in all files.
+    /// Throws Error if rank files were swapped or copied: the ranks that wrote them, according to the files, are at least
+    /// two ranks of the folders, but not each that of its own folder. Converters often record the same rank in all files;
+    /// these are not checked.
     void check_writers() const {
         const auto& directories = files_->directories;
         std::map<std::optional<std::int64_t>, fs::path> folder_of;
@@ -155,7 +156,7 @@ private:
         for (std::size_t k = 0; k < directories.size(); ++k) {
             const fs::path path = model_file(checkpoint_.catalogue.directory / directories[k].path);
             if (writers_[k] != directories[k].rank)
-                throw failure("{}: was written by rank {}, whose folder is {}: files of ranks were swapped or copied",
+                throw failure("{}: was written by rank {}, whose folder is {}; rank files were swapped or copied",
                               path.string(), *writers_[k], folder_of.at(writers_[k]).string());
         }
     }
@@ -194,7 +195,7 @@ private:
     Checkpoint checkpoint_;
     std::shared_ptr<RankFiles> files_;
     RankSettings settings_;
-    std::vector<std::optional<std::int64_t>> writers_;  // of the files of each directory
+    std::vector<std::optional<std::int64_t>> writers_;  // of the files, by directory
 };
 
 }  // namespace

@@ -21,12 +21,11 @@ namespace {
 using torch::Kind;
 using torch::Value;
 
-/// The parameters of one optimizer, as indices into the directory's tensors, in module order. A parameter that the
-/// model has under two names, as T5 has its position embeddings, counts once, under the last: Megatron's torch_dist
-/// names its state so.
+/// The parameters of one optimizer, as indices into the directory's tensors, in module order. A parameter with two
+/// names in the model, such as T5's position embeddings, counts once, under the last name, as in Megatron's torch_dist.
 std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool split, bool experts) {
     std::vector<std::size_t> found;
-    std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> known;  // numbers in `found` by place
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> known;  // indices into `found`, by file and offset
     for (std::size_t k = 0; k < directory.tensors.size(); ++k) {
         const RankTensor& tensor = directory.tensors[k];
         if (tensor.role != Role::weight || is_buffer(tensor.name)) continue;

@@ -64,8 +64,8 @@ Box saved_box(const File& file, const Entry& entry) {
     return box;
 }
 
-/// PyTorch counts two F4 values as one element: makes `entry` and its box consist of such pairs, unless rows of the
-/// part have an odd number of values.
+/// Makes pairs of F4 values the elements of `entry` and `box`, as PyTorch counts them, unless the box begins or ends
+/// within a pair.
 void pair_values(Entry& entry, Box& box) {
     if (entry.dtype != DType::f4 || box.empty()) return;
     const int last = box.size() - 1;

@@ -29,7 +29,7 @@ using torch::Value;
 
 constexpr std::string_view weights_key = "module";
 
-/// `count` elements of a solid tensor in C order, from number `begin` on, with the shape `shape`.
+/// The elements of a contiguous tensor in C order from number `begin` on, with the shape `shape`.
 StoredTensor part_of(const StoredTensor& tensor, Index begin, const Shape& shape) {
     StoredTensor part = tensor;
     part.shape = shape;
@@ -54,7 +54,7 @@ float value_of(const char* bytes, DType dtype) {
     return (bits & 0x8000) != 0 ? -size : size;
 }
 
-/// Whether `masters` may have been rounded to `weights`, both in C order: up to the last bit of a weight.
+/// Whether `weights` may be the rounded `masters`, both in C order: they differ at most in the last bit of a weight.
 bool may_round_to(std::string_view masters, std::string_view weights, DType dtype) {
     const float relative = dtype == DType::bf16 ? 0x1p-8F : 0x1p-10F, least = 0x1p-24F;
     for (std::size_t k = 0; 4 * k < masters.size(); ++k) {
@@ -84,7 +84,7 @@ public:
           groups_{std::move(groups)},
           filled_(groups_.size(), 0) {}
 
-    /// The group of each candidate, -1 if it is in none (frozen). Unset unless there is exactly one way.
+    /// The group of each candidate, -1 if it is in none (frozen). Unset unless exactly one assignment fits.
     std::optional<std::vector<int>> match() {
         chosen_.assign(candidates_.size(), -1);
         visit(0);
@@ -129,7 +129,7 @@ private:
     }
 
     bool has_values(const StoredTensor& weight, const StoredTensor& group, Index begin, Index size) const {
-        constexpr Index first = Index{1} << 10, others = Index{1} << 20;  // most weights differ at once
+        constexpr Index first = Index{1} << 10, others = Index{1} << 20;  // most weights that do not match differ early
         const StoredTensor flat = part_of(weight, 0, {size});
         for (Index at = 0, end = 0; at < size; at = end) {
             end = std::min(at + (at == 0 ? first : others), size);
@@ -152,7 +152,7 @@ private:
     int visits_ = 0;
 };
 
-/// The weights that may be parameters, in the model's order: buffers and further names of a tensor are none.
+/// The weights that may be parameters, in the model's order, without buffers and further names of a tensor.
 std::vector<Candidate> candidates_of(const Archive& archive, Value weights, const std::optional<Value>& buffers) {
     std::set<std::string_view> excluded;
     for (const Value name : buffers && buffers->is(Kind::list) ? buffers->items() : std::span<const Value>{})
@@ -177,7 +177,7 @@ public:
     Splitter(TrainingTensors& training, const std::vector<Candidate>& candidates, const std::vector<int>& groups)
         : training_{training}, candidates_{candidates}, groups_{groups} {}
 
-    /// `vectors` are the roles and group numbers of tensors by name.
+    /// `vectors` are the roles and group numbers of flat tensors by name.
     void split(const std::map<std::string, std::pair<Role, std::size_t>>& vectors) {
         std::vector<NamedTensor> old = std::exchange(training_.tensors, {});
         for (NamedTensor& named : old) {
@@ -209,8 +209,8 @@ private:
     const std::vector<int>& groups_;
 };
 
-/// The vectors of the optimizer at `key`, by name: masters, and state with one element for each master. Unset if the
-/// optimizer numbers other parameters than one vector for each group.
+/// The vectors of the optimizer at `key`, by name: masters, and state with one element for each master. Unset unless
+/// the optimizer has one numbered parameter, a vector, for each group.
 std::optional<std::map<std::string, std::pair<Role, std::size_t>>> vectors_of(const Archive& archive,
                                                                               std::string_view key, Value optimizer,
                                                                               const std::vector<StoredTensor>& groups) {

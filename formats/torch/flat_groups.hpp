@@ -22,14 +22,14 @@ struct FlatPart {
 /// The tensors of a training script's file, and which of them are parts of flat ones.
 struct TrainingTensors {
     std::vector<torch::NamedTensor> tensors;
-    std::vector<FlatPart> parts;                              ///< by tensor number
-    std::map<std::string, std::vector<std::string>> vectors;  ///< names of flat tensors, and of their parts in order
+    std::vector<FlatPart> parts;                              ///< ascending by tensor number
+    std::map<std::string, std::vector<std::string>> vectors;  ///< names of the parts in order, by flat tensor
 };
 
 /// The tensors of `archive`. DeepSpeed's FP16_Optimizer (FusedAdam without ZeRO) stores the master weights and the
-/// state of each parameter group as one vector, without saying which parameters are in it: those of the model whose
-/// weights are the rounded master weights, in the model's order. Vectors are replaced by one tensor for each parameter,
-/// called VECTOR.PARAMETER; they remain if the parameters are ambiguous.
+/// state of each parameter group as one vector, and does not record which parameters it contains. They are inferred:
+/// the parameters whose weights are the rounded master weights, in the model's order. Vectors are replaced by one
+/// tensor for each parameter, called VECTOR.PARAMETER; they remain if the parameters are ambiguous.
 TrainingTensors training_tensors(const torch::Archive& archive);
 
 }  // namespace tpx::formats

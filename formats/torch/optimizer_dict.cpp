@@ -14,7 +14,8 @@ using torch::Value;
 
 /// FP16_UnfusedOptimizer stores the state_dict() of its optimizer here, ...
 constexpr std::string_view wrapped_key = "optimizer_state_dict";
-/// ... and a list of master weights for each of its param_groups here. FP16_Optimizer has one vector for each.
+/// ... and a list of master weights for each of its param_groups here. FP16_Optimizer stores one vector for each
+/// instead, under flat_masters_key.
 constexpr std::string_view masters_key = "fp32_groups";
 
 bool is_state_dict(Value value) {

@@ -39,7 +39,8 @@ torch::Value TorchFileWriter::vector(const std::vector<std::string>& names, bool
     for (const std::string& name : names) {
         const std::uint32_t number = numbers_.at(name);
         if (content_.tensors[number].dtype != dtype)
-            throw failure("tensor '{}': has another dtype than '{}', with which it forms a vector", name, names[0]);
+            throw failure("tensor '{}': its dtype differs from that of '{}', but both are stored in one vector", name,
+                          names[0]);
         joined_[number] = {first, all};
         all += elements(number);
     }

@@ -12,8 +12,8 @@
 
 namespace tpx::formats {
 
-/// A new torch.save file: each tensor of a content has a storage of its own, in C order, which its views share, unless
-/// tensors are joined to a vector.
+/// A new torch.save file: each tensor of a content has a storage of its own, in C order, which its views share; the
+/// tensors that vector() joins share one storage.
 class TorchFileWriter {
 public:
     TorchFileWriter(Format format, const Content& content);
@@ -33,7 +33,7 @@ public:
     Draft finish(torch::Value root);
 
 private:
-    /// A storage with several tensors has the key of the first.
+    /// Where a tensor is: a storage has the number of its first tensor as its key.
     struct Place {
         std::uint32_t first = 0;
         std::uint64_t begin = 0;  ///< in elements

@@ -179,7 +179,7 @@ private:
         if (!adam_.own.empty()) training_.adam = std::move(adam_);
     }
 
-    /// Reads an optimizer whose vectors were split into the parts of parameters.
+    /// Reads an optimizer whose vectors were split into one part for each parameter.
     void read_parts() {
         std::map<std::string, std::string> names;
         for (const auto& [name, number] : weights_) names.emplace(tensors_[number].name, name);

@@ -163,7 +163,7 @@ bool is_bookkeeping(std::string_view path) {
     const std::vector<std::string_view> parts = parts_of(path);
     const std::string_view last = parts.back();
     if (is_among(bookkeeping, last) || (last == "rank" && parts.size() == 1)) return true;
-    if (parts[0] == "checkpoint_parallel_dimensions") return true;  // DCP stores each entry of a dict
+    if (parts[0] == "checkpoint_parallel_dimensions") return true;  // DCP stores each entry of the dict
     if (parts[0] == "args" && parts.size() > 1) return !megatron::describes_training(parts[1]);
     if (parts[0] == "config") return false;
     if (parts[0] == "ds_config" && parts.size() > 1) return is_among(layout_of_config, parts[1]);

@@ -19,7 +19,7 @@ namespace tpx {
 struct ScaleOffset {
     bool is_identity = false;    ///< if so, elements are stored as they are
     bool is_real = false;        ///< codes are IEEE numbers times 10^decimals, rounded; else integers
-    bool is_big_endian = false;  ///< the decoded elements
+    bool is_big_endian = false;  ///< byte order of the decoded elements
     std::uint32_t item = 1;      ///< bytes of an element; 4 or 8 if they are real
     std::int32_t decimals = 0;
     std::optional<std::uint64_t> fill = std::nullopt;  ///< bits of the fill value, if it has a code of its own

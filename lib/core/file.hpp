@@ -28,7 +28,8 @@ Fd open_file(const std::filesystem::path& path, int flags, unsigned mode = 0666)
 /// or on an I/O error.
 void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> into, const std::filesystem::path& path);
 
-/// While a ReadHook exists, read_at() asks it first, from any thread, and then older hooks. The newest one ends first.
+/// While a ReadHook exists, read_at() calls it first, from any thread, and then older hooks. The newest hook must be
+/// destroyed first.
 class ReadHook {
 public:
     /// Returns whether it has filled `into`; if not, the file is read.

@@ -179,8 +179,8 @@ std::span<std::byte> Decoder::stored(std::uint64_t length) {
 
 void Decoder::decode(const Coding& coding, std::uint32_t skipped, std::span<std::byte> into) {
     using Filter = Coding::Filter;
-    // The number of bytes before each filter, or after a scale-offset filter the most. After other compression, only
-    // the stored length determines it.
+    // The number of bytes before each filter; after a scale-offset filter, the largest possible number. After other
+    // compression, only the stored length determines it.
     std::size_t plain = into.size();
     bool swapped = false, negated = false, conjugated = false, size_is_known = true;
     struct Step {

@@ -60,7 +60,7 @@ std::uint64_t real_value(const ScaleOffset& filter, std::uint64_t code, std::uin
 }
 
 std::uint64_t value_of(const ScaleOffset& filter, std::uint64_t code, std::uint64_t minimum) {
-    if (!filter.is_real) return code + minimum;  // two's complement, so signed numbers need nothing else
+    if (!filter.is_real) return code + minimum;  // in two's complement, this is also right for signed numbers
     return filter.item == 4 ? real_value<float>(filter, code, minimum) : real_value<double>(filter, code, minimum);
 }
 

@@ -27,7 +27,7 @@ class Maker:
         return data
 
     def record(self, path, values, dtype=None):
-        """Notes what a reader must find."""
+        """Records what a reader must find."""
         little = values.astype(values.dtype.newbyteorder("<"))
         kind = dtype or ("bool" if values.dtype.kind == "b" else f"{values.dtype.kind}{values.dtype.itemsize * 8}")
         self.tensors[path.replace("/", ".")] = {"dtype": kind, "shape": list(values.shape),
@@ -119,7 +119,7 @@ def make_lzf(path):
 
 
 def make_scaleoffset(path):
-    """What libhdf5's scale-offset filter stores, with the values that libhdf5 reads: reals lose precision."""
+    """Datasets with libhdf5's scale-offset filter, and the values that libhdf5 reads from them: reals lose precision."""
     m = Maker(path)
 
     def put(name, values, fill=None, **options):

@@ -84,7 +84,7 @@ wait "$job"
 code=$?
 { [ $code -eq 75 ] && grep -q "stopped on request before anything was written; run the same command again" err; } || fail "exit status $code after SIGUSR1 (migrate)"
 
-# An unfinished output of held state names the state, not a path below /proc.
+# tpx inspect shows hold:NAME as the source of an unfinished output, not a path below /proc.
 XDG_RUNTIME_DIR=$scratch/run && export XDG_RUNTIME_DIR && mkdir -m 700 run
 "$tpx" hold hf --name kept --timeout 60 >said 2>err || fail "nothing is held"
 rm -f mark

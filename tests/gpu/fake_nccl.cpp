@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of NCCL that tpx calls, between processes of one machine: a communicator that does not block, whose first
-// answers are that it is in progress. Messages go through shared memory, which has no name any more once all ranks
-// have joined. FAKE_FAULT names calls that fail, on rank FAKE_FAULT_PLACE only if that is set: ncclAsyncError is an
-// error that ncclCommGetAsyncError reports, and with ncclLost, messages are never sent. Ranks do not notice that
-// another one has aborted, as on a host whose network has failed.
+// answers are that it is in progress. Messages go through shared memory, whose name is removed once all ranks have
+// joined. FAKE_FAULT names calls that fail, on rank FAKE_FAULT_PLACE only if that is set: ncclAsyncError is an error
+// that ncclCommGetAsyncError reports, and with ncclLost, messages are never sent. Ranks do not notice that another one
+// has aborted, as on a host whose network has failed.
 #include "tests/gpu/shared.hpp"
 
 #include <nccl.h>

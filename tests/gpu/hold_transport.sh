@@ -1,6 +1,6 @@
 #!/bin/bash
 # hold_transport.sh TPX TESTDATA CUDART: tpx hold moves state between GPUs of several hosts by NCCL, or by MPI and pinned memory, with fake
-# CUDA (CUDART) and NCCL libraries. All ways make the bytes of the path by disk. If a call fails, or a process dies, no host holds new
+# CUDA (CUDART) and NCCL libraries. Each transport makes the same bytes as a checkpoint on disk. If a call fails, or a process dies, no host holds new
 # state, and nothing is left. Each process of mpirun is a host with keepers of its own.
 set -u
 tpx=$1 testdata=$2 CUDART=$3
@@ -26,7 +26,7 @@ release() {
     done
 }
 trap 'release; end' EXIT
-# processes: those of this test that have memory of a GPU, or are keepers or wait to become keepers.
+# processes: prints the processes of this test that have GPU memory, are keepers, or wait to become keepers.
 processes() {
     local process
     grep -lszxF "RUN=$RUN" /proc/[0-9]*/environ | cut -d / -f 3 | while read -r process; do
@@ -55,9 +55,9 @@ bytes() {
     local rank
     for rank in $3; do on "$1" client bytes "$2" "$rank" || exit 1; done
 }
-# says PYTHON: --json of the command says so of what moved between hosts, and of what the hosts have.
+# says EXPRESSION: the Python expression is true for `between_hosts` and `hosts` in the JSON result of the command.
 says() { python3 -c "import json; found = json.load(open('told')); between, hosts = found['between_hosts'], found['hosts']; assert $1, found" || fail "not $1"; }
-# becomes CKPT LAYOUT RANKS... [-- OPTION...]: the hosts make the bytes that the path by disk makes, and each gets its RANKS on GPUs.
+# becomes CKPT LAYOUT RANKS... [-- OPTION...]: the hosts make the same bytes as a checkpoint on disk, and each gets its RANKS on GPUs.
 becomes() {
     local ckpt=$1 to=$2 host=0 all=() ranks
     shift 2
@@ -79,7 +79,7 @@ becomes() {
                 runs client take one "$rank"
                 mv out one-rank
                 on "$host" runs client take new "$rank"
-                diff one-rank out || fail "$to $*: rank $rank has other bits than by disk"
+                diff one-rank out || fail "$to $*: rank $rank has other bits than from disk"
             done
             goes "$RUN/$host/tpx/new.sock"
         fi
@@ -128,7 +128,7 @@ for host in 0 1; do on $host runs "$tpx" hold --release new; done
 on 0 runs "$tpx" hold --release back
 only 2
 
-# What is in host memory goes by MPI, the rest by NCCL; --transport nccl refuses it.
+# Messages from host memory move by MPI, all others by NCCL; --transport nccl refuses such messages.
 spread ckpt fsdp=4 0,1 none
 on 1 runs "$tpx" hold ckpt --name old --to fsdp=4 --ranks 2,3 --timeout none
 becomes ckpt tp=4 "0 1" "2 3" -- "${cuda[@]}"
@@ -157,7 +157,7 @@ refuses 1 "--transport nccl: $(hostname) (rank 1): NCCL: " hosts 2 "$tpx" hold h
 rm "$RUN/1.sh"
 only 2
 
-# What cannot be asked for.
+# Invalid uses of --transport.
 refuses 2 "--transport ipc: copies only within a host" hosts 2 "$tpx" hold hold:old --name new --to tp=4 --device cuda --transport ipc
 refuses 2 "--transport nccl: requires --device cuda or auto" hosts 2 "$tpx" hold hold:old --name new --to tp=4 --transport nccl
 refuses 2 "--transport mpi: requires hold:NAME and one process on each of several hosts" "$tpx" hold ckpt --name new --transport mpi
@@ -187,7 +187,7 @@ END
 done
 spread ckpt fsdp=4 0,1 2,3
 
-# faulty HOST FAULT [VARIABLE=VALUE...]: the host has this fault.
+# faulty HOST FAULT [VARIABLE=VALUE...]: the calls in FAULT fail on HOST, and on no other host.
 faulty() {
     rm -f "$RUN"/?.sh
     echo "export FAKE_FAULT=$2 ${*:3}; exec \"\$@\"" >"$RUN/$1.sh"
@@ -262,7 +262,7 @@ for fault in ncclSend:0 ncclSend:1 ncclRecv:1 ncclGroupEnd:2 launch_copies:1; do
 done
 rm "$RUN"/?.sh
 
-# What fits is computed before: 80 MB of new state on each GPU, 128 MiB of messages with NCCL, and 6 MB of lists.
+# Memory is checked before anything moves: each GPU needs 80 MB for new state, 128 MiB for messages with NCCL, and 7.5 MB for lists.
 export FAKE_MEMORY=150000000
 refuses 1 "--transport nccl: $(hostname) (rank 0): GPU 0: 134 MB of messages do not fit beside " hosts 2 "$tpx" hold hold:old --name new --to fsdp=2 --device cuda --transport nccl
 only 2

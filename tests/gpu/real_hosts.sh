@@ -1,7 +1,7 @@
 #!/bin/sh
-# real_hosts.sh TPX TESTDATA [GIB]: on a real GPU, two processes that act as hosts move state between memory of GPUs, by MPI and pinned
-# memory, and by NCCL if the machine has two GPUs; tpx verify compares the result with the checkpoint. With GIB, the state is a
-# checkpoint of that size, and the last line is a JSON list of what moved, and in which time. Skipped (77) where CUDA can use no GPU.
+# real_hosts.sh TPX TESTDATA [GIB]: on real GPUs, two processes that act as hosts move state between GPU memory, by MPI and pinned memory,
+# and by NCCL if the machine has two GPUs; tpx verify compares the result with the checkpoint. With GIB, the state is a
+# checkpoint of that size, and the last line is a JSON list of what moved and how long it took. Skipped (77) if CUDA can use no GPU.
 set -eu
 tpx=$1 testdata=$2 gib=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)

@@ -22,8 +22,8 @@ inline void* map_shared(const std::string& name, std::size_t size, bool create) 
     return memory == MAP_FAILED ? nullptr : memory;
 }
 
-/// Whether the variable FAKE_FAULT, a list such as "ncclSend,ncclCommAbort", has `call`; but the first FAKE_FAULT_AFTER
-/// such calls of a process succeed. With FAKE_FAULT_KILL, the process is killed instead.
+/// Whether `call` fails: if the variable FAKE_FAULT, a list such as "ncclSend,ncclCommAbort", contains it, except for
+/// the first FAKE_FAULT_AFTER such calls of a process. With FAKE_FAULT_KILL, the process is killed instead.
 inline bool is_faulty(const char* call) {
     const char* list = std::getenv("FAKE_FAULT");
     if (list == nullptr || ("," + std::string{list} + ",").find("," + std::string{call} + ",") == std::string::npos)

@@ -28,7 +28,7 @@ def by_name(model, state, masters):
 
 
 def by_vector(model, optimizer, groups):
-    """The same of FP16_Optimizer, which stores a vector for each of `groups`, lists of names."""
+    """The same for FP16_Optimizer, which stores one vector for each of `groups`, which are lists of names."""
     held, settings, state = {}, [], optimizer["optimizer_state_dict"]
     for g, (group, names) in enumerate(zip(state["param_groups"], groups)):
         settings.append((group["lr"], group["weight_decay"], len(names)))

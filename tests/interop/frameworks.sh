@@ -8,7 +8,7 @@ done
     echo "skipped: the Python frameworks are missing; scripts/interop-venv.sh installs them"
     exit 77
 }
-# Python keeps what it compiles, outside the source tree: the frameworks are imported in half the time.
+# Python keeps its bytecode, outside the source tree, so that it imports the frameworks in half the time.
 unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX="$venv/bytecode"
 # Compilation of functions at their first call would take longer than these tests, and look for a GPU.

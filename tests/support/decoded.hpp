@@ -13,7 +13,7 @@
 
 namespace tpx::test {
 
-/// The elements of a chunk that HDF5's scale-offset filter stored in `bytes`, by way of a string of bits.
+/// The elements of a chunk that HDF5's scale-offset filter stored in `bytes`, decoded with a string of bits.
 inline std::string unscaled(const ScaleOffset& filter, const std::string& bytes, std::size_t size) {
     if (filter.is_identity) return bytes;
     const auto number = [](const std::string& text) {

@@ -148,7 +148,7 @@ private:
         std::uint64_t plain = grid.bytes;
         for (std::size_t k = 0; k < coding.filters.size(); ++k) {
             if (k < 32 && (chunk.skipped >> k & 1) != 0) continue;
-            // Equal elements need no bytes.
+            // Any stored length is possible: a chunk of equal elements has no codes.
             if (coding.filters[k] == Filter::scale_offset && !coding.scale_offset.value().is_identity) return;
             compressed |= coding.filters[k] == Filter::deflate || coding.filters[k] == Filter::lzf;
             if (coding.filters[k] == Filter::fletcher32) plain += 4;

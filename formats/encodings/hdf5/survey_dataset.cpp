@@ -33,9 +33,9 @@ void read_shape(hid_t dataset, DatasetFacts& facts) {
 
 constexpr H5Z_filter_t lzf_of_h5py = 32000;
 
-constexpr std::size_t most_values = 20;  // of the filters that are read
+constexpr std::size_t most_values = 20;  // parameters of a filter; scale-offset has the most
 
-/// Adds the scale-offset filter, with what it recorded about the dataset.
+/// Adds the scale-offset filter, whose parameters `values` are.
 void add_scale_offset(std::span<const unsigned> values, DatasetFacts& facts) {
     enum { scale_type, scale_factor, elements, type_class, size, sign, order, has_fill, fill };
     constexpr unsigned scaled_by_decimals = 0, whole_numbers = 2, real_class = 1;

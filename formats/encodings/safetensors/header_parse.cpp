@@ -205,7 +205,7 @@ Header read_header(const std::filesystem::path& path) {
     read_at(fd, 0, std::as_writable_bytes(std::span{prefix}), path);
     const std::uint64_t length = little_endian(prefix);
     if (std::ranges::equal(prefix, std::string_view{"version "}))
-        throw failure("{}: is a Git LFS pointer instead of the file itself, which 'git lfs pull' downloads",
+        throw failure("{}: is a Git LFS pointer, not the file itself; 'git lfs pull' downloads the file",
                       path.string());
     if (length > max_header_bytes)
         throw failure("{}: a header of {} bytes, at most {} are allowed", path.string(), length, max_header_bytes);

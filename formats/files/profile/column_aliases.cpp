@@ -297,7 +297,7 @@ std::string normal_name(std::string_view column, std::string_view slash = "") {
     return name;
 }
 
-// `column` without the group in front of its name that trackers of experiments write, as in "params.tp".
+// `column` without the prefix that experiment trackers add for a group of columns, as in "params.tp".
 std::string_view without_group(std::string_view column) {
     for (const std::string_view group : {"params.", "metrics.", "config.", "config/", "summary.", "perf/", "train/"})
         if (column.starts_with(group)) return column.substr(group.size());

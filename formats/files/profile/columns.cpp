@@ -96,7 +96,7 @@ ColumnMap default_columns(const Table& table) {
     for (const std::string& column : table.columns)
         if (std::ranges::count(run_quantities(), column) > 0) map.sources[column].column = column;
     const auto has = [&](const char* quantity) { return map.sources.contains(quantity); };
-    // How many floating-point operations a step has is a matter of opinion; other columns with times come first.
+    // Frameworks count floating-point operations differently, so other columns with times take precedence.
     for (const bool of_flops : {false, true}) {
         for (const std::string& column : table.columns) {
             const auto alias = known_alias(column);

@@ -11,7 +11,7 @@ namespace tpx::formats {
 /// Whether a file that starts with `bytes` is compressed with gzip.
 bool is_gzip(std::string_view bytes);
 
-/// Decompresses a gzip file piece by piece; the file may consist of several joined gzip files.
+/// Decompresses a gzip file chunk by chunk; the file may consist of several gzip files, one after another.
 class GzipInflater {
 public:
     /// `file` is its name in messages.
@@ -20,8 +20,8 @@ public:
     GzipInflater& operator=(const GzipInflater&) = delete;
     ~GzipInflater();
 
-    /// Decompresses the next piece and passes the text to `sink`, at most 64 KiB at a time. Throws Error if the file is
-    /// damaged.
+    /// Decompresses the next chunk of the file and passes the text to `sink`, at most 64 KiB at a time. Throws Error if
+    /// the file is damaged.
     void inflate(std::string_view piece, const std::function<void(std::string_view)>& sink);
     /// Throws Error if the file is truncated.
     void finish() const;

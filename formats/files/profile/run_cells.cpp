@@ -114,7 +114,8 @@ namespace {
 
 constexpr std::string_view flops_unit = "TFLOP/s", hardware_prefix = "hardware ";
 
-// Of a step: three times those of the forward pass, and once more with recomputation if `unit` counts it.
+// FLOPs of a step: three times those of the forward pass, or four times if layers are recomputed and `unit` counts
+// that.
 double flops_of(std::string_view unit, const StepSize& step) {
     if (step.flops <= 0)
         throw failure("TFLOP/s need the model's sizes: parameters, layers, hidden and sequence (tokens per sample)");
@@ -137,7 +138,8 @@ double seconds_at(std::string_view unit, double rate, const StepSize& step) {
         return flops_of(unit, step) / (total * 1e12);
     if (unit != "tokens/s")
         throw failure(
-            "unknown unit '{}'; use samples/s, steps/s, tokens/s, TFLOP/s or hardware TFLOP/s, with /GPU for each GPU",
+            "unknown unit '{}'; use samples/s, steps/s, tokens/s, TFLOP/s or hardware TFLOP/s, followed by /GPU if the "
+            "rate is that of one GPU",
             unit);
     if (step.sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
     return step.batch * step.sequence / total;

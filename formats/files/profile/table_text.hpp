@@ -9,8 +9,8 @@ namespace tpx::formats {
 
 struct Table;
 
-/// Throws Error "FILE: not a WANTED but ..." that says what `bytes` are if they are the start of a spreadsheet, another
-/// binary format of tables, or a file compressed with something else than gzip.
+/// Throws Error "FILE: not a WANTED but ...", which names the type of the file, if `bytes` are the start of a
+/// spreadsheet, of another binary format of tables, or of a file that is compressed, but not with gzip.
 void refuse_binary(std::string_view bytes, std::string_view file, std::string_view wanted);
 
 /// The text of a table's file as UTF-8 with newlines: gzip is inflated, UTF-16 with a byte order mark converted, a mark

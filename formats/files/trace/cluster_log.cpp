@@ -189,8 +189,8 @@ std::optional<Time> ClusterLog::duration_of(const Table::Row& row) const {
     return *ended - *started;
 }
 
-// The submission, which no job starts before. Times that were rounded in different ways may be less than a second
-// apart.
+// The time of submission. Throws Error if the job starts a second or more before it; a shorter time may be due to
+// rounding.
 Time ClusterLog::arrival_of(const Table::Row& row, Time submitted) const {
     const auto started = moment(row, Quantity::started);
     if (started && *started + second <= submitted)

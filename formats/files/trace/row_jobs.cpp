@@ -76,7 +76,7 @@ void set_measured(TraceJob& job, const TraceContext& context, double steps, std:
     job.speed = std::make_shared<PlanSpeed>(table, table->find(job.plan), job.gpus, own_rate);
 }
 
-// Whether steps of the job have a rate, from its name or its model.
+// Whether the step rate of the job is known from its name or its model.
 bool has_step_rate(const TraceJob& job, const TraceContext& context) {
     const JobSpeeds& speeds = context.speeds;
     return speeds.predicted_.contains(job.model) || speeds.plans_.contains(job.model) ||
@@ -94,7 +94,7 @@ void set_tpx_work(TraceJob& job, const Row& row, const TraceContext& context) {
     if (is_predicted || !context.speeds.plans_.contains(job.model)) return set_steps(job, context, steps);
     set_measured(job, context, steps, has_duration ? std::optional{row.time("duration")} : std::nullopt);
     if (!(full_rate(job, context.cluster, context.empty) > 0))
-        throw row.bad("plan", "no step time of '{}' is known on {}; a column 'duration' can say how long the job takes",
+        throw row.bad("plan", "the step time of '{}' on {} is unknown; add a column 'duration' with the job's run time",
                       job.plan, counted(std::uint64_t(job.gpus), "GPU"));
 }
 

@@ -63,13 +63,14 @@ int find_tenant(const Cluster& cluster, std::string_view name);
 /// the rates of its name or model say, if there are any.
 void set_duration(TraceJob& job, const TraceContext& context, Time duration, double exponent);
 
-/// The plan in the words of tpx-throughput(5) that Rubick's artifact calls `name`, such as "124" or "zero-dp"; empty if
-/// the artifact has no such plan.
+/// The plan that Rubick's artifact calls `name`, such as "124" or "zero-dp", in the syntax of tpx-throughput(5); empty
+/// if the artifact has no such name.
 std::string plan_of_rubick(std::string_view name);
 
 /// Lets `job` run under `plan`, as in tpx-throughput(5) or in Rubick's artifact, at the step times that are predicted
-/// for its model; dp is what is left of its GPUs, micro-batches and passes are chosen where it does not say them;
-/// nothing is the fastest plan. False where its model is not predicted. Throws Error where the plan cannot be.
+/// for its model; dp is inferred from the number of GPUs, and micro-batches and passes are chosen if the plan does not
+/// contain them; an empty plan selects the fastest one. Returns false if there are no predictions for its model. Throws
+/// Error if the plan is impossible.
 bool set_predicted(TraceJob& job, const TraceContext& context, const std::string& plan);
 
 /// A job of `steps` steps at the rates of its name or model. Throws Error where there are none.

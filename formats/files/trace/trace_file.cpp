@@ -75,7 +75,7 @@ Table with_lower_case(const Table& table) {
 // What the nearest known format has and `table` lacks.
 std::string lacking_of(const Table& table) {
     if (table.columns.size() == 1 && table.columns[0].find("  ") != std::string::npos)
-        return "its columns are separated by blanks; sacct separates them with option -P";
+        return "its columns are separated by blanks; use sacct with -P, which separates them by '|'";
     const Format* nearest = nullptr;
     double most = 0;
     for (const Format& format : known_formats()) {

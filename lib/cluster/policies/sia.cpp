@@ -15,11 +15,11 @@ namespace {
 
 // As Jayaram Subramanya et al., "Sia" (SOSP 2023), chooses numbers of GPUs, on one kind of GPU: every minute the choice
 // of one configuration a job, or none, with the least sum of (r g)^-0.5, where g is the rate in units of the job's
-// slowest configuration and r what a restart leaves of it, and 1.1 for a job without GPUs. Costs are rounded to 2^-22;
-// then the sum is exactly the least one, where Sia asks an integer program. Of equal sums, one that stops the fewest
-// running jobs is chosen, then one with the most GPUs and the fewest resizes; of waiting jobs with the same choice at
-// the same cost, those that came first have it. Jobs with tensor or pipeline parallelism have one configuration, what
-// they ask for.
+// slowest configuration and r what a restart leaves of it, and 1.1 for a job without GPUs. Costs are rounded to
+// multiples of 2^-22; with these, the sum is exactly the least one, for which the paper solves an integer program.
+// Among equal sums, one that stops the fewest running jobs is chosen, and among these one with the most GPUs and the
+// fewest resizes; if waiting jobs have the same choice at the same cost, those that came first get it. Jobs with tensor
+// or pipeline parallelism have one configuration, what they ask for.
 class Sia final : public Policy {
 public:
     void schedule(Simulation& simulation) override {
@@ -59,7 +59,7 @@ private:
         interventions_ = simulation.interventions();
     }
 
-    // Takes GPUs from running jobs that are to have fewer.
+    // Takes GPUs from running jobs that get fewer.
     void free_unwanted(Simulation& simulation) {
         const std::vector<int> running = simulation.running();
         for (const int id : running) {
@@ -74,14 +74,14 @@ private:
         }
     }
 
-    // Starts and grows who is to have more, as far as it is free. What failures took is given back, too.
+    // Starts jobs and gives running jobs more GPUs, as far as GPUs are free; also after a failure has taken them.
     void start_wanted(Simulation& simulation) {
         if (simulation.interventions() != interventions_) pending_ = wishes_;
         interventions_ = simulation.interventions();
         std::erase_if(pending_, [&](const SiaWish& wish) { return is_granted(simulation, wish); });
     }
 
-    // Whether nothing is left to do for the job; gives it what it is to have if that is free.
+    // Gives the job its GPUs if they are free. Returns whether nothing is left to do for it.
     bool is_granted(Simulation& simulation, const SiaWish& wish) {
         const auto& [id, gpus] = wish;
         const Grant& held = simulation.grant(id);
@@ -102,7 +102,7 @@ private:
 
     SiaJobs jobs_;
     SiaProgram program_;
-    std::vector<SiaWish> wishes_;   // what jobs are to have since the last decision, if anything; in order of arrival
+    std::vector<SiaWish> wishes_;   // jobs that the last decision gives GPUs, in order of arrival
     std::vector<SiaWish> pending_;  // those that are not granted yet
     int interventions_ = 0;
     Time next_ = 0;

@@ -11,10 +11,10 @@ namespace tpx {
 namespace {
 
 constexpr double without_gpus = 1.1;
-constexpr double steps_of_one = 1 << 22;  // costs are rounded to so many parts
+constexpr double steps_of_one = 1 << 22;  // costs are rounded to multiples of 1 / steps_of_one
 // The rest of a cost decides between equal sums: the fewest stops, then the most GPUs and the fewest resizes.
 constexpr SiaCost units_of_step = 1 << 20, units_of_stop = 1 << 10;
-constexpr double steps_of_share = 1 << 20;  // what a restart leaves is rounded to so many parts
+constexpr double steps_of_share = 1 << 20;  // shares are rounded to multiples of 1 / steps_of_share
 
 // What a change leaves of a running job's progress: (age - lost) / (age + restart).
 double share_kept(const Simulation& simulation, int id) {
@@ -28,7 +28,7 @@ double share_kept(const Simulation& simulation, int id) {
 
 }  // namespace
 
-// Those within the job's limits and its tenant's quota that fit when nobody else runs.
+// The configurations within the job's limits and its tenant's quota that fit into the empty cluster.
 std::vector<SiaJobs::Configuration> SiaJobs::configurations_of(const Simulation& simulation, int id) {
     const TraceJob& job = simulation.job(id);
     if (!job.speed->data_parallel()) return {{job.gpus, 1}};
@@ -46,7 +46,7 @@ std::vector<SiaJobs::Configuration> SiaJobs::configurations_of(const Simulation&
     return found;
 }
 
-// The cost of no GPUs counts as 0, so that sums stay small however many jobs wait.
+// Costs are relative to that of no GPUs, so that sums stay small however many jobs wait.
 std::vector<SiaChoice> SiaJobs::choices_of(const Class& jobs, int held, double kept) {
     std::vector<SiaChoice> choices{{0, held > 0 ? units_of_stop : 0}};
     for (const auto& [gpus, speed] : jobs.configurations) {
@@ -79,7 +79,7 @@ void SiaJobs::forget() {
     is_known_ = is_timeless_ = false;
 }
 
-// Adds jobs that have arrived. Returns false if other jobs wait, too.
+// Adds jobs that have arrived. Returns false if other waiting jobs have changed.
 bool SiaJobs::follow(const Simulation& simulation) {
     const std::vector<int>& waiting = simulation.waiting();
     const auto come = std::ranges::lower_bound(waiting, next_);
@@ -100,7 +100,7 @@ void SiaJobs::update_waiting(const Simulation& simulation) {
 }
 
 void SiaJobs::started(int id) {
-    has_acted_ = true;  // and running_ has not what runs now
+    has_acted_ = true;  // running_ is out of date
     std::vector<int>& waiting = class_of_[static_cast<std::size_t>(id)]->waiting;
     const auto found = std::ranges::lower_bound(waiting, id);
     is_known_ = is_known_ && found != waiting.end() && *found == id;  // a failure has stopped the job since

@@ -29,7 +29,7 @@ public:
     std::span<const int> jobs(std::size_t group) const { return *members_[group]; }
     bool are_running(std::size_t group) const { return group < used_members_; }
 
-    /// Records what the policy has done.
+    /// Record that the policy has started or stopped a job.
     void started(int id);
     void stopped(int id);
 
@@ -57,13 +57,13 @@ private:
     std::deque<Class> classes_;
     std::map<std::vector<Configuration>, Class*> known_;
     std::vector<Class*> class_of_;  // by job; null: not known yet
-    std::size_t waiting_ = 0;       // in the classes
+    std::size_t waiting_ = 0;       // number of jobs in the classes
     std::vector<int> running_;      // at the last call
-    int next_ = 0;                  // the first job that has not come
+    int next_ = 0;                  // the first job that has not arrived
     int usable_ = -1;
     int interventions_ = 0;
-    bool is_known_ = false;     // the classes have all waiting jobs
-    bool has_acted_ = false;    // the policy has, since the last call
+    bool is_known_ = false;     // the classes contain all waiting jobs
+    bool has_acted_ = false;    // the policy has started or stopped a job since the last call
     bool is_timeless_ = false;  // the costs of the last call do not depend on the time
 
     std::vector<SiaGroup> groups_;

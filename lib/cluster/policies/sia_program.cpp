@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lagrangian relaxation: with a price for each GPU, jobs choose independently. The sum of their least costs, minus the
-// price of all GPUs, is a lower bound of the least sum; the bound is a concave function of the price. Jobs with other
-// choices than these lose something. Filling the GPUs that the best choices leave free gives an upper bound. If it is
-// higher than the lower bound, dynamic programming over the number of added GPUs finds the best combination of the
-// few choices that lose less than the gap.
+// price of all GPUs, is a lower bound of the least sum; the bound is a concave function of the price. Any other choice
+// of a job has a loss. Filling the GPUs that the best choices leave free gives an upper bound. If it is higher than the
+// lower bound, dynamic programming over the number of added GPUs finds the best combination of the few choices that
+// lose less than the gap.
 #include "lib/cluster/policies/sia_program.hpp"
 
 #include <algorithm>
@@ -15,12 +15,13 @@ namespace {
 
 constexpr SiaCost unreachable = std::numeric_limits<SiaCost>::max() / 4;
 
-// The least losses with at most `count` more of a move that adds `step` GPUs and loses `each`: of every `step`-th entry
-// from `first` on, the least of the last `count` + 1 ones. A negative step goes through `row` backwards.
+// Lowers entries of `sum` to the least losses after at most `count` moves from `row`, each of which adds `step` GPUs
+// and loses `each`. Visits every `step`-th entry from `first` on, backwards if `step` is negative; the least loss is
+// that of one of the last `count` + 1 entries.
 void add_repeated(const std::vector<SiaCost>& row, std::ptrdiff_t first, std::ptrdiff_t step, SiaCost each, int count,
                   std::vector<SiaCost>& sum) {
     const auto size = static_cast<std::ptrdiff_t>(row.size());
-    std::deque<std::pair<std::int64_t, SiaCost>> least;  // positions and losses without those of the moves before
+    std::deque<std::pair<std::int64_t, SiaCost>> least;  // positions, and losses minus `each` per position
     std::int64_t position = 0;
     for (std::ptrdiff_t at = first; at >= 0 && at < size; at += step, ++position) {
         const auto index = static_cast<std::size_t>(at);
@@ -63,8 +64,8 @@ SiaProgram::Bound SiaProgram::evaluate(SiaCost price) const {
     return bound;
 }
 
-// The lowest price at which the jobs choose no more GPUs than there are, up to the rounding of prices: where tangents
-// of the lower bound intersect.
+// The lowest price at which the jobs choose no more GPUs than there are, up to the rounding of prices, found where
+// tangents of the lower bound intersect.
 SiaCost SiaProgram::find_price() const {
     const auto is_best = [&](const Bound& bound) { return bound.least <= gpus_ && gpus_ <= bound.most; };
     const Bound warm = evaluate(price_);
@@ -129,12 +130,12 @@ std::vector<SiaProgram::Move> SiaProgram::moves_within(SiaCost limit) const {
 
 void SiaProgram::apply(const Move& move, int count) {
     std::vector<SiaShare>& shares = shares_[move.group];
-    shares.front().count -= count;  // those with the choice of least cost
+    shares.front().count -= count;  // the first share is that of the choice of least cost
     shares.push_back({move.choice, count});
 }
 
-// Gives `left` free GPUs to jobs that gain more than they cost, those that lose the least for a GPU first. Returns by
-// how much the sum of costs may be higher than the least one.
+// Gives `left` free GPUs to jobs whose costs they reduce, first to those that lose the least per GPU. Returns an upper
+// bound of the difference between the sum of costs and the least sum.
 SiaCost SiaProgram::fill(int left) {
     std::vector<Move> moves = moves_within(price_ * left + 1);
     std::erase_if(moves, [&](const Move& move) { return move.gpus <= 0 || move.loss >= price_ * move.gpus; });
@@ -183,7 +184,8 @@ std::vector<SiaProgram::Stage> SiaProgram::stages_within(SiaCost limit) const {
     return stages;
 }
 
-// Rows of numbers of GPUs from which the stages that follow can reach `least` to `left` GPUs.
+// The rows before and after each stage, limited to the numbers of GPUs from which the later stages can reach `least` to
+// `left` GPUs.
 std::vector<SiaProgram::Row> SiaProgram::rows_of(const std::vector<Stage>& stages, SiaCost limit, std::int64_t least,
                                                  int left) const {
     std::int64_t later_fewest = 0, later_most = 0, fewest = 0, most = 0;
@@ -193,7 +195,7 @@ std::vector<SiaProgram::Row> SiaProgram::rows_of(const std::vector<Stage>& stage
         later_fewest -= stage.fewest, later_most -= stage.most;
         fewest += stage.fewest, most += stage.most;
         const std::int64_t from = std::max(fewest, least - later_most), to = std::min(most, left - later_fewest);
-        // All entries from which the stage gets there, and those that it reaches, are in one row.
+        // `before` and `after` have room for the entries from which the stage starts and for those that it reaches.
         const std::int64_t begin = std::min(from, rows.back().from);
         const std::int64_t end =
             std::max(to + 1, rows.back().from + static_cast<std::int64_t>(rows.back().loss.size()));
@@ -235,7 +237,7 @@ void SiaProgram::apply(const std::vector<Stage>& stages, const std::vector<Row>&
     }
 }
 
-// Looks for choices that lose less than `gap`, the price of free GPUs included.
+// Looks for choices that lose less than `gap`, including the price of free GPUs.
 void SiaProgram::improve(SiaCost gap, int left) {
     const std::vector<Stage> stages = stages_within(gap);
     const std::int64_t least = left - (gap - 1) / price_;

@@ -32,23 +32,23 @@ struct SiaShare {
 class SiaProgram {
 public:
     /// Returns for each of `groups` how many of its jobs get which choice; together they have at most `gpus` GPUs, and
-    /// no other choices have a lower sum of costs. The price of a GPU in the last call is where the search begins.
+    /// no other choices have a lower sum of costs. The search begins with the price of a GPU that the last call found.
     const std::vector<std::vector<SiaShare>>& solve(std::span<const SiaGroup> groups, int gpus);
 
 private:
-    // The choices of least cost of all groups at some price: what they cost, and how many GPUs they have.
+    // The cost of the choices of least cost of all groups at some price, and the number of their GPUs.
     struct Bound {
         SiaCost cost = 0;
-        std::int64_t least = 0;  // of equally good choices, those with the fewest GPUs; these have the cost
-        std::int64_t most = 0;   // and those with the most
+        std::int64_t least = 0;  // GPUs if ties go to the choices with the fewest; `cost` is that of these choices
+        std::int64_t most = 0;   // GPUs if ties go to the choices with the most
     };
 
-    // Another choice than that of least cost for up to `count` jobs of a group.
+    // A choice other than that of least cost for up to `count` jobs of a group.
     struct Move {
         std::size_t group;
         int choice;
         int gpus;      // more than the choice of least cost has; below 0: fewer
-        SiaCost loss;  // by which it costs more, with the price of its GPUs; at least 0
+        SiaCost loss;  // how much more it costs, including the price of its GPUs; at least 0
         int count;
     };
 

@@ -20,7 +20,7 @@ public:
         for (std::size_t group = 0; group < groups.size(); ++group) add(group);
     }
 
-    // Whether a job has taken the turn of another one.
+    // Lets jobs that came first take the turns of others. Returns whether one has.
     bool exchange() {
         bool has_changed = false;
         for (auto& [choice, starts] : starts_) {
@@ -55,7 +55,7 @@ private:
     // The jobs of a group that do not start.
     struct Left {
         std::size_t next = 0;  // the first job that has had no turn
-        MinHeap returned;      // those that have lost it
+        MinHeap returned;      // those that have lost their turn
     };
 
     void add(std::size_t group) {
@@ -76,7 +76,7 @@ private:
         });
     }
 
-    // The job of the group that came first, of those that do not start.
+    // Of the jobs of the group that do not start, the one that came first.
     int first(std::size_t group) const {
         const Left& left = left_[group];
         const int next = left.next < groups_[group].ids.size() ? groups_[group].ids[left.next] : no_job;

@@ -9,22 +9,22 @@
 
 namespace tpx {
 
-/// GPUs that a job is to have.
+/// The number of GPUs that a job gets.
 struct SiaWish {
     int id;
     int gpus;
 };
 
-/// Waiting jobs with the same choices, in order of arrival, and how many of them get which choice.
+/// Jobs with the same choices, in order of arrival, and how many of them get which choice.
 struct SiaTurn {
     std::span<const SiaChoice> choices;
     std::span<const int> ids;
     std::span<const SiaShare> shares;
 };
 
-/// The jobs that start. In each group, those that came first get the most GPUs. Where a job of another group came first
-/// and could start with as many GPUs at the same cost, it takes the turn of the last such job: sums of costs stay the
-/// same, and no group waits behind jobs that came later.
+/// The jobs that start. In each group, those that came first get the most GPUs. If a job of another group came first
+/// and could start with as many GPUs at the same cost, it takes the turn of the last job with this choice: sums of
+/// costs stay the same, and no group waits behind jobs that came later.
 std::vector<SiaWish> sia_turns(std::span<const SiaTurn> groups);
 
 }  // namespace tpx

@@ -14,25 +14,26 @@
 #include <utility>
 #include <vector>
 
-// A communicator that does not block, so that a process never waits inside NCCL for a peer that has failed: NCCL alone
-// may not notice. Whoever fails sends each rank a message by MPI, for which all look while they wait.
+// The communicator does not block, so that a process never waits inside NCCL for a peer that has failed, which NCCL
+// alone may not notice. A rank that fails sends a message to all other ranks by MPI; ranks look for such messages while
+// they wait.
 namespace tpx {
 namespace {
 
 using namespace cuda;
 using RoundClock = std::chrono::steady_clock;
 
-/// Throws Error unless the call has succeeded or continues.
+/// Throws Error unless the call has succeeded or is in progress.
 void accept_nccl(ncclResult_t code, const char* call) {
     if (code != ncclSuccess && code != ncclInProgress) throw failure("{}: {}", call, nccl().error_string(code));
 }
 
-/// Calls of NCCL that belong together.
+/// A group of calls to NCCL, which start together when it ends.
 class NcclGroup {
 public:
     NcclGroup() { accept_nccl(nccl().group_start(), "ncclGroupStart"); }
     ~NcclGroup() {
-        if (!has_ended_) nccl().group_end();  // another error is on its way
+        if (!has_ended_) nccl().group_end();  // another error is being thrown
     }
     NcclGroup(const NcclGroup&) = delete;
     NcclGroup& operator=(const NcclGroup&) = delete;
@@ -46,8 +47,8 @@ private:
     bool has_ended_ = false;
 };
 
-/// A communicator is aborted, not destroyed: ncclCommDestroy may wait for peers. When all is well, nothing is in
-/// progress any more.
+/// Aborts a communicator instead of destroying it, because ncclCommDestroy may wait for peers. After success, nothing
+/// is in progress.
 struct AbortNccl {
     void operator()(ncclComm_t comm) const { nccl().abort(comm); }
 };
@@ -56,7 +57,7 @@ struct AbortNccl {
 struct RoundGpu {
     Stream stream;
     Event done;
-    std::unique_ptr<ncclComm, AbortNccl> comm;  // the last: it is aborted before its stream goes
+    std::unique_ptr<ncclComm, AbortNccl> comm;  // the last member: it is aborted before its stream is destroyed
 };
 
 class NcclRounds : public RoundTransport {
@@ -84,7 +85,7 @@ public:
         agree_on_exchange(settings_.comm, [&] { guarded([&] { join(id); }); });
     }
 
-    // By the other transport first: a rank that fails in NCCL would leave others waiting there.
+    // The other transport comes first: there, other ranks would wait for a rank that has failed in NCCL.
     void exchange(std::span<const OutgoingMessage> sent, std::span<const IncomingMessage> received) override {
         const auto by_nccl = [this](const auto& one) { return is_in_gpu_memory(one.from, one.to); };
         std::vector<OutgoingMessage> host_sent{sent.begin(), sent.end()};
@@ -175,7 +176,7 @@ private:
         return is_done;
     }
 
-    /// Waits until NCCL has begun what it was asked for.
+    /// Waits until NCCL has started all calls.
     void settle(const char* call) {
         wait([&] { return check_async(call); });
     }
@@ -199,12 +200,12 @@ private:
             check_others();
             mpi::call_hook(false);
             if (RoundClock::now() - start > settings_.patience)
-                throw failure("NCCL: no progress for {} s", settings_.patience.count());
+                throw failure("NCCL: no progress for {} s (--patience)", settings_.patience.count());
             std::this_thread::yield();
         }
     }
 
-    /// Throws OtherRankFailed if a rank has sent that it failed.
+    /// Throws OtherRankFailed if a message says that another rank has failed.
     void check_others() {
         const auto rank = mpi::find_message(settings_.comm, mpi::Tag::stop);
         if (!rank) return;
@@ -213,7 +214,7 @@ private:
         throw OtherRankFailed{failure("rank {} has failed", *rank)};
     }
 
-    /// Waits a while for the message of a rank that has failed, which may be why a call failed here. Throws
+    /// Waits briefly for the message of a rank that has failed, which may have made a call fail here. Throws
     /// OtherRankFailed if it arrives.
     void await_cause() {
         constexpr std::chrono::seconds most{1};
@@ -224,14 +225,14 @@ private:
         }
     }
 
-    void tell_others() const {
+    void notify_others() const {
         const std::byte stop{1};
         for (int rank = 0; rank < settings_.comm.size(); ++rank)
             if (rank != settings_.comm.rank()) mpi::send(settings_.comm, rank, mpi::Tag::stop, {&stop, 1});
     }
 
-    /// If `body` fails on this rank, tells all others, and aborts what is in progress, in this order: the others then
-    /// know the cause before NCCL reports to them that a peer is gone.
+    /// If `body` fails on this rank, notifies all others, and aborts what is in progress, in this order: the others
+    /// then know the cause before NCCL reports to them that a peer is gone.
     template <class Body>
     void guarded(Body&& body) {
         try {
@@ -241,7 +242,7 @@ private:
                 throw;
             } catch (...) {
                 await_cause();
-                tell_others();
+                notify_others();
                 throw;
             }
         } catch (...) {

@@ -96,7 +96,7 @@ TPX_HOST_DEVICE inline E4m3 to_e4m3(float value) {
     return {static_cast<std::uint8_t>(code | (bits & sign_bit) >> 24)};
 }
 
-/// The nearest E5M2, ties to even; infinity for values that round beyond 57344; a NaN stays a NaN.
+/// The nearest E5M2, ties to even; infinity for values that would round to more than 57344; a NaN stays a NaN.
 TPX_HOST_DEVICE inline E5m2 to_e5m2(float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & ~sign_bit;

@@ -14,11 +14,11 @@ namespace tpx {
 /// Why this process cannot load NCCL; empty if it can.
 std::string nccl_problem();
 
-/// Settings of a transport by NCCL.
+/// Settings of the NCCL transport.
 struct NcclSettings {
     const mpi::Comm& comm;          ///< one rank for each host
     int host = 0;                   ///< this rank's
-    std::chrono::seconds patience;  ///< until a round, or the connection, counts as failed
+    std::chrono::seconds patience;  ///< after which a round or the connection fails
 };
 
 /// A transport that carries the messages between GPUs of different hosts by NCCL, from GPU memory to GPU memory, and

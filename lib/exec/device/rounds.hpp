@@ -64,7 +64,7 @@ struct StagingNeed {
 };
 StagingNeed staging_of(std::span<const Round> rounds, const Endpoint& endpoint);
 
-/// The same for those messages only for which `counts` returns true.
+/// The same, but only of messages for which `counts` returns true.
 StagingNeed staging_of(std::span<const Round> rounds, const Endpoint& endpoint,
                        const std::function<bool(const RoundMessage&)>& counts);
 
@@ -74,7 +74,7 @@ std::vector<Endpoint> endpoints_of(std::span<const Round> rounds);
 /// The bytes of elements that the rounds carry between hosts.
 std::uint64_t carried_bytes(std::span<const Round> rounds, const RoundsJob& job);
 
-/// The same for those messages only for which `counts` returns true.
+/// The same, but only of messages for which `counts` returns true.
 std::uint64_t carried_bytes(std::span<const Round> rounds, const RoundsJob& job,
                             const std::function<bool(const RoundMessage&)>& counts);
 

@@ -22,7 +22,8 @@ constexpr std::size_t round_copies_at_once = 16384;
 /// The memory that messages of one endpoint are in.
 enum class StageMemory { host, gpu };
 
-/// The staging of one endpoint of this host, and who copies there. That of a GPU may be in two places.
+/// The staging of one endpoint of this host, and its copier. A GPU can have staging in its own memory and in pinned
+/// host memory.
 class Stage {
 public:
     Stage(const Endpoint& endpoint, const StagingNeed& in_host, const StagingNeed& in_gpu) : gpu_{endpoint.gpu} {
@@ -53,7 +54,7 @@ public:
     }
     void run(const CopyBatch& batch) { gpu_ < 0 ? run_on_host(batch) : copier_->run(batch); }
 
-    /// Bytes of received messages, in memory of the host.
+    /// A copy of bytes of received messages in host memory.
     std::vector<std::byte> received_bytes(StageMemory memory, std::uint64_t offset, std::uint64_t size) {
         std::vector<std::byte> bytes(size);
         if (gpu_ < 0 || memory == StageMemory::host) {
@@ -141,7 +142,7 @@ private:
         }
     }
 
-    /// Looks for the values of a round that casts made infinite.
+    /// Records the values of a round that casts made infinite.
     void find_overflows(const Round& round, const Endpoint& endpoint, Stage& stage) {
         for (const RoundMessage& message : round) {
             if (message.to != endpoint) continue;

@@ -14,7 +14,7 @@ class MpiRounds : public RoundTransport {
 public:
     explicit MpiRounds(const mpi::Comm& comm) : comm_{comm} {}
 
-    /// False: the MPI of a site may not know memory of GPUs, and would end the process with a fault there.
+    /// False: the MPI of a site may not support GPU memory, and would crash on its addresses.
     bool is_in_gpu_memory(const Endpoint&, const Endpoint&) const override { return false; }
     void exchange(std::span<const OutgoingMessage> sent, std::span<const IncomingMessage> received) override;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sia's program treats equal jobs together and skips choices that cannot be the best. Its sum of costs must be that of
-// dynamic programming over all jobs, choices and numbers of GPUs.
+// Sia's program decides for groups of equal jobs and skips choices that cannot be the best. Its sum of costs must equal
+// that of dynamic programming over all jobs, choices and numbers of GPUs.
 #include "lib/cluster/policies/sia_program.hpp"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ SiaCost least_sum(const std::vector<SiaGroup>& groups, int gpus) {
     return least.back();
 }
 
-// Checks that the shares are of all jobs and fit, and returns their sum of costs.
+// Checks that the shares contain all jobs and fit, and returns their sum of costs.
 SiaCost checked_sum(const std::vector<SiaGroup>& groups, int gpus, const std::vector<std::vector<SiaShare>>& shares) {
     SiaCost sum = 0;
     std::int64_t used = 0;
@@ -99,7 +99,7 @@ TEST_CASE("Sia's program has the least sum of costs") {
     CHECK(full > 5000);
 }
 
-TEST_CASE("no jobs and no GPUs have a program, too") {
+TEST_CASE("programs without jobs or without GPUs have a solution") {
     SiaProgram program;
     CHECK(program.solve({}, 8).empty());
     const std::vector<SiaChoice> choices{{0, 0}, {1, -5}};

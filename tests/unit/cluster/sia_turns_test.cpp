@@ -8,7 +8,7 @@
 
 namespace tpx {
 
-TEST_CASE("jobs with the same choice at the same cost have it in order of arrival, in all groups together") {
+TEST_CASE("jobs with the same choice at the same cost get it in order of arrival, even in different groups") {
     const std::vector<SiaChoice> small{{0, 0}, {1, -10}}, large{{0, 0}, {1, -10}, {2, -15}};
     const std::vector<int> one{3, 5, 6}, other{1, 2, 4, 7};
     const std::vector<SiaShare> two_of_three{{0, 1}, {1, 2}}, one_of_each{{0, 2}, {1, 1}, {2, 1}};

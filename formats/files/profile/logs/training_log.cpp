@@ -76,7 +76,7 @@ private:
 
 void read_stream(LogPieces& pieces, int fd, const std::string& name) {
     std::string buffer(chunk, '\0');
-    std::size_t filled = 0;  // the first piece must be long enough to recognize formats
+    std::size_t filled = 0;  // so far; the first piece must be long enough to recognize the format
     while (const std::size_t count = read_some(fd, std::span{buffer}.subspan(filled), name)) {
         filled += count;
         if (filled < shortest_piece) continue;

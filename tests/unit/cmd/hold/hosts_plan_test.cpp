@@ -78,7 +78,7 @@ TEST_CASE("the hosts named by --ranks get these ranks, and other ranks are not h
     CHECK_THROWS_AS(plan_on_two("tp=4", {"3", "3"}), Error);
 }
 
-TEST_CASE("the shares of all hosts together make each element once, with GPUs or without") {
+TEST_CASE("the shares of all hosts together fill each element once, with GPUs and without") {
     for (const bool has_gpus : {false, true}) {
         CAPTURE(has_gpus);
         HostsPlan plan = plan_on_two("fsdp=3");
@@ -106,7 +106,7 @@ TEST_CASE("the shares of all hosts together make each element once, with GPUs or
     }
 }
 
-TEST_CASE("places of GPUs return from their text") {
+TEST_CASE("GPU places are the same after conversion to text and back") {
     const GpuPlaces places{one_gpu_each({0, 5}), one_gpu_each({7})};
     const GpuPlaces parsed = parse_gpu_places(to_text(places));
     CHECK(parsed.sources == places.sources);

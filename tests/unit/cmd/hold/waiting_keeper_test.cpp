@@ -56,7 +56,7 @@ KeeperSettings settings_of(const std::string& name) { return {name, 60, false}; 
 
 }  // namespace
 
-TEST_CASE("a keeper serves only when it is told so, and then until it is released") {
+TEST_CASE("a keeper serves only after serve(), until it is released") {
     const KeeperFolder folder;
     int process = 0;
     {
@@ -99,7 +99,7 @@ TEST_CASE("end() ends a keeper that serves already") {
     CHECK_FALSE(fs::exists(keeper_socket("job")));
 }
 
-TEST_CASE("two keepers cannot have one name, and a process that was killed is noticed") {
+TEST_CASE("two keepers cannot have the same name, and a process that was killed is noticed") {
     const KeeperFolder folder;
     WaitingKeeper keeper{settings_of("job")};
     keeper.reserve("job");

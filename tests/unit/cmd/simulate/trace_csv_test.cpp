@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tpx simulate --write-trace` writes is the same trace.
+// The trace that `tpx simulate --write-trace` writes has the same jobs as the simulated trace.
 #include "cmd/simulate/simulate.hpp"
 #include "formats/files/trace/cluster_file.hpp"
 #include "formats/files/trace/trace_file.hpp"

@@ -208,7 +208,7 @@ TEST_CASE("an empty part is not written, because another part may start at the s
     CHECK(checkpoint.catalogue.files.size() == 3);
 }
 
-TEST_CASE("torch's pairs of f4 are written as the f4 they are, and read as pairs again") {
+TEST_CASE("PyTorch's pairs of f4 values are written as single values, and read as pairs again") {
     test::Scratch scratch;
     const Draft draft = draft_safetensors(whole_content({{"w", DType::f4_x2, {2, 3}}}));
     test::write_draft(draft, {{"w", "abcdef"}}, scratch.path());

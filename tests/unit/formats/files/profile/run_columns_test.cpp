@@ -152,7 +152,7 @@ TEST_CASE("the FLOPs of a sample are those that Megatron-LM counts for GPT-3 wit
     CHECK(ModelSize{}.sample_flops() == 0);
 }
 
-TEST_CASE("columns of MLflow, Weights & Biases and torchtitan have groups in front of their names") {
+TEST_CASE("columns of MLflow, Weights & Biases and torchtitan are recognized with the prefixes of their groups") {
     const Run mlflow = column_runs("params.dp,params.tp,metrics.step_time\n4,2,0.5\n")[0];
     CHECK(to_string(mlflow.plan) == "dp=4,tp=2");
     CHECK(mlflow.seconds == 0.5);

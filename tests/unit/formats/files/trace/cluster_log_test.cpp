@@ -42,7 +42,8 @@ TEST_CASE("a run time is a duration, and a table without separators is not a log
     CHECK(log_of("job_id,submit_time,num_gpu,run_time\n1,0,1,100\n").jobs[0].work == 100e6);
     CHECK_THROWS_WITH_AS(
         log_of("JobID        Submit   Elapsed    AllocTRES\n100  2026-01-10T08:00:00 01:00:00 gres/gpu=1\n"),
-        doctest::Contains("its columns are separated by blanks; sacct separates them with option -P"), Error);
+        doctest::Contains("its columns are separated by blanks; use sacct with -P, which separates them by '|'"),
+        Error);
 }
 
 TEST_CASE("the components of a heterogeneous job of Slurm are one job, whose steps do not count") {
