@@ -143,9 +143,9 @@ private:
                           to_string(files_->layout), files_->directories.size());
     }
 
-    /// Throws Error if rank files were swapped or copied: the ranks that wrote them, according to the files, are at least
-    /// two ranks of the folders, but not each that of its own folder. Converters often record the same rank in all files;
-    /// these are not checked.
+    /// Throws Error if rank files were swapped or copied: the ranks that wrote them, according to the files, are at
+    /// least two ranks of the folders, but not each that of its own folder. Converters often record the same rank in
+    /// all files; these are not checked.
     void check_writers() const {
         const auto& directories = files_->directories;
         std::map<std::optional<std::int64_t>, fs::path> folder_of;
