@@ -48,7 +48,7 @@ void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> cho
         const Tensor &from = source.side.tensors[source.side.pieces[moves[one].source].tensor],
                      &to = target.side.tensors[target.side.pieces[moves[one].target].tensor];
         throw failure(
-            "GPU {}: tensor '{}': a finite {} value does not fit {}; use --dtype with a wider dtype, or keep the dtype",
+            "GPU {}: tensor '{}': a value of type {} does not fit {}; use --dtype with a wider dtype, or keep the dtype",
             gpu, from.name, name(from.dtype), name(to.dtype));
     }
 }

@@ -31,7 +31,7 @@ struct GpuNeed {
 };
 
 /// Makes the moves number `chosen` by kernels of a GPU, which must reach all memory, and waits for them. Throws Error
-/// if CUDA fails, and if a cast makes a finite value infinite. Precondition: can_copy() each.
+/// if CUDA fails, and if a value does not fit the dtype that it is cast to. Precondition: can_copy() each.
 void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> chosen,
                  const PlacedSide<const std::byte>& source, const PlacedSide<std::byte>& target);
 
@@ -59,7 +59,7 @@ public:
     std::span<const DirectTensor> tensors_of(int rank) const;
 
     /// Copies the tensors to `memory`, one entry for each held rank, which already contains everything else. Throws
-    /// Error if CUDA fails, if a cast makes a finite value infinite, or if the keeper of the source ended before all
+    /// Error if CUDA fails, if a value does not fit the dtype that it is cast to, or if the keeper of the source ended before all
     /// was copied.
     void run(const std::vector<GpuMemory*>& memory) const;
 

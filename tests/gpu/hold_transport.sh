@@ -180,7 +180,7 @@ END
     spread large fsdp=2 0,1 none
     for transport in nccl mpi; do
         text="tensor 'w': 1e+30 at [6, 1] does not fit f16, whose largest value is 65504"
-        [ $row = 6 ] || text="tensor 'w': a finite f32 value does not fit f16"
+        [ $row = 6 ] || text="tensor 'w': a value of type f32 does not fit f16"
         refuses 1 "$text" hosts 2 "$tpx" hold hold:old --name new --to fsdp=2 --dtype f16 --device cuda --transport $transport
         only 1
     done
