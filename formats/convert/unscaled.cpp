@@ -71,6 +71,7 @@ void check_no_scales(std::span<const Tensor> tensors) {
 
 /// What else can be done with weights whose scales are unknown.
 std::string advice_for(const Target& target) {
+    if (target.unscaled) return "";
     if (target.dtype)
         return fmt::format(", or pass --dtype {}:unscaled if FP8 weights have no scales", name(*target.dtype));
     return target.format->has_args ? "" : ", or copy it with --dialect keep";

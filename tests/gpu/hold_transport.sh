@@ -113,6 +113,7 @@ for seed in 1 2 3 4 5 6 7 8; do
     becomes ckpt "$to" "$target0" "$target1" -- --device cuda --transport "$transport" ${more[@]+"${more[@]}"}
     says "between['rounds'] == 0 or between['transport'] == '$transport'"
     says "all(one['gpus'] for one in hosts)"
+    says "sum(one['links']['rail'] + one['links']['network'] for one in hosts) == between['bytes']"
     only 2
 done
 # Three hosts, one of them new, and state that returns to one host, where it is verified.
@@ -120,6 +121,14 @@ spread ckpt tp=2,fsdp=2 0,1 2,3
 becomes ckpt fsdp=5 "0 1" "2 3" 4 -- "${cuda[@]}"
 says "between['transport'] == 'nccl' and between['nccl_bytes'] == between['bytes'] > 0 and 'reason' not in between"
 grep -q "of tensors moved between hosts, in 1 round by NCCL" noted || fail "$(cat noted)"
+grep -q "note: links that carried tensors: .* within a GPU, .* by PCIe, .* across rails$" noted || fail "$(cat noted)"
+export FAKE_NVLINKS=0-1
+becomes ckpt tp=4 "0 1" "2 3" -- "${cuda[@]}"
+says "all(one['links']['nvlink'] > 0 and one['links']['pcie'] == 0 for one in hosts)"
+unset FAKE_NVLINKS
+FAKE_NO_PEERS=0-1 becomes ckpt tp=4 "0 1" "2 3" -- "${cuda[@]}"
+says "all(one['links']['host_memory'] > 0 and one['links']['nvlink'] == one['links']['pcie'] == 0 for one in hosts)"
+becomes ckpt tp=4 "0 1" "2 3" -- "${cuda[@]}" --dtype f8e4m3:unscaled --drop optimizer
 runs hosts 2 "$tpx" hold hold:old --name new --to tp=4 --device cuda --transport nccl
 runs hosts 2 "$tpx" hold hold:new --name back --to tp=1 --device cuda --transport nccl
 on 0 runs "$tpx" verify ckpt hold:back

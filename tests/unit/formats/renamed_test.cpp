@@ -187,7 +187,7 @@ TEST_CASE("weights in FP8 are cast on request, unless they seem to have scales")
 }
 
 TEST_CASE("weights of a checkpoint with optimizer state do not become FP8") {
-    Source source = open_source("testdata/dcp/fsdp2-tp2", families(), {});
+    Source source = open_source("testdata/training/dcp", families(), {});
     Target target = target_of(&dcp_driver, DType::f8_e4m3, "keep");
     target.unscaled = true;
     CHECK_THROWS_WITH_AS(convert(source, target), doctest::Contains("is optimizer state, which cannot continue"),
