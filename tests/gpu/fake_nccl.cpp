@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-namespace {
+namespace fake_nccl {  // not anonymous: members of ncclComm have these types
 
 constexpr int most = 8;
 constexpr std::size_t most_bytes = std::size_t{64} << 20;  // of a message; longer ones, of measurements, are cut
@@ -49,7 +49,8 @@ struct Operation {
     int peer;
 };
 
-}  // namespace
+}  // namespace fake_nccl
+using namespace fake_nccl;
 
 struct ncclComm {
     Board* board;
