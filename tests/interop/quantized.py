@@ -443,7 +443,7 @@ def plain_fp8(tpx, failures):
     for fp8, name, most in ((torch.float8_e4m3fn, "f8e4m3", 464.0), (torch.float8_e5m2, "float8_e5m2", 61439.0)):
         infinite = torch.full((2,), float("inf")) if fp8 == torch.float8_e5m2 else torch.ones(2)
         for values in (bits.view(torch.float32), small, halves.view(torch.float16), halves.view(torch.bfloat16)):
-            values = torch.cat([values[(values.abs() <= most) | values.isnan()], infinite.to(values.dtype)])
+            values = torch.cat([values[(values.float().abs() <= most) | values.isnan()], infinite.to(values.dtype)])
             check_plain(tpx, failures, values, name, values.to(fp8))
         for wide, dtype in REAL.items():
             check_plain(tpx, failures, codes.view(fp8), wide, codes.view(fp8).to(dtype))
