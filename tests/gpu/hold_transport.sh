@@ -67,7 +67,7 @@ becomes() {
     cp out told && cp err noted
     rm -rf disk
     local cast=() word
-    for word in "$@"; do case $word in --dtype | --drop | bf16 | f16 | f32 | f8_e4m3 | optimizer) cast+=("$word") ;; esac; done
+    for word in "$@"; do case $word in --dtype | --drop | bf16 | f16 | f32 | *:unscaled | optimizer) cast+=("$word") ;; esac; done
     runs "$tpx" reshard "$ckpt" disk --to "$to" ${cast[@]+"${cast[@]}"}
     runs "$tpx" hold disk --name one --to "$to"
     for ranks in "${all[@]}"; do
