@@ -40,6 +40,7 @@ struct Target {
     Format format = default_format;
     std::string dialect;         ///< "hf", "titan", "mcore", "keep"; empty: that of the format's framework
     std::optional<DType> dtype;  ///< of weights; unset: as stored
+    bool unscaled = false;       ///< with `dtype`: weights in FP8, of the source or the target, have no scales
     Config config;               ///< settings that no checkpoint records, such as make_vocab_size_divisible_by
     std::optional<std::uint64_t> shard_size;
     /// DCP and torch_dist: a rank writes one file for each set of ranks that hold the same pieces, and rank 0 also one

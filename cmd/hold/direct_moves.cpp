@@ -27,6 +27,17 @@ std::vector<int> segments_of_files(const Catalogue& catalogue, std::span<const G
     return found;
 }
 
+/// The GPUs of segments. Those that this process does not see get numbers after those of `rooms`: link_between() takes
+/// them for peers.
+std::vector<int> gpus_of_segments(std::span<const GpuSegment> sources, std::span<const GpuInfo> rooms) {
+    std::vector<int> gpus;
+    for (const GpuSegment& source : sources) {
+        const auto room = std::ranges::find(rooms, source.bus, &GpuInfo::bus);
+        gpus.push_back(static_cast<int>(room - rooms.begin()));
+    }
+    return gpus;
+}
+
 }  // namespace
 
 void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> chosen,
@@ -48,7 +59,7 @@ void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> cho
         const Tensor &from = source.side.tensors[source.side.pieces[moves[one].source].tensor],
                      &to = target.side.tensors[target.side.pieces[moves[one].target].tensor];
         throw failure(
-            "GPU {}: tensor '{}': a finite {} value does not fit {}; use --dtype with a larger range, or omit --dtype",
+            "GPU {}: tensor '{}': a value of type {} does not fit {}; use --dtype with a larger range, or omit --dtype",
             gpu, from.name, name(from.dtype), name(to.dtype));
     }
 }
@@ -59,12 +70,13 @@ DirectMoves::DirectMoves(const HoldJob& hold, const HoldPlace& place, const GpuS
       sources_{source.segments()},
       ranks_{*hold.job.target.held},
       gpus_{place.gpus},
+      between_gpus_{place.links},
+      source_gpus_{gpus_of_segments(sources_, place.rooms)},
       source_of_file_{segments_of_files(hold.job.opened.source.checkpoint.catalogue, sources_)},
       owner_{owners(conversion_.draft, conversion_.target_pieces)} {
     find_places();
-    for (const int gpu : gpus_) buses_.push_back(place.rooms[static_cast<std::size_t>(gpu)].bus);
     moves_ = make_moves(conversion_.source_side(), conversion_.target_side(),
-                        [&](std::uint32_t from, std::uint32_t to) { return static_cast<int>(distance(from, to)); });
+                        [&](std::uint32_t from, std::uint32_t to) { return distance(link(from, to)); });
     choose(place);
     split();
 }
@@ -80,15 +92,14 @@ void DirectMoves::find_places() {
     }
 }
 
-/// Of a source piece from a target piece.
-DirectMoves::Distance DirectMoves::distance(std::uint32_t source, std::uint32_t target) const {
+/// From a source piece to a target piece.
+MemoryLink DirectMoves::link(std::uint32_t source, std::uint32_t target) const {
     const std::uint32_t file = conversion_.source_pieces[source].file;
     const int segment = file < source_of_file_.size() ? source_of_file_[file] : -1;
-    if (segment < 0) return Distance::host;
     const int rank = rank_of_file_[conversion_.target_pieces[target].file];
-    const bool is_same =
-        rank >= 0 && buses_[static_cast<std::size_t>(rank)] == sources_[static_cast<std::size_t>(segment)].bus;
-    return is_same ? Distance::same_gpu : Distance::other_gpu;
+    const Endpoint from{0, segment < 0 ? -1 : source_gpus_[static_cast<std::size_t>(segment)]},
+        to{0, rank < 0 ? -1 : gpus_[static_cast<std::size_t>(rank)]};
+    return link_between(from, to, between_gpus_);
 }
 
 /// Decides which of the draft's pieces kernels fill.
@@ -112,10 +123,9 @@ void DirectMoves::choose(const HoldPlace& place) {
     std::vector<bool> is_refused(draft.pieces.size());
     for (const Move& move : moves_) {
         const std::uint32_t owner = owner_[move.target];
-        const std::uint32_t file = conversion_.source_pieces[move.source].file;
-        const bool is_on_gpu = file < source_of_file_.size() && source_of_file_[file] >= 0;
+        const bool is_reached = link(move.source, move.target).kind < LinkClass::host_memory;
         has_moves[owner] = true;
-        if (!is_on_gpu || !can_copy(move, conversion_.source_side(), conversion_.target_side()))
+        if (!is_reached || !can_copy(move, conversion_.source_side(), conversion_.target_side()))
             is_refused[owner] = true;
     }
     for (std::size_t k = 0; k < draft.pieces.size(); ++k)
@@ -141,13 +151,14 @@ void DirectMoves::split() {
         if (direct_[owner_[move.target]]) {
             const int rank = rank_of_file_[conversion_.target_pieces[move.target].file];
             direct_moves_[gpus_[static_cast<std::size_t>(rank)]].push_back(k);
-            if (distance(move.source, move.target) == Distance::same_gpu) same_gpu_bytes_ += written_bytes(move);
+            links_[link(move.source, move.target).kind] += written_bytes(move);
         } else {
             host_moves_.push_back({move.source, number_of_host[move.target], move.box});
         }
     }
     for (std::size_t k = 0; k < draft.pieces.size(); ++k)
         (direct_[k] ? gpu_bytes_ : host_bytes_) += payload_of(draft, draft.pieces[k]);
+    links_[LinkClass::host_memory] = host_bytes_;
     for (const Draft::CrcSlot& slot : draft.crc_slots) {
         if (slot.length != 0 || !direct_[slot.piece]) continue;
         const Piece& piece = draft.pieces[slot.piece];

@@ -5,6 +5,7 @@
 #include "cmd/hold/gpu_source.hpp"
 #include "cmd/hold/hold_gpus.hpp"
 #include "cmd/hold/hold_state.hpp"
+#include "lib/exec/device/links.hpp"
 #include "lib/exec/device/move_copies.hpp"
 
 #include <cstdint>
@@ -31,8 +32,8 @@ struct GpuNeed {
 };
 
 /// Executes the moves whose numbers are `chosen` by kernels of `gpu`, which must be able to access all the memory, and
-/// waits for them. Throws Error if CUDA fails, and if a cast makes a finite value infinite. Precondition: can_copy()
-/// each.
+/// waits for them. Throws Error if CUDA fails, and if a value does not fit the dtype that it is cast to. Precondition:
+/// can_copy() each.
 void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> chosen,
                  const PlacedSide<const std::byte>& source, const PlacedSide<std::byte>& target);
 
@@ -40,16 +41,17 @@ void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> cho
 /// of memory of the host.
 class DirectMoves {
 public:
-    /// Each box comes from the GPU that it goes to where that has it, otherwise from another GPU, and last from memory
-    /// of the host. A tensor is copied by a kernel if all of it comes from memory of GPUs and the kernel has its casts.
+    /// Each box comes by the fastest link that reaches a copy of it: from the GPU that it goes to, by NVLink, by PCIe,
+    /// and last through memory of the host. A tensor is copied by a kernel if all of it comes from memory of GPUs that
+    /// the kernel reaches, and the kernel has its casts.
     /// A GPU without room for the lists of copies gets its tensors from memory of the host. `place` has a GPU for each
     /// held rank.
     DirectMoves(const HoldJob& hold, const HoldPlace& place, const GpuSource& source);
 
     const std::vector<GpuNeed>& needs() const { return needs_; }
-    std::uint64_t gpu_bytes() const { return gpu_bytes_; }            ///< that kernels copy
-    std::uint64_t same_gpu_bytes() const { return same_gpu_bytes_; }  ///< of these, that stay on their GPU
-    std::uint64_t host_bytes() const { return host_bytes_; }          ///< of the other tensors
+    std::uint64_t gpu_bytes() const { return gpu_bytes_; }    ///< that kernels copy
+    std::uint64_t host_bytes() const { return host_bytes_; }  ///< of the other tensors
+    const LinkBytes& links() const { return links_; }         ///< of all tensors, by the links that carry them
     std::uint64_t segment_bytes(int rank) const { return segment_bytes_.at(rank); }
 
     /// The moves by way of the host, and the pieces that they fill.
@@ -60,14 +62,13 @@ public:
     std::span<const DirectTensor> tensors_of(int rank) const;
 
     /// Copies the tensors to `memory`, one entry for each held rank, which already contains everything else. Throws
-    /// Error if CUDA fails, if a cast makes a finite value infinite, or if the keeper of the source ended before all
-    /// was copied.
+    /// Error if CUDA fails, if a value does not fit the dtype that it is cast to, or if the keeper of the source ended
+    /// before all was copied.
     void run(const std::vector<GpuMemory*>& memory) const;
 
 private:
     void find_places();
-    enum class Distance { same_gpu, other_gpu, host };
-    Distance distance(std::uint32_t source, std::uint32_t target) const;
+    MemoryLink link(std::uint32_t source, std::uint32_t target) const;
     std::uint64_t written_bytes(const Move& move) const;
     void choose(const HoldPlace& place);
     void split();
@@ -78,14 +79,16 @@ private:
     const GpuSource& source_;
     std::span<const GpuSegment> sources_;
     std::vector<int> ranks_;
-    std::vector<int> gpus_;             // by held rank
-    std::vector<std::string> buses_;    // PCI addresses of these
+    std::vector<int> gpus_;  // by held rank
+    GpuLinks between_gpus_;
+    std::vector<int> source_gpus_;      // by GpuSegment
     std::vector<int> source_of_file_;   // number of the GpuSegment of a source file; -1: in memory of the host
     std::vector<int> rank_of_file_;     // number of the held rank of a target file; -1: none
     std::vector<std::uint32_t> owner_;  // the draft's piece in which a target piece is
     std::vector<bool> direct_;          // by draft piece
     std::vector<GpuNeed> needs_;
-    std::uint64_t gpu_bytes_ = 0, same_gpu_bytes_ = 0, host_bytes_ = 0;
+    std::uint64_t gpu_bytes_ = 0, host_bytes_ = 0;
+    LinkBytes links_;
     Moves host_moves_;
     std::vector<Piece> host_pieces_;
     std::map<int, std::vector<std::uint32_t>> direct_moves_;  // by target GPU

@@ -54,7 +54,9 @@ struct HoldPlan {
 /// Bytes of each way, and what each GPU needs.
 Json json_of(const DirectMoves& moves) {
     Json json{{"gpu", moves.gpu_bytes()},
-              {"same_gpu", moves.same_gpu_bytes()},
+              {"same_gpu", moves.links()[LinkClass::same_gpu]},
+              {"nvlink", moves.links()[LinkClass::nvlink]},
+              {"pcie", moves.links()[LinkClass::pcie]},
               {"host", moves.host_bytes()},
               {"needs", Json::array()}};
     for (const GpuNeed& need : moves.needs())
@@ -69,9 +71,14 @@ Json json_of(const DirectMoves& moves) {
 
 /// Says which way the tensors go, and, before they do, what each GPU needs.
 void note_moves(const HoldOptions& options, const DirectMoves& moves, Output& out) {
-    const std::uint64_t between = moves.gpu_bytes() - moves.same_gpu_bytes();
-    out.note("copying {} of tensors from GPU to GPU, {} within a GPU and {} through host memory", format_size(between),
-             format_size(moves.same_gpu_bytes()), format_size(moves.host_bytes()));
+    const LinkBytes& links = moves.links();
+    const std::uint64_t within = links[LinkClass::same_gpu], between = moves.gpu_bytes() - within;
+    LinkBytes peers;
+    for (const LinkClass kind : {LinkClass::nvlink, LinkClass::pcie}) peers[kind] = links[kind];
+    const std::string kinds = to_text(peers);
+    out.note("copying {} of tensors from GPU to GPU, {} within a GPU and {} through host memory{}{}",
+             format_size(between), format_size(within), format_size(moves.host_bytes()),
+             kinds.empty() ? "" : "; between GPUs: ", kinds);
     for (const GpuNeed& need : moves.needs()) {
         if (!need.is_direct)
             out.note(

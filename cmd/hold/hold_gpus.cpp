@@ -48,11 +48,13 @@ std::string in_child(std::string (*body)()) {
     return text;
 }
 
-/// A line "FREE TOTAL BUS NAME" for each GPU, or "!REASON".
+/// A line with the links between GPUs, and a line "FREE TOTAL BUS NAME" for each GPU; or "!REASON".
 std::string rooms_as_text() {
     std::string text;
     try {
-        for (const GpuInfo& room : list_gpus())
+        const std::vector<GpuInfo> rooms = list_gpus();
+        text = to_text(list_gpu_links()) + "\n";
+        for (const GpuInfo& room : rooms)
             text += fmt::format("{} {} {} {}\n", room.free, room.total, room.bus, room.name);
     } catch (const std::exception& error) {
         return fmt::format("!{}", error.what());
@@ -60,14 +62,18 @@ std::string rooms_as_text() {
     return text;
 }
 
-std::vector<GpuInfo> survey_gpus() {
+/// The GPUs and the links between them.
+HoldPlace survey_gpus() {
     const std::string text = in_child(rooms_as_text);
     if (text.starts_with('!')) throw failure("{}", text.substr(1));
-    std::vector<GpuInfo> rooms;
+    HoldPlace found;
     std::istringstream lines{text};
+    std::string links;
+    std::getline(lines, links);
+    found.links = parse_gpu_links(links);
     for (GpuInfo room; lines >> room.free >> room.total >> room.bus && std::getline(lines >> std::ws, room.name);)
-        rooms.push_back(room);
-    return rooms;
+        found.rooms.push_back(room);
+    return found;
 }
 
 /// The numbers in "0,0,1".
@@ -128,8 +134,7 @@ void check_rooms(std::span<const GpuInfo> rooms, std::span<const int> ranks, std
 }
 
 HoldPlace on_gpus(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {
-    HoldPlace place;
-    place.rooms = survey_gpus();
+    HoldPlace place = survey_gpus();
     place.gpus = assign(options.rank_gpus, ranks, place.rooms.size());
     place.is_auto = options.device == "auto";
     std::vector<std::uint64_t> bytes;
@@ -200,7 +205,7 @@ void check_rank_gpus(const HoldOptions& options) {
 }
 
 void check_gpu_memory(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes) {
-    check_rooms(survey_gpus(), ranks, gpus, bytes);
+    check_rooms(survey_gpus().rooms, ranks, gpus, bytes);
 }
 
 HoldPlace choose_place(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {

@@ -18,6 +18,7 @@ class DirectMoves;
 struct HoldPlace {
     std::vector<int> gpus;       ///< of each rank, in their order; empty: host memory
     std::vector<GpuInfo> rooms;  ///< of all GPUs; empty: host memory
+    GpuLinks links = {};         ///< between them
     bool is_auto = false;        ///< whether host memory takes what GPUs cannot
     std::string reason;          ///< with --device auto: why host memory was chosen
 };

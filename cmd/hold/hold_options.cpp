@@ -21,8 +21,9 @@ void add_state_options(Command& command, HoldOptions& options) {
     command.option("--dialect", &options.dialect, "D", "Tensor names and fused tensors to hold")
         .choices({"hf", "titan", "mcore", "keep"})
         .default_value("keep");
-    command.option("--dtype", &options.dtype, "DTYPE", "Convert weights to DTYPE: f64, f32, f16 or bf16")
-        .suggestions({"f64", "f32", "f16", "bf16"})
+    command
+        .option("--dtype", &options.dtype, "DTYPE", "Convert weights to DTYPE: f64, f32, f16, bf16 or f8e4m3:unscaled")
+        .suggestions({"f64", "f32", "f16", "bf16", "f8e4m3:unscaled", "f8e5m2:unscaled"})
         .default_value("as stored");
     command.option("--drop", &options.drop, "WHAT", "State to omit").choices({"optimizer"});
     command.flag("--masters", &options.masters, "With --drop optimizer: hold the fp32 master weights as weights");

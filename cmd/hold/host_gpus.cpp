@@ -59,7 +59,7 @@ bool HostGpus::is_direct(int gpu) const {
 }
 
 GpuPlaces HostGpus::places() const {
-    GpuPlaces places;
+    GpuPlaces places{.sources = {}, .targets = {}, .links = place_.links};
     if (source_ != nullptr)
         for (const GpuSegment& segment : source_->segments()) places.sources[segment.rank] = gpu_of(segment);
     for (std::size_t k = 0; k < place_.gpus.size(); ++k)

@@ -2,6 +2,7 @@
 #include "cmd/hold/hosts_plan.hpp"
 
 #include "cmd/hold/draft_owners.hpp"
+#include "cmd/hold/place_on_gpus.hpp"
 #include "cmd/hold/ranks_of_hosts.hpp"
 #include "cmd/jobs/draft_part.hpp"
 #include "lib/core/error.hpp"
@@ -117,6 +118,19 @@ RoundsJob HostsPlan::rounds_job() const {
     return {carried, conversion.source_side(), conversion.target_side(), source_files, target_files};
 }
 
+void set_moves(HostsPlan& plan, const PieceDistance& distance) {
+    const formats::Conversion& conversion = plan.hold.job.conversion;
+    plan.moves = make_moves(conversion.source_side(), conversion.target_side(), distance);
+    plan.carried.clear();
+    for (const Move& move : plan.moves)
+        if (!empty(move.box) && !plan.has_source(plan.host_of(move.target), move)) plan.carried.push_back(move);
+    check_can_carry(plan);
+}
+
+int HostsPlan::host_of(std::uint32_t target) const {
+    return target_files[hold.job.conversion.target_pieces[target].file].host;
+}
+
 bool HostsPlan::has_source(int host, const Move& move) const {
     return std::ranges::binary_search(holders[hold.job.conversion.source_pieces[move.source].file], host);
 }
@@ -133,76 +147,10 @@ HostsPlan plan_hosts(const HoldOptions& given, const fs::path& folder, std::span
     plan.holders = holders_of(plan.hold.job.opened.source.checkpoint.catalogue, folder, files);
     for (const std::vector<int>& hosts : plan.holders) plan.source_files.push_back({hosts.front(), -1});
     plan.target_files = places_of(conversion.draft, plan.ranks);
-    const auto host_of = [&](std::uint32_t target) {
-        return plan.target_files[conversion.target_pieces[target].file].host;
-    };
-    plan.moves =
-        make_moves(conversion.source_side(), conversion.target_side(), [&](std::uint32_t source, std::uint32_t target) {
-            return plan.has_source(host_of(target), {source, target, {}}) ? 0 : 1;
-        });
-    for (const Move& move : plan.moves)
-        if (!empty(move.box) && !plan.has_source(host_of(move.target), move)) plan.carried.push_back(move);
-    check_can_carry(plan);
+    set_moves(plan, [&](std::uint32_t source, std::uint32_t target) {
+        return plan.has_source(plan.host_of(target), {source, target, {}}) ? 0 : 1;
+    });
     return plan;
-}
-
-std::string to_text(const GpuPlaces& places) {
-    std::string text;
-    for (const auto& [rank, gpu] : places.sources) text += fmt::format("s {} {} ", rank, gpu);
-    for (const auto& [rank, gpu] : places.targets) text += fmt::format("t {} {} ", rank, gpu);
-    return text;
-}
-
-GpuPlaces parse_gpu_places(const std::string& text) {
-    GpuPlaces places;
-    std::istringstream words{text};
-    int rank = 0, gpu = 0;
-    for (char side = 0; words >> side >> rank >> gpu;) (side == 's' ? places.sources : places.targets)[rank] = gpu;
-    return places;
-}
-
-namespace {
-
-/// The GPUs of `ranks`, by the file names of their segments.
-std::map<fs::path, int> gpus_by_file(const std::map<int, int>& ranks) {
-    std::map<fs::path, int> gpus;
-    for (const auto& [rank, gpu] : ranks) gpus[segment_name(rank)] = gpu;
-    return gpus;
-}
-
-int gpu_of(const fs::path& file, const std::map<fs::path, int>& gpus) {
-    const auto found = gpus.find(file.filename());
-    return found == gpus.end() ? -1 : found->second;
-}
-
-/// The GPU of each source file; -1: its elements must be computed, or are in host memory.
-std::vector<int> gpus_of_sources(const HostsPlan& plan, const GpuPlaces& places) {
-    const Catalogue& catalogue = plan.hold.job.opened.source.checkpoint.catalogue;
-    const auto by_file = gpus_by_file(places.sources);
-    std::vector<int> gpus;
-    for (const FileEntry& file : catalogue.files) gpus.push_back(file.coding ? -1 : gpu_of(file.path, by_file));
-    return gpus;
-}
-
-std::vector<int> gpus_of_targets(const HostsPlan& plan, const GpuPlaces& places) {
-    const auto by_file = gpus_by_file(places.targets);
-    std::vector<int> gpus;
-    for (const FileEntry& file : plan.hold.job.conversion.draft.files) gpus.push_back(gpu_of(file.path, by_file));
-    return gpus;
-}
-
-}  // namespace
-
-void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places) {
-    for (std::size_t host = 0; host < places.size(); ++host) {
-        const std::vector<int> sources = gpus_of_sources(plan, places[host]),
-                               targets = gpus_of_targets(plan, places[host]);
-        for (std::size_t k = 0; k < plan.source_files.size(); ++k)
-            if (plan.source_files[k].host == static_cast<int>(host)) plan.source_files[k].gpu = sources[k];
-        for (std::size_t k = 0; k < targets.size(); ++k)
-            if (plan.target_files[k].host == static_cast<int>(host)) plan.target_files[k].gpu = targets[k];
-    }
-    plan.rounds = plan_rounds(plan.rounds_job(), round_staging);
 }
 
 std::vector<Claim> claims_of(const HostsPlan& plan) {
@@ -276,8 +224,9 @@ HostShare share_of(const HostsPlan& plan, int host, const GpuPlaces& places) {
         Piece piece = piece_of(conversion, move);
         if (!files[piece.file] || empty(move.box)) continue;
         const bool is_here = plan.has_source(host, move);
-        const bool is_copied = is_here && target_gpus[piece.file] >= 0 &&
-                               source_gpus[conversion.source_pieces[move.source].file] >= 0 &&
+        const Endpoint from{host, source_gpus[conversion.source_pieces[move.source].file]},
+            to{host, target_gpus[piece.file]};
+        const bool is_copied = is_here && link_between(from, to, places.links).kind < LinkClass::host_memory &&
                                can_copy(move, conversion.source_side(), conversion.target_side());
         piece.file = numbers[piece.file];
         if (is_copied) share.copied.push_back(k);

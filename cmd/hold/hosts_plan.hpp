@@ -3,6 +3,7 @@
 
 #include "cmd/hold/hold_state.hpp"
 #include "lib/exec/agreement.hpp"
+#include "lib/exec/device/links.hpp"
 #include "lib/exec/device/rounds.hpp"
 #include "lib/exec/wire/mirror.hpp"
 
@@ -26,6 +27,7 @@ inline constexpr std::uint64_t round_staging = std::uint64_t{64} << 20;
 struct GpuPlaces {
     std::map<int, int> sources;
     std::map<int, int> targets;
+    GpuLinks links = {};  ///< between the GPUs of the host
 };
 
 /// The places as one line of text, and the places that such a text contains.
@@ -42,9 +44,13 @@ struct HostsPlan {
     Moves moves;                            ///< of all elements, within a host where that is possible
     Moves carried;                          ///< the moves of `moves` between hosts
     std::vector<Round> rounds;              ///< in which `carried` is sent; see place_on_gpus()
+    std::vector<LinkBytes> links;           ///< by host: bytes that it gets by each kind of link; see place_on_gpus()
 
     /// The carried moves, for functions about rounds. Refers to this plan.
     RoundsJob rounds_job() const;
+
+    /// The host that gets a piece of the target.
+    int host_of(std::uint32_t target) const;
 
     /// Whether a host has the source file of a move.
     bool has_source(int host, const Move& move) const;
@@ -57,7 +63,11 @@ struct HostsPlan {
 HostsPlan plan_hosts(const HoldOptions& options, const std::filesystem::path& folder, std::span<const StoredFile> files,
                      std::span<const std::string> ranks);
 
-/// Assigns source and target files to GPUs as in `places`, which has one entry per host, and plans the rounds.
+/// Plans the moves, each from the nearest source, and which of them are carried. Throws Error as plan_hosts().
+void set_moves(HostsPlan& plan, const PieceDistance& distance);
+
+/// Assigns source and target files to GPUs as in `places`, which has one entry per host, and plans the moves, so that
+/// each element comes by the fastest link to a copy of it, and the rounds. Throws Error as plan_hosts().
 void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places);
 
 /// The parts of a plan that must be equal on all hosts, for require_same().

@@ -17,6 +17,13 @@ namespace {
 
 using HostsJson = nlohmann::ordered_json;
 
+/// Bytes by the keys of links.
+HostsJson json_of(const LinkBytes& links) {
+    HostsJson json = HostsJson::object();
+    for (std::size_t k = 0; k < links.bytes.size(); ++k) json[std::string{link_class_keys[k]}] = links.bytes[k];
+    return json;
+}
+
 /// A JSON object for each host, gathered on all ranks. Collective.
 HostsJson gathered(const mpi::Comm& comm, const HostsHeld& held, const HostHeld& own) {
     HostsJson mine{{"host", host_name()},
@@ -26,6 +33,7 @@ HostsJson gathered(const mpi::Comm& comm, const HostsHeld& held, const HostHeld&
                    {"gpus", own.place.gpus}};
     if (!own.place.reason.empty()) mine["reason"] = own.place.reason;
     if (own.process != 0) mine["process"] = own.process;
+    mine["links"] = json_of(held.plan.links[static_cast<std::size_t>(comm.rank())]);
     mine["needs"] = HostsJson::array();
     for (const GpuNeed& need : own.needs)
         mine["needs"].push_back({{"gpu", need.gpu},
@@ -69,6 +77,14 @@ std::string transport_text(const HostsHeld& held) {
     return fmt::format(" by MPI, not NCCL: {}", transport.reason);
 }
 
+/// Says how many bytes go by each kind of link.
+void note_links(const HostsHeld& held, Output& out) {
+    LinkBytes all;
+    for (const LinkBytes& of_host : held.plan.links) all += of_host;
+    const std::string text = to_text(all);
+    if (!text.empty()) out.note("links that {} tensors: {}", held.options.dry_run ? "carry" : "carried", text);
+}
+
 void print(const HostsHeld& held, const HostsJson& json, Output& out) {
     const std::string what =
         fmt::format("{} of {} ({})", counted(json["ranks"].size(), "rank"), to_string(held.plan.hold.job.target.layout),
@@ -109,6 +125,7 @@ void report_hosts(const mpi::Comm& comm, const HostsHeld& held, const HostHeld& 
         const auto bytes = json["between_hosts"]["bytes"].get<std::uint64_t>();
         out.note("{} of tensors {} between hosts, in {}{}", format_size(bytes), held.options.dry_run ? "move" : "moved",
                  counted(held.plan.rounds.size(), "round"), transport_text(held));
+        if (wants_gpus(held.options)) note_links(held, out);
         out.json() ? out.object("tpx.hold/1", json) : print(held, json, out);
         out.finish();
     });

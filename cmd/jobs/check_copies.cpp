@@ -3,7 +3,6 @@
 
 #include "formats/convert/canonical_pieces.hpp"
 #include "lib/core/error.hpp"
-#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/difference.hpp"
 
 #include <array>
@@ -53,7 +52,7 @@ void check_copy(const mpi::Comm& comm, const formats::DroppedCopy& copy, const C
     const auto files = formats::paths(source);
     std::optional<DType> cast;
     if (one.dtype != other.dtype) {
-        if (!can_cast(one.dtype, DType::f64) || !can_cast(other.dtype, DType::f64))
+        if (!is_real(one.dtype) || !is_real(other.dtype))
             refuse(fmt::format("has dtype {} instead of {}", name(other.dtype), name(one.dtype)));
         cast = DType::f64;
     }

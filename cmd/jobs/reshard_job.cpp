@@ -9,13 +9,13 @@
 #include "formats/driver.hpp"
 #include "formats/fill_holes.hpp"
 #include "formats/quantized/quantize.hpp"
+#include "formats/quantized/quantized_shapes.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
 #include "lib/core/lower_case.hpp"
 #include "lib/core/unexpected.hpp"
-#include "lib/exec/copy_elements.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -27,30 +27,56 @@
 namespace tpx::cli {
 namespace {
 
-/// Whether --dtype requests FP8 with block scales, under any alias.
-bool wants_fp8_blocks(const std::string& text) {
+constexpr std::string_view unscaled_suffix = ":unscaled";
+
+/// The value of --dtype in lower case, without "torch." and ":unscaled".
+std::string base_dtype(const std::string& text) {
     std::string name = lower_case(text);
     if (name.starts_with("torch.")) name.erase(0, 6);
-    const std::string type = name.substr(0, name.find(':'));
-    const bool is_fp8 = type == "f8e4m3" || type == "f8_e4m3" || type == "fp8" || type == "float8_e4m3fn";
-    if (is_fp8 && name != type + ":block128")
-        throw Error{Exit::usage, "--dtype {}: FP8 needs one scale per 128x128 block; use {}:block128", text, type};
-    return is_fp8;
+    if (name.ends_with(unscaled_suffix)) name.resize(name.size() - unscaled_suffix.size());
+    return name;
 }
 
-/// Parses --dtype: names of tpx, of PyTorch, or fp64, fp32 and fp16. Throws Error (usage) for other names, and for
-/// types that values cannot be cast to.
+bool is_unscaled(const std::string& text) { return lower_case(text).ends_with(unscaled_suffix); }
+
+/// The FP8 type that a name of --dtype means, under any alias.
+std::optional<DType> fp8_by_name(const std::string& name) {
+    if (name == "f8e4m3" || name == "f8_e4m3" || name == "fp8" || name == "float8_e4m3fn") return DType::f8_e4m3;
+    if (name == "f8e5m2" || name == "f8_e5m2" || name == "float8_e5m2") return DType::f8_e5m2;
+    return std::nullopt;
+}
+
+/// Whether --dtype requests FP8 with block scales.
+bool wants_fp8_blocks(const std::string& text) {
+    if (is_unscaled(text)) return false;
+    const std::string name = base_dtype(text), type = name.substr(0, name.find(':'));
+    const auto fp8 = fp8_by_name(type);
+    if (!fp8) return false;
+    if (fp8 == DType::f8_e5m2)
+        throw Error{Exit::usage, "--dtype {}: use {}{} to cast values to FP8 without scales", text, type,
+                    unscaled_suffix};
+    if (name != type + ":block128")
+        throw Error{Exit::usage,
+                    "--dtype {0}: FP8 needs one scale per 128x128 block; use {1}:block128, or {1}{2} to cast values "
+                    "without scales",
+                    text, type, unscaled_suffix};
+    return true;
+}
+
+/// Parses --dtype: names of tpx, of PyTorch, or fp64, fp32 and fp16; with ":unscaled", also FP8. Throws Error (usage)
+/// for other names, and for types that values cannot be cast to.
 std::optional<DType> given_dtype(const std::string& text) {
     if (text.empty()) return std::nullopt;
-    const std::string name = lower_case(text.starts_with("torch.") ? text.substr(6) : text);
-    std::optional<DType> dtype = dtype_by_name(name);
+    const std::string name = base_dtype(text);
+    std::optional<DType> dtype = is_unscaled(text) ? fp8_by_name(name) : std::nullopt;
+    if (!dtype) dtype = dtype_by_name(name);
     if (!dtype) dtype = dtype_by_torch(name);
     if (!dtype && name.starts_with("fp")) dtype = dtype_by_name("f" + name.substr(2));
     if (!dtype && name == "half") dtype = DType::f16;
-    if (!dtype || !can_cast(*dtype, DType::f32))
+    if (!dtype || (!is_real(*dtype) && !formats::is_fp8(*dtype)))
         throw Error{Exit::usage,
-                    "--dtype: {} '{}'; use f64, f32, f16, bf16 or f8e4m3:block128 (aliases: fp64, fp32, fp16, half, "
-                    "float64, float32, float16, bfloat16, fp8:block128)",
+                    "--dtype: {} '{}'; use f64, f32, f16, bf16, f8e4m3:block128, f8e4m3:unscaled or f8e5m2:unscaled "
+                    "(aliases: fp64, fp32, fp16, half, float64, float32, float16, bfloat16, fp8:block128)",
                     dtype ? "cannot convert to" : "unknown dtype", text};
     return dtype;
 }
@@ -157,6 +183,7 @@ ReshardJob prepare_reshard(const ReshardOptions& options) {
         job.target.dialect = "keep";
     } else {
         job.target.dtype = given_dtype(options.dtype);
+        job.target.unscaled = is_unscaled(options.dtype);
     }
     with_path(options.checkpoint, [&] { plan_job(job, options.allow_missing); });
     for (std::string* note : {&merged, &quantized})

@@ -16,11 +16,13 @@ void add_reshard_output(Command& command, ReshardOptions& options) {
             "arrange the output differently, the plan is rejected with exit status 3.");
     command
         .option("--dtype", &options.dtype, "DTYPE", "Convert weights to DTYPE: f64, f32, f16, bf16 or f8e4m3:block128")
-        .suggestions({"f64", "f32", "f16", "bf16", "f8e4m3:block128"})
+        .suggestions({"f64", "f32", "f16", "bf16", "f8e4m3:block128", "f8e4m3:unscaled", "f8e5m2:unscaled"})
         .default_value("as stored")
         .details(
             "PyTorch's names, such as bfloat16, are accepted. Values are rounded to nearest, ties to even; a finite "
-            "value that would become infinite is an error.");
+            "value that would become infinite is an error. DTYPE:unscaled casts to or from FP8 without scales: "
+            "f8e4m3:unscaled and f8e5m2:unscaled write plain FP8 (weights only), and bf16:unscaled, for example, reads "
+            "FP8 weights as they are.");
     command.option("--drop", &options.drop, "WHAT", "State to omit")
         .choices({"optimizer"})
         .details(

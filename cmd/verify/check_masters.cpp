@@ -6,7 +6,6 @@
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
-#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/slabs.hpp"
 #include "lib/exec/state_check.hpp"
 
@@ -70,7 +69,7 @@ public:
     }
 
 private:
-    static bool is_number(const Tensor& tensor) { return can_cast(tensor.dtype, DType::f64); }
+    static bool is_number(const Tensor& tensor) { return is_real(tensor.dtype); }
 
     std::vector<RoleCheck> jobs_of(const formats::OptimizerPairs& pairs) {
         std::vector<RoleCheck> jobs;

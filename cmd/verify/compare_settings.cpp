@@ -5,7 +5,6 @@
 #include "formats/state/value_text.hpp"
 #include "formats/values/value_paths.hpp"
 #include "lib/core/error.hpp"
-#include "lib/exec/copy_elements.hpp"
 #include "lib/exec/state_check.hpp"
 
 #include <algorithm>
@@ -132,7 +131,7 @@ std::optional<std::set<double>> steps_of(const mpi::Comm& comm, const ComparedCh
     std::vector<StateCheck> checks;
     for (std::uint32_t t = 0; t < canonical.tensors.size(); ++t) {
         if (canonical.roles[t] != Role::step) continue;
-        if (!can_cast(canonical.tensors[t].dtype, DType::f64)) return std::nullopt;
+        if (!is_real(canonical.tensors[t].dtype)) return std::nullopt;
         checks.push_back({.tensor = t, .weight = {}, .squares = false});
     }
     const auto files = formats::paths(member.source->checkpoint.catalogue);

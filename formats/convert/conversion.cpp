@@ -114,6 +114,7 @@ private:
     /// Dequantizes the source if the target stores plain values, restores state that the target's format kept in the
     /// source, and decides which other files are copied.
     void settle_source() {
+        check_plain_casts(source_, target_);
         if (needs_values(source_, target_)) {
             if (std::string note = dequantization_note(source_, target_); !note.empty())
                 out_.notes.push_back(std::move(note));
@@ -200,7 +201,7 @@ private:
         const bool same_names = choice_.dialect == nullptr && source_format()->framework == target_.format->framework;
         if (const auto fit = target_.format->adapt_states; fit != nullptr && same_names)
             fit(out_.expressed, config_, target_.dtype, out_.notes);
-        set_dtype(out_.expressed, target_.dtype);
+        set_dtype(out_.expressed, target_);
         if (reshards_partitions()) keep_names(target_, out_.expressed);
         if (!target_.dtype) set_dtypes(out_.expressed, master_only_dtypes_);
         drop_unsupported(source_, target_, out_.expressed);

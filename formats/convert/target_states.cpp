@@ -4,6 +4,7 @@
 #include "formats/convert/adam_from_settings.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/value.hpp"
+#include "formats/quantized/quantized_shapes.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/beyond_rules.hpp"
@@ -154,12 +155,13 @@ std::set<std::string> name_tags(const Source& source, const Target& target, cons
     return tags;
 }
 
-void set_dtype(ExpressedState& expressed, std::optional<DType> dtype) {
-    if (!dtype) return;
+void set_dtype(ExpressedState& expressed, const Target& target) {
+    if (!target.dtype) return;
     for (std::size_t t = 0; t < expressed.tensors.size(); ++t) {
         const Meaning& meaning = expressed.reading.meanings[t];
         const bool weight = meaning.role == Role::weight && meaning.kind != Meaning::Kind::extra;
-        if (weight && is_real(expressed.tensors[t].dtype)) expressed.tensors[t].dtype = *dtype;
+        DType& dtype = expressed.tensors[t].dtype;
+        if (weight && (is_real(dtype) || (target.unscaled && is_fp8(dtype)))) dtype = *target.dtype;
     }
 }
 

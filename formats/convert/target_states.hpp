@@ -22,8 +22,9 @@ void check_states(const Source& source, const Target& target, const Dialect* dia
 /// Throws Error (usage) if --dtype would round the scales of quantized weights.
 void check_dtype(const Source& source, const Target& target);
 
-/// Changes the dtype of weights; does nothing if `dtype` is unset.
-void set_dtype(ExpressedState& expressed, std::optional<DType> dtype);
+/// Changes the dtype of weights to that of the target; does nothing if the target has none. Weights in FP8 are changed
+/// only if the target is `unscaled`.
+void set_dtype(ExpressedState& expressed, const Target& target);
 
 /// Sets the training dtypes of weights that are created from their masters; `made` has these by name.
 void set_dtypes(ExpressedState& expressed, const std::map<std::string, DType>& made);

@@ -6,6 +6,7 @@
 
 namespace tpx::formats {
 
+/// The FP8 types of PyTorch in which frameworks store weights: f8_e4m3 and f8_e5m2.
 bool is_fp8(DType dtype);
 
 /// Sets shape, values' type and scheme of a weight by the stored shapes of its codes and scales. Each throws Error for

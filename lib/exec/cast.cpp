@@ -8,16 +8,17 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 namespace tpx {
 namespace {
 
 using element::Bfloat;
+using element::E4m3;
+using element::E5m2;
 using element::Half;
-using element::infinity;
-using element::to_bfloat;
-using element::to_half;
+using element::narrow;
 using element::widen;
 
 // To float by "round to odd": inexact values keep an odd last bit, so that rounding once more to a narrower type rounds
@@ -37,31 +38,24 @@ inline float single(double value) { return to_odd(value); }
 template <class To, class From>
 To convert(From value) {
     const auto wide = widen(value);
-    if constexpr (std::is_same_v<To, Bfloat>) {
-        return to_bfloat(single(wide));
-    } else if constexpr (std::is_same_v<To, Half>) {
-        return to_half(single(wide));
-    } else {
+    if constexpr (std::is_arithmetic_v<To>)
         return static_cast<To>(wide);
-    }
+    else
+        return narrow<To>(single(wide));
 }
 
-// 1 for infinity and NaN, else 0; computed from the bits, which costs little in vectorized loops.
-inline std::uint32_t is_special(Half value) { return (value.bits & 0x7c00u) == 0x7c00u; }
-inline std::uint32_t is_special(Bfloat value) { return (value.bits & 0x7f80u) == 0x7f80u; }
-inline std::uint32_t is_special(float value) { return (std::bit_cast<std::uint32_t>(value) & infinity) == infinity; }
-inline std::uint32_t is_special(double value) {
-    constexpr std::uint64_t infinite = 0x7ff0000000000000;
-    return (std::bit_cast<std::uint64_t>(value) & infinite) == infinite;
-}
+template <class T>
+constexpr double largest = std::numeric_limits<T>::max();
+template <>
+constexpr double largest<Bfloat> = 0x1.fep127;
+template <>
+constexpr double largest<Half> = 65504;
+template <>
+constexpr double largest<E5m2> = 57344;
+template <>
+constexpr double largest<E4m3> = 448;
 
-/// Whether a cast can turn a finite value of `From` into infinity: the largest value of `To` is smaller.
-template <class To, class From>
-constexpr bool can_overflow = std::is_same_v<To, Half>     ? !std::is_same_v<From, Half>
-                              : std::is_same_v<To, Bfloat> ? std::is_same_v<From, float> || std::is_same_v<From, double>
-                                                           : std::is_same_v<To, float> && std::is_same_v<From, double>;
-
-/// Returns whether a finite value became infinite.
+/// Returns whether `To` cannot represent a value, as element::overflows() has it.
 template <class To, class From>
 bool convert_items(const WalkAxis& axis, const std::byte* source, std::byte* target) {
     std::uint32_t overflowed = 0;
@@ -69,7 +63,8 @@ bool convert_items(const WalkAxis& axis, const std::byte* source, std::byte* tar
         From value;
         std::memcpy(&value, from, sizeof value);
         const To converted = convert<To>(value);
-        if constexpr (can_overflow<To, From>) overflowed |= is_special(converted) & ~is_special(value);
+        if constexpr (largest<To> < largest<From>)
+            overflowed |= static_cast<std::uint32_t>(element::overflows(value, converted));
         std::memcpy(to, &converted, sizeof converted);
     };
     if (axis.source == sizeof(From) && axis.target == sizeof(To)) {
@@ -78,7 +73,7 @@ bool convert_items(const WalkAxis& axis, const std::byte* source, std::byte* tar
     } else {
         for (Index k = 0; k < axis.count; ++k) item(source + k * axis.source, target + k * axis.target);
     }
-    return (overflowed & 1) != 0;
+    return overflowed != 0;
 }
 
 using Convert = bool (*)(const WalkAxis&, const std::byte*, std::byte*);
@@ -94,6 +89,10 @@ Convert converter(DType to) {
             return convert_items<Half, From>;
         case DType::bf16:
             return convert_items<Bfloat, From>;
+        case DType::f8_e4m3:
+            return convert_items<E4m3, From>;
+        case DType::f8_e5m2:
+            return convert_items<E5m2, From>;
         default:
             return nullptr;
     }
@@ -109,6 +108,10 @@ Convert converter(DType from, DType to) {
             return converter<Half>(to);
         case DType::bf16:
             return converter<Bfloat>(to);
+        case DType::f8_e4m3:
+            return converter<E4m3>(to);
+        case DType::f8_e5m2:
+            return converter<E5m2>(to);
         default:
             return nullptr;
     }

@@ -13,12 +13,13 @@ namespace tpx {
 void copy_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, std::byte* target,
                    const Strides& target_strides, int itemsize);
 
-/// Whether cast_elements can turn `from` into `to`: equal types, and any of f64, f32, f16, bf16 into another of them.
+/// Whether cast_elements can turn `from` into `to`: equal types, and any of f64, f32, f16, bf16, f8_e4m3 and f8_e5m2
+/// into another of them.
 bool can_cast(DType from, DType to);
 
-/// Copies like copy_elements and casts each element: to the nearest value, ties to even, or to infinity beyond the
-/// largest value; a NaN becomes a quiet NaN. Returns whether a finite element became infinite. Throws Error "cannot
-/// cast FROM to TO" unless can_cast.
+/// Copies like copy_elements and casts each element: to the nearest value, ties to even, or to infinity (f8_e4m3:
+/// NaN) beyond the largest value; a NaN becomes a quiet NaN. Returns whether a finite element became infinite, or any
+/// element but a NaN the NaN of f8_e4m3. Throws Error "cannot cast FROM to TO" unless can_cast.
 bool cast_elements(const Shape& sizes, const std::byte* source, const Strides& source_strides, DType from,
                    std::byte* target, const Strides& target_strides, DType to);
 

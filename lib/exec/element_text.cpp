@@ -47,7 +47,9 @@ std::string element_text(DType dtype, const std::byte* element) {
         case DType::f64:
             return number_text<double>(element);
         case DType::f16:
-        case DType::bf16: {
+        case DType::bf16:
+        case DType::f8_e4m3:
+        case DType::f8_e5m2: {
             float value = 0;
             cast_elements({}, element, {}, dtype, reinterpret_cast<std::byte*>(&value), {}, DType::f32);
             return fmt::format("{}", value);

@@ -3,6 +3,7 @@
 
 #include "lib/core/file.hpp"
 #include "lib/exec/device/copy_batch.hpp"
+#include "lib/exec/device/links.hpp"
 
 #include <array>
 #include <cstddef>
@@ -25,6 +26,10 @@ struct GpuInfo {
 
 /// The GPUs that this process can use, by their CUDA number. Initializes CUDA, so children forked later cannot use it.
 std::vector<GpuInfo> list_gpus();
+
+/// The links between the GPUs that this process can use, as CUDA and, if it is there, NVIDIA's management library know
+/// them. Initializes CUDA, as list_gpus() does.
+GpuLinks list_gpu_links();
 
 /// The CUDA number of the GPU with the PCI address `bus`. Unlike list_gpus(), takes no memory of any GPU.
 int gpu_with_address(const std::string& bus);

@@ -27,6 +27,8 @@ struct GpuCopier::Buffers {};
 
 std::vector<GpuInfo> list_gpus() { refuse(); }
 
+GpuLinks list_gpu_links() { refuse(); }
+
 int gpu_with_address(const std::string&) { refuse(); }
 
 void release_gpu(int) {}

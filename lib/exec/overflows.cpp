@@ -10,7 +10,7 @@
 namespace tpx {
 namespace {
 
-/// Whether the cast makes a finite element infinite.
+/// Whether the cast cannot represent the element.
 bool overflows(const std::byte* element, DType from, DType to) {
     std::array<std::byte, sizeof(double)> cast{};
     return cast_elements({}, element, {}, from, cast.data(), {}, to);
@@ -23,6 +23,8 @@ struct Limit {
 };
 
 Limit limit_of(DType dtype) {
+    if (dtype == DType::f8_e4m3) return {"448", "f8e5m2:unscaled, f16, bf16 or f32"};
+    if (dtype == DType::f8_e5m2) return {"57344", "f16, bf16 or f32"};
     if (dtype == DType::f16) return {"65504", "bf16, f32 or f64"};
     if (dtype == DType::bf16) return {"3.3895e38", "f32 or f64"};
     return {"3.4028e38", "f64"};

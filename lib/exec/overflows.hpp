@@ -14,7 +14,8 @@
 
 namespace tpx {
 
-/// Finite values that casts made infinite: how many, and the first, in the order of the tensors.
+/// Values that casts could not represent, because they exceed the largest value of the dtype: how many, and the first,
+/// in the order of the tensors.
 class Overflows {
 public:
     /// Counts the overflows among the elements of `box`, a part of `piece`; the first element is at `values`.

@@ -100,6 +100,8 @@ becomes fsdp=3 0 1 2
 grep -q "note: hold:old: no keeper has this name on .* (rank 2); ranks there get their state from other hosts" noted || fail "$(cat noted)"
 becomes tp=2,dp=2 "0 1" "2 3" -- --dtype bf16
 becomes fsdp=2 0 1 -- --dtype f16 --drop optimizer
+becomes fsdp=2 0 1 -- --dtype f8e4m3:unscaled --drop optimizer
+becomes tp=4 "0 1" "2 3" -- --dtype f8e5m2:unscaled --drop optimizer
 
 # A host copies replicas that it has itself. Other layouts, optimizer state and non-tensor values.
 spread "$dcp" dp=2,tp=2 0,1 2,3

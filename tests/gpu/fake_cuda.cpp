@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of CUDA's runtime that tpx calls, with memory of the host in place of GPUs: how calls follow each other can
 // be tested with it, not how fast anything is. FAKE_GPUS says how many there are, FAKE_MEMORY how many bytes the memory
-// of each has; FAKE_FAULT names calls that fail (see shared.hpp), FAKE_FAULT_GPU the only GPU on which they do, and
-// FAKE_DELAY how many ms a copy from a GPU to the host and a kernel that copies take. Kernels walk on the host.
+// of each has, FAKE_NO_PEERS which pairs such as "0-1,2-3" have no peer access; FAKE_FAULT names calls that fail (see
+// shared.hpp), FAKE_FAULT_GPU the only GPU on which they do, and FAKE_DELAY how many ms a copy from a GPU to the host
+// and a kernel that copies take. Kernels walk on the host.
 #include "lib/exec/cuda/copy_kernels.hpp"
 #include "tests/gpu/shared.hpp"
 
@@ -216,8 +217,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMe
     return answer("cudaMemcpyAsync");
 }
 cudaError_t cudaDeviceCanAccessPeer(int* possible, int device, int peer) {
-    *possible = device != peer;
-    return cudaSuccess;
+    *possible = device != peer && !has_pair("FAKE_NO_PEERS", device, peer);
+    return answer("cudaDeviceCanAccessPeer");
+}
+// GPUs whose numbers differ by more have slower links.
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int from, int to) {
+    *value = std::abs(from - to) - 1;
+    return answer("cudaDeviceGetP2PAttribute", attribute == cudaDevP2PAttrPerformanceRank);
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     return answer("cudaDeviceEnablePeerAccess", flags == 0 && peer != current);
@@ -231,10 +237,14 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
     const auto block = blocks.find(memory);
     if (block == blocks.end()) return cudaErrorInvalidValue;
-    std::snprintf(handle->reserved, sizeof handle->reserved, "/proc/%d/fd/%d", getpid(), block->second.file);
+    constexpr std::size_t path = sizeof handle->reserved - 1;  // and after it, the GPU
+    std::snprintf(handle->reserved, path, "/proc/%d/fd/%d", getpid(), block->second.file);
+    handle->reserved[path] = static_cast<char>(block->second.device);
     return answer("cudaIpcGetMemHandle");
 }
 cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle, unsigned) {
+    if (has_pair("FAKE_NO_PEERS", current, handle.reserved[sizeof handle.reserved - 1]))
+        return cudaErrorPeerAccessUnsupported;
     const int file = open(handle.reserved, O_RDWR | O_CLOEXEC);
     struct stat status {};
     *memory = file >= 0 && fstat(file, &status) == 0 ? map(file, static_cast<std::size_t>(status.st_size)) : nullptr;

@@ -71,6 +71,24 @@ moved "moved['same_gpu'] * 2 == moved['gpu'] > 0"
 gone old new turned halves more more2
 nothing_left
 
+# Of replicas on several GPUs, the one with the fastest link is copied, and pairs without peer access are avoided.
+export FAKE_NVLINKS=0-3,1-2
+runs "$tpx" hold ckpt --name old --to dp=2 --device cuda --rank-gpus 0,1
+runs "$tpx" hold hold:old --name near --to dp=2 --device cuda --rank-gpus 3,2 --json
+moved "moved['nvlink'] == moved['gpu'] > 0 and moved['pcie'] == moved['host'] == moved['same_gpu'] == 0"
+grep -q 'note: copying .* and 0 B through host memory; between GPUs: [^,]* by NVLink$' err || fail "no note: $(cat err)"
+FAKE_NVLINKS='' runs "$tpx" hold hold:old --name pcie --to dp=2 --device cuda --rank-gpus 3,2 --json
+moved "moved['pcie'] == moved['gpu'] > 0 and moved['nvlink'] == moved['host'] == 0"
+FAKE_NVLINKS='' FAKE_NO_PEERS=0-3,0-2 runs "$tpx" hold hold:old --name peers --to dp=2 --device cuda --rank-gpus 3,2 --json
+moved "moved['pcie'] == moved['gpu'] > 0 and moved['host'] == 0"
+FAKE_NO_PEERS=0-3,1-3 runs "$tpx" hold hold:old --name apart --to dp=2 --device cuda --rank-gpus 3,2 --json
+moved "moved['nvlink'] == moved['gpu'] == moved['host'] > 0"
+runs "$tpx" hold ckpt --name disk --to dp=2
+for name in near pcie peers apart; do same $name disk "0 1"; done
+unset FAKE_NVLINKS
+gone old near pcie peers apart disk
+nothing_left
+
 # --transport ipc does not fall back to host memory.
 runs "$tpx" hold ckpt --name old --device cuda --to fsdp=2
 runs "$tpx" hold hold:old --name new --to tp=2 --device cuda --transport ipc --json

@@ -67,7 +67,7 @@ becomes() {
     cp out told && cp err noted
     rm -rf disk
     local cast=() word
-    for word in "$@"; do case $word in --dtype | --drop | bf16 | f16 | f32 | f8_e4m3 | optimizer) cast+=("$word") ;; esac; done
+    for word in "$@"; do case $word in --dtype | --drop | bf16 | f16 | f32 | *:unscaled | optimizer) cast+=("$word") ;; esac; done
     runs "$tpx" reshard "$ckpt" disk --to "$to" ${cast[@]+"${cast[@]}"}
     runs "$tpx" hold disk --name one --to "$to"
     for ranks in "${all[@]}"; do
@@ -113,6 +113,7 @@ for seed in 1 2 3 4 5 6 7 8; do
     becomes ckpt "$to" "$target0" "$target1" -- --device cuda --transport "$transport" ${more[@]+"${more[@]}"}
     says "between['rounds'] == 0 or between['transport'] == '$transport'"
     says "all(one['gpus'] for one in hosts)"
+    says "sum(one['links']['rail'] + one['links']['network'] for one in hosts) == between['bytes']"
     only 2
 done
 # Three hosts, one of them new, and state that returns to one host, where it is verified.
@@ -120,6 +121,14 @@ spread ckpt tp=2,fsdp=2 0,1 2,3
 becomes ckpt fsdp=5 "0 1" "2 3" 4 -- "${cuda[@]}"
 says "between['transport'] == 'nccl' and between['nccl_bytes'] == between['bytes'] > 0 and 'reason' not in between"
 grep -q "of tensors moved between hosts, in 1 round by NCCL" noted || fail "$(cat noted)"
+grep -q "note: links that carried tensors: .* within a GPU, .* by PCIe, .* across rails$" noted || fail "$(cat noted)"
+export FAKE_NVLINKS=0-1
+becomes ckpt tp=4 "0 1" "2 3" -- "${cuda[@]}"
+says "all(one['links']['nvlink'] > 0 and one['links']['pcie'] == 0 for one in hosts)"
+unset FAKE_NVLINKS
+FAKE_NO_PEERS=0-1 becomes ckpt tp=4 "0 1" "2 3" -- "${cuda[@]}"
+says "all(one['links']['host_memory'] > 0 and one['links']['nvlink'] == one['links']['pcie'] == 0 for one in hosts)"
+becomes ckpt tp=4 "0 1" "2 3" -- "${cuda[@]}" --dtype f8e4m3:unscaled --drop optimizer
 runs hosts 2 "$tpx" hold hold:old --name new --to tp=4 --device cuda --transport nccl
 runs hosts 2 "$tpx" hold hold:new --name back --to tp=1 --device cuda --transport nccl
 on 0 runs "$tpx" verify ckpt hold:back
@@ -180,7 +189,7 @@ END
     spread large fsdp=2 0,1 none
     for transport in nccl mpi; do
         text="tensor 'w': 1e+30 at [6, 1] does not fit f16, whose largest value is 65504"
-        [ $row = 6 ] || text="tensor 'w': a finite f32 value does not fit f16"
+        [ $row = 6 ] || text="tensor 'w': a value of type f32 does not fit f16"
         refuses 1 "$text" hosts 2 "$tpx" hold hold:old --name new --to fsdp=2 --dtype f16 --device cuda --transport $transport
         only 1
     done

@@ -114,6 +114,29 @@ TEST_CASE("the rooms of GPUs are what CUDA says, and what does not fit is refuse
     CHECK(message_of([] { list_gpus(); }) == "no GPU: no CUDA-capable device is detected");
 }
 
+TEST_CASE("links between GPUs are those of CUDA and NVML; without NVML, no link is NVLink") {
+    const Setting four{"FAKE_GPUS", "4"}, no_peers{"FAKE_NO_PEERS", "0-3"}, nvlinks{"FAKE_NVLINKS", "0-1,2-3"};
+    const auto expect = [](LinkClass by_nvml) {
+        const GpuLinks links = list_gpu_links();
+        REQUIRE(links.size() == 4);
+        for (std::size_t a = 0; a < 4; ++a)
+            for (std::size_t b = 0; b < 4; ++b) CHECK(links[a][b] == links[b][a]);
+        CHECK(links[2][2] == MemoryLink{LinkClass::same_gpu, 0});
+        CHECK(links[0][1] == MemoryLink{by_nvml, 0});
+        CHECK(links[3][2] == MemoryLink{by_nvml, 0});
+        CHECK(links[0][2] == MemoryLink{LinkClass::pcie, 1});
+        CHECK(links[0][3] == MemoryLink{LinkClass::host_memory, 0});
+        CHECK(links[3][1] == MemoryLink{LinkClass::pcie, 1});
+    };
+    expect(LinkClass::nvlink);
+    {
+        const Setting broken{"FAKE_FAULT", "nvmlInit"};
+        expect(LinkClass::pcie);
+    }
+    const Setting broken{"FAKE_FAULT", "cudaDeviceGetP2PAttribute"};  // no order within a kind
+    CHECK(list_gpu_links()[0][2] == MemoryLink{LinkClass::pcie, 0});
+}
+
 TEST_CASE("each call that fails is named") {
     const Fd file = file_of(pattern(100));
     const GpuMemory memory{0, 100};

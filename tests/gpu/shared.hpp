@@ -22,6 +22,17 @@ inline void* map_shared(const std::string& name, std::size_t size, bool create) 
     return memory == MAP_FAILED ? nullptr : memory;
 }
 
+/// Whether the variable, a list such as "0-1,2-3", has the pair of `a` and `b`, in either order.
+inline bool has_pair(const char* variable, int a, int b) {
+    const char* list = std::getenv(variable);
+    if (list == nullptr) return false;
+    const auto has = [&](int first, int second) {
+        const std::string pair = "," + std::to_string(first) + "-" + std::to_string(second) + ",";
+        return ("," + std::string{list} + ",").find(pair) != std::string::npos;
+    };
+    return has(a, b) || has(b, a);
+}
+
 /// Whether `call` fails: if the variable FAKE_FAULT, a list such as "ncclSend,ncclCommAbort", contains it, except for
 /// the first FAKE_FAULT_AFTER such calls of a process. With FAKE_FAULT_KILL, the process is killed instead.
 inline bool is_faulty(const char* call) {

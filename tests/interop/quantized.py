@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized weights: tpx dequantizes to the same bits as transformers and compressed-tensors, for all codes and scales;
 transformers loads tpx's conversions of testdata/quantized; GGUF types equal those of the gguf package, if it is
-installed. FP8 that tpx writes has the codes and scales that transformers computes. Codes and scales that are split
+installed. FP8 that tpx writes has the codes and scales that transformers computes, or those of torch. Codes and scales that are split
 across ranks are restored unchanged, and dequantize to the parts of the weights."""
 import json
 import subprocess
@@ -417,9 +417,46 @@ def check_split_packed(tpx, failures, case, layout, source, stored, whole, folde
     failures += [f"{case}: split codes of {name} have other values" for name in found.keys() & whole.keys() if not same(found[name], whole[name])]
 
 
+def cast_plain(tpx, tensor, dtype):
+    """What --dtype makes of a tensor, or the error."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "w.safetensors", Path(folder) / "out"
+        save_file({"w": tensor.contiguous()}, source)
+        words = [tpx, "reshard", str(source), str(target), "--to", "tp=1", "--dtype", f"{dtype}:unscaled", "--quiet"]
+        done = subprocess.run(words, capture_output=True, text=True)
+        return load_file(next(target.glob("*.safetensors")))["w"] if done.returncode == 0 else done.stderr
+
+
+def check_plain(tpx, failures, tensor, dtype, expected):
+    found = cast_plain(tpx, tensor, dtype)
+    if not isinstance(found, torch.Tensor) or found.dtype != expected.dtype or not same(found.float(), expected.float()):
+        failures.append(f"plain fp8: {tensor.dtype} to {dtype}: {found}")
+
+
+def plain_fp8(tpx, failures):
+    """Casts to FP8 without scales are those of torch for all values that fit, and others are errors; all codes return."""
+    torch.manual_seed(2)
+    codes = torch.arange(256).to(torch.uint8)
+    bits = torch.randint(-(2**31), 2**31, (1 << 18,), dtype=torch.int64).to(torch.int32)
+    small = torch.randn(1 << 18) * torch.exp2(torch.randint(-20, 8, (1 << 18,)))
+    halves = torch.arange(-(2**15), 2**15).to(torch.int16)
+    for fp8, name, most in ((torch.float8_e4m3fn, "f8e4m3", 464.0), (torch.float8_e5m2, "float8_e5m2", 61439.0)):
+        infinite = torch.full((2,), float("inf")) if fp8 == torch.float8_e5m2 else torch.ones(2)
+        for values in (bits.view(torch.float32), small, halves.view(torch.float16), halves.view(torch.bfloat16)):
+            values = torch.cat([values[(values.float().abs() <= most) | values.isnan()], infinite.to(values.dtype)])
+            check_plain(tpx, failures, values, name, values.to(fp8))
+        for wide, dtype in REAL.items():
+            check_plain(tpx, failures, codes.view(fp8), wide, codes.view(fp8).to(dtype))
+        for value, text in ((-65536.0, "-65536"), (float("inf"), "inf")):
+            found = cast_plain(tpx, torch.tensor([[1.0, value]]), name)
+            fits = fp8 == torch.float8_e5m2 and text == "inf"
+            if fits != isinstance(found, torch.Tensor) or not (fits or f"tensor 'w': {text} at [0, 1] does not fit" in found):
+                failures.append(f"plain fp8: {value} became {found}")
+
+
 def main(tpx):
     failures = []
-    for check in (fp8_codes, mxfp4_codes, compressed, ggml, models, written_fp8, split_codes, split_packed):
+    for check in (fp8_codes, mxfp4_codes, compressed, ggml, models, written_fp8, plain_fp8, split_codes, split_packed):
         check(tpx, failures)
     print("\n".join(failures) or "dequantized and quantized as the frameworks do")
     return 1 if failures else 0

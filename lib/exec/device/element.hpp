@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 // Conversions between floating-point types, for the host and for GPUs: one definition, so that both have the same bits.
 // nvcc needs --expt-relaxed-constexpr for std::bit_cast.
@@ -39,6 +40,19 @@ TPX_HOST_DEVICE inline bool is_finite(Half value) { return (value.bits & 0x7c00u
 TPX_HOST_DEVICE inline bool is_finite(Bfloat value) { return (value.bits & 0x7f80u) != 0x7f80u; }
 TPX_HOST_DEVICE inline bool is_finite(E4m3 value) { return (value.bits & 0x7fu) != 0x7fu; }
 TPX_HOST_DEVICE inline bool is_finite(E5m2 value) { return (value.bits & 0x7cu) != 0x7cu; }
+
+TPX_HOST_DEVICE inline bool is_finite(double value) {
+    constexpr std::uint64_t infinite = 0x7ff0000000000000;
+    return (std::bit_cast<std::uint64_t>(value) & infinite) != infinite;
+}
+
+/// Whether a value is NaN.
+TPX_HOST_DEVICE inline bool is_nan(double value) { return value != value; }
+TPX_HOST_DEVICE inline bool is_nan(float value) { return value != value; }
+TPX_HOST_DEVICE inline bool is_nan(Half value) { return (value.bits & 0x7fffu) > 0x7c00u; }
+TPX_HOST_DEVICE inline bool is_nan(Bfloat value) { return (value.bits & 0x7fffu) > 0x7f80u; }
+TPX_HOST_DEVICE inline bool is_nan(E4m3 value) { return (value.bits & 0x7fu) == 0x7fu; }
+TPX_HOST_DEVICE inline bool is_nan(E5m2 value) { return (value.bits & 0x7fu) > 0x7cu; }
 
 /// The value in a wider type, exactly.
 TPX_HOST_DEVICE inline float widen(float value) { return value; }
@@ -85,7 +99,7 @@ TPX_HOST_DEVICE inline Half to_half(float value) {
     return {static_cast<std::uint16_t>(half | (bits & sign_bit) >> 16)};
 }
 
-/// The nearest E4M3, ties to even; NaN for infinities and for values that round beyond 448, as in PyTorch.
+/// The nearest E4M3, ties to even; NaN for infinities and for values above 464, which would round beyond 448.
 TPX_HOST_DEVICE inline E4m3 to_e4m3(float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & ~sign_bit;
@@ -130,6 +144,16 @@ TPX_HOST_DEVICE inline E4m3 narrow<E4m3>(float value) {
 template <>
 TPX_HOST_DEVICE inline E5m2 narrow<E5m2>(float value) {
     return to_e5m2(value);
+}
+
+/// Whether `To` cannot represent `value`, whose cast to it is `narrowed`: a finite value became infinite, or an
+/// infinite or finite one became the NaN of E4M3, which has no infinity. Has no branches, so that loops vectorize.
+template <class To, class From>
+TPX_HOST_DEVICE bool overflows(From value, To narrowed) {
+    if constexpr (std::is_same_v<To, E4m3>)
+        return is_nan(narrowed) & !is_nan(value);
+    else
+        return !is_finite(narrowed) & is_finite(value);
 }
 
 }  // namespace tpx::element

@@ -44,7 +44,7 @@ struct StridedCopy {
     Element from = Element::f32;
     Element to = Element::f32;
     std::int8_t axes = 0;
-    std::uint32_t* overflow = nullptr;  ///< set to 1 if a cast makes a finite value infinite; null: nothing is
+    std::uint32_t* overflow = nullptr;  ///< set to 1 if element::overflows() a cast; null: nothing is
     Axis axis[max_axes];                ///< the innermost one is the last
 };
 
@@ -92,7 +92,7 @@ struct CastRun {
         bool overflows = false;
         for (int k = 0; k < Count; ++k) {
             to.values[k] = element::narrow<To>(element::widen(from.values[k]));
-            overflows |= element::is_finite(from.values[k]) && !element::is_finite(to.values[k]);
+            overflows |= element::overflows(from.values[k], to.values[k]);
         }
         if (overflows && overflow != nullptr) *overflow = 1;  // several threads may, with the same value
         *reinterpret_cast<Run<To, Count>*>(target) = to;

@@ -148,6 +148,52 @@ TEST_CASE("weights in fp8 or as integers without scales are copied, but not conv
     }
 }
 
+TEST_CASE("weights in FP8 are cast on request, unless they seem to have scales") {
+    const auto target = [](DType dtype) {
+        Target made = target_of(&safetensors_driver, dtype);
+        made.unscaled = true;
+        return made;
+    };
+    const auto with = [&](const char* folder, DType dtype, const Target& wanted) -> std::string {
+        Source source = open_source(folder, families(), {});
+        for (Tensor& tensor : source.checkpoint.catalogue.tensors)
+            if (says(tensor.name, "proj")) tensor.dtype = dtype;
+        try {
+            for (const Tensor& tensor : convert(source, wanted).target_tensors)
+                if (tensor.dtype != wanted.dtype) return fmt::format("{} is {}", tensor.name, name(tensor.dtype));
+            return "cast";
+        } catch (const Error& error) {
+            return error.what();
+        }
+    };
+    const char* const plain = "testdata/llama-small/hf";
+    for (const DType fp8 : {DType::f8_e4m3, DType::f8_e5m2}) {
+        CHECK(with(plain, fp8, target(DType::bf16)) == "cast");
+        CHECK(with(plain, DType::f32, target(fp8)) == "cast");
+        Target bare = target(fp8);
+        bare.unscaled = false;
+        CHECK(says(with(plain, DType::f32, bare), "unscaled to cast values to FP8 without scales"));
+    }
+    CHECK(says(with(plain, DType::i8, target(DType::bf16)), "their scales are unknown"));
+    CHECK(says(with(plain, DType::f8_e8m0, target(DType::bf16)), "their scales are unknown"));
+    CHECK(says(with("testdata/quantized/plain-fp8", DType::f8_e4m3, target(DType::bf16)), "the weights are quantized"));
+    Source source = open_source(plain, families(), {});
+    Tensor& scale = source.checkpoint.catalogue.tensors[0];
+    source.checkpoint.catalogue.tensors[1].dtype = DType::f8_e5m2;
+    const std::string weight = source.checkpoint.catalogue.tensors[1].name;
+    scale.name = weight.substr(0, weight.rfind('.')) + ".scale_weight";
+    CHECK_THROWS_WITH_AS(convert(source, target(DType::bf16)),
+                         doctest::Contains(fmt::format("seems to be the scale of '{}'", weight).c_str()), Error);
+}
+
+TEST_CASE("weights of a checkpoint with optimizer state do not become FP8") {
+    Source source = open_source("testdata/training/dcp", families(), {});
+    Target target = target_of(&dcp_driver, DType::f8_e4m3, "keep");
+    target.unscaled = true;
+    CHECK_THROWS_WITH_AS(convert(source, target), doctest::Contains("is optimizer state, which cannot continue"),
+                         Error);
+}
+
 TEST_CASE("a model with parts that transformers would initialize at random is not written") {
     const test::Scratch scratch;
     write_renamed(scratch.path(),

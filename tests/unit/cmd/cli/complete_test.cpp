@@ -41,7 +41,8 @@ TEST_CASE("commands, options, choices and files are offered where they are valid
     CHECK(offered({"plan", ""}) == Words{":file"});
     CHECK(offered({"reshard", "a", ""}) == Words{":file"});
     CHECK(offered({"reshard", "--memory", ""}).empty());
-    CHECK(offered({"reshard", "--dtype", "f"}) == Words{"f64", "f32", "f16", "f8e4m3:block128"});
+    CHECK(offered({"reshard", "--dtype", "f"}) ==
+          Words{"f64", "f32", "f16", "f8e4m3:block128", "f8e4m3:unscaled", "f8e5m2:unscaled"});
     CHECK(offered({"plan", "--check", ""}) == Words{":file"});
     CHECK(offered({"nonsense", ""}).empty());
     CHECK(offered({"profile", "f"}) == Words{"fit"});

@@ -107,9 +107,33 @@ TEST_CASE("the shares of all hosts together fill each element once, with GPUs an
 }
 
 TEST_CASE("GPU places are the same after conversion to text and back") {
-    const GpuPlaces places{one_gpu_each({0, 5}), one_gpu_each({7})};
+    const MemoryLink far{LinkClass::nvlink, 2}, near{LinkClass::same_gpu, 0};
+    const GpuPlaces places{one_gpu_each({0, 5}), one_gpu_each({7}), {{near, far}, {far, near}}};
     const GpuPlaces parsed = parse_gpu_places(to_text(places));
     CHECK(parsed.sources == places.sources);
     CHECK(parsed.targets == places.targets);
+    CHECK(parsed.links == places.links);
     CHECK(parse_gpu_places("").targets.empty());
+}
+
+TEST_CASE("all bytes of all hosts are counted by the links that carry them") {
+    HostsPlan plan = plan_on_two("fsdp=3");
+    place_on_gpus(plan, std::vector<GpuPlaces>{{{}, one_gpu_each({0, 1})}, {{}, one_gpu_each({2})}});
+    const formats::Conversion& conversion = plan.hold.job.conversion;
+    std::uint64_t all = 0, carried = 0, found = 0, across = 0;
+    const auto bytes_of = [&](const Move& move) {
+        const Tensor& tensor = conversion.target_tensors[conversion.target_pieces[move.target].tensor];
+        return static_cast<std::uint64_t>(volume(move.box) * itemsize(tensor.dtype));
+    };
+    for (const Move& move : plan.moves) all += bytes_of(move);
+    for (const Move& move : plan.carried) carried += bytes_of(move);
+    REQUIRE(plan.links.size() == 2);
+    for (const LinkBytes& of_host : plan.links) {
+        for (const std::uint64_t bytes : of_host.bytes) found += bytes;
+        across += of_host[LinkClass::rail] + of_host[LinkClass::network];
+        CHECK(of_host[LinkClass::nvlink] == 0);  // the source is not in memory of GPUs
+    }
+    CHECK(found == all);
+    CHECK(across == carried);
+    CHECK(carried > 0);
 }

@@ -127,6 +127,11 @@ TEST_CASE("strided casts on a device agree with those of the engine") {
 TEST_CASE("every half and bfloat, and floats around each rounding, convert as in the engine") {
     const auto halves = all_halves();
     const auto floats = many_floats();
+    for (const DType fp8 : {DType::f8_e4m3, DType::f8_e5m2}) {
+        CHECK(on_device<std::uint8_t>(floats, DType::f32, fp8) == by_engine<std::uint8_t>(floats, DType::f32, fp8));
+        for (const DType half : {DType::f16, DType::bf16})
+            CHECK(on_device<std::uint8_t>(halves, half, fp8) == by_engine<std::uint8_t>(halves, half, fp8));
+    }
     for (const DType narrow : {DType::f16, DType::bf16}) {
         const DType other = narrow == DType::f16 ? DType::bf16 : DType::f16;
         CHECK(on_device<std::uint32_t>(halves, narrow, DType::f32) ==
@@ -249,6 +254,7 @@ TEST_CASE("values that FP8 cannot hold are reported as overflows, as are those o
     CHECK(overflows({61440}, DType::f8_e5m2));
     CHECK_FALSE(overflows({std::numeric_limits<float>::infinity()}, DType::f8_e5m2));
     CHECK_FALSE(overflows({std::numeric_limits<float>::quiet_NaN()}, DType::f8_e4m3));
+    CHECK(overflows({-std::numeric_limits<float>::infinity()}, DType::f8_e4m3));  // would become NaN
     std::uint32_t flag = 0;
     const std::array<std::uint8_t, 2> large{0x7b, 0x40};
     std::array<std::uint8_t, 2> out{};

@@ -120,16 +120,19 @@ TEST_CASE("a cast that makes a finite value infinite is noticed, and no other") 
 }
 
 TEST_CASE("what a device cannot copy is known beforehand") {
-    const std::vector<Tensor> source{{"a", DType::f64, {1}}, {"b", DType::f8_e4m3, {1}}, {"c", DType::f64, {1}}};
-    const std::vector<Tensor> target{{"a", DType::f32, {1}}, {"b", DType::f32, {1}}, {"c", DType::f64, {1}}};
+    const std::vector<Tensor> source{
+        {"a", DType::f64, {1}}, {"b", DType::f8_e8m0, {1}}, {"c", DType::f64, {1}}, {"d", DType::f8_e4m3, {1}}};
+    const std::vector<Tensor> target{
+        {"a", DType::f32, {1}}, {"b", DType::f32, {1}}, {"c", DType::f64, {1}}, {"d", DType::bf16, {1}}};
     std::vector<Piece> pieces;
-    for (std::uint32_t t = 0; t < 3; ++t) pieces.push_back({t, 0, 0, {{0, 1}}, {1}, 0});
+    for (std::uint32_t t = 0; t < 4; ++t) pieces.push_back({t, 0, 0, {{0, 1}}, {1}, 0});
     const auto possible = [&](std::uint32_t k) {
         return can_copy({k, k, {{0, 1}}}, {source, pieces}, {target, pieces});
     };
     CHECK_FALSE(possible(0));
     CHECK_FALSE(possible(1));  // the engine has no such cast, so that its error is the answer
     CHECK(possible(2));
+    CHECK(possible(3));
 }
 
 TEST_CASE("the checksum of a chunk is that of the engine") {
