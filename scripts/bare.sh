@@ -53,8 +53,8 @@ enter_system() {
         mkdir -p "$system/root/.cache/ccache"
         mount --bind "$TPX_COMPILER_CACHE" "$system/root/.cache/ccache"
         # The same flags as in builds with tests, so that the cache has their results.
-        set -- CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=/root/tpx CCACHE_NOHASHDIR=1 \
-            CXXFLAGS=-Werror "$@"
+        set -- CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CXXFLAGS=-Werror \
+            CCACHE_BASEDIR=/root/tpx CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=locale "$@"
     fi
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM-dumb}" ${https_proxy:+https_proxy="$https_proxy"} \
         ${http_proxy:+http_proxy="$http_proxy"} "$@"

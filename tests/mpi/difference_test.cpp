@@ -97,6 +97,7 @@ TEST_CASE("elements are printed by their dtype") {
     CHECK(text(DType::u16, {0x34, 0x12}) == "4660");
     CHECK(text(DType::bf16, {0xc0, 0x3f}) == "1.5");
     CHECK(text(DType::f16, {0x00, 0x3e}) == "1.5");
-    CHECK(text(DType::f8_e4m3, {0xab}) == "0xab");
+    CHECK(text(DType::f8_e4m3, {0xab}) == "-0.34375");
+    CHECK(text(DType::f8_e5m2, {0x3d}) == "1.25");
     CHECK(text(DType::c64, {1, 2, 3, 4, 5, 6, 7, 8}) == "0x0807060504030201");
 }
