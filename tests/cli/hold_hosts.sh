@@ -5,26 +5,9 @@ set -u
 tpx=$1 testdata=$2
 # shellcheck source=tests/cli/holding.sh
 . "$(dirname "$0")/holding.sh"
-export RUN=$scratch/run # with the sockets of host K in RUN/K
-mkdir -m 700 "$RUN/0" "$RUN/1" "$RUN/2" || exit 1
-# A host can have a script RUN/K.sh, through which it starts the command.
-cat >as-host <<'END'
-#!/bin/sh
-host=$OMPI_COMM_WORLD_RANK
-export XDG_RUNTIME_DIR=$RUN/$host
-[ ! -e "$RUN/$host.sh" ] || exec sh "$RUN/$host.sh" "$@"
-exec "$@"
-END
-chmod +x as-host
-on() { XDG_RUNTIME_DIR=$RUN/$1 "${@:2}"; }
+# shellcheck source=tests/cli/keepers_of_hosts.sh
+. "$here/keepers_of_hosts.sh"
 hosts() { mpirun -n "$1" ./as-host "${@:2}"; }
-release() {
-    local host pid
-    for host in . 0 1 2; do
-        for pid in $(on $host pids); do kill "$pid" && goes "/proc/$pid/cwd"; done
-    done
-}
-trap 'release; end' EXIT
 # keepers: the processes of this test that are keepers, or wait to become keepers.
 keepers() {
     local process
@@ -59,11 +42,6 @@ spread() {
         host=$((host + 1))
     done
     runs "$tpx" hold "$1" --name whole --to "$2" --timeout none
-}
-# bytes HOST NAME RANKS: the digests of the documents and segments of RANKS, such as "0 1".
-bytes() {
-    local rank
-    for rank in $3; do on "$1" client bytes "$2" "$rank" || exit 1; done
 }
 # becomes LAYOUT RANKS... [-- OPTION...]: the hosts make what one host makes of the same state, and each gets its RANKS.
 becomes() {

@@ -27,7 +27,7 @@ fail() {
 client() { python3 "$here/hold_client.py" "$@"; }
 # runs COMMAND...: the command must succeed.
 runs() { "$@" >out 2>err || fail "$*: exit $?"; }
-# goes PATH: PATH must be removed within 5 s.
+# goes PATH: PATH must be removed within two minutes.
 goes() {
     for _ in $(seq 2400); do [ -e "$1" ] || return 0; sleep 0.05; done
     fail "$1 still exists"

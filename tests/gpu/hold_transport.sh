@@ -6,26 +6,10 @@ set -u
 tpx=$1 testdata=$2 CUDART=$3
 # shellcheck source=tests/gpu/holding.sh
 . "$(dirname "$0")/holding.sh"
-export RUN=$scratch/run FAKE_NAME=transport-$$
-mkdir -m 700 "$RUN/0" "$RUN/1" "$RUN/2" || exit 1
-# A host can have a script RUN/K.sh, through which it starts the command.
-cat >as-host <<'END'
-#!/bin/sh
-host=$OMPI_COMM_WORLD_RANK
-export XDG_RUNTIME_DIR=$RUN/$host
-[ ! -e "$RUN/$host.sh" ] || exec sh "$RUN/$host.sh" "$@"
-exec "$@"
-END
-chmod +x as-host
-on() { XDG_RUNTIME_DIR=$RUN/$1 "${@:2}"; }
+# shellcheck source=tests/cli/keepers_of_hosts.sh
+. "$here/keepers_of_hosts.sh"
+export FAKE_NAME=transport-$$
 hosts() { timeout 120 mpirun -n "$1" ./as-host "${@:2}"; }
-release() {
-    local host pid
-    for host in . 0 1 2; do
-        for pid in $(on $host pids); do kill "$pid" && goes "/proc/$pid/cwd"; done
-    done
-}
-trap 'release; end' EXIT
 # processes: prints the processes of this test that have GPU memory, are keepers, or wait to become keepers.
 processes() {
     local process
@@ -50,10 +34,6 @@ spread() {
         [ "$ranks" = none ] || on $host runs "$tpx" hold "$1" --name old --to "$2" --ranks "$ranks" --timeout none --device cuda
         host=$((host + 1))
     done
-}
-bytes() {
-    local rank
-    for rank in $3; do on "$1" client bytes "$2" "$rank" || exit 1; done
 }
 # says EXPRESSION: the Python expression is true for `between_hosts` and `hosts` in the JSON result of the command.
 says() { python3 -c "import json; found = json.load(open('told')); between, hosts = found['between_hosts'], found['hosts']; assert $1, found" || fail "not $1"; }
