@@ -75,12 +75,11 @@ std::vector<Claim> claims_of(const HostsPlan& plan);
 
 /// One host's part of a plan.
 struct HostShare {
-    Draft draft;                     ///< of the files that the host gets
-    std::vector<std::uint32_t> own;  ///< the numbers of these files in the draft of all hosts
-    std::vector<Piece> targets;      ///< in these files, of elements that the host reads from its own memory
-    Moves moves;                     ///< to `targets`
-    std::vector<std::uint32_t>
-        copied;  ///< numbers in HostsPlan::moves of those that kernels copy from GPU to GPU of this host
+    Draft draft;                        ///< of the files that the host gets
+    std::vector<std::uint32_t> own;     ///< the numbers of these files in the draft of all hosts
+    std::vector<Piece> targets;         ///< in these files, of elements that the host reads from its own memory
+    Moves moves;                        ///< to `targets`
+    std::vector<std::uint32_t> copied;  ///< indices in HostsPlan::moves: moves between GPUs of this host, by kernels
     std::vector<std::uint32_t> filled;  ///< pieces of `draft` with elements from other hosts or of `copied`, ascending
     std::vector<std::uint32_t> read;    ///< pieces of `draft` that get elements by `moves`, ascending
     std::uint64_t bytes = 0;            ///< of memory that the files occupy

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of NVML that tells which fake GPUs have NVLink between them: the pairs in FAKE_NVLINKS, such as "0-1,2-3".
+// A fake NVML that reports NVLink between the pairs of GPUs in the variable FAKE_NVLINKS, such as "0-1,2-3".
 // With FAKE_FAULT=nvmlInit, it does not start.
 #include "tests/gpu/shared.hpp"
 

@@ -16,8 +16,8 @@ namespace {
 constexpr SiaCost unreachable = std::numeric_limits<SiaCost>::max() / 4;
 
 // Lowers entries of `sum` to the least losses after at most `count` moves from `row`, each of which adds `step` GPUs
-// and loses `each`. Visits every `step`-th entry from `first` on, backwards if `step` is negative; the least loss is
-// that of one of the last `count` + 1 entries.
+// and loses `each`. Visits every `step`-th entry from `first` on, backwards if `step` is negative. The least loss at an
+// entry starts from one of the `count` + 1 entries visited last, including this one.
 void add_repeated(const std::vector<SiaCost>& row, std::ptrdiff_t first, std::ptrdiff_t step, SiaCost each, int count,
                   std::vector<SiaCost>& sum) {
     const auto size = static_cast<std::ptrdiff_t>(row.size());

@@ -18,7 +18,7 @@ struct SiaChoice {
 
 /// `count` jobs with the same choices.
 struct SiaGroup {
-    std::span<const SiaChoice> choices;  ///< with increasing numbers of GPUs; the first one is 0 GPUs
+    std::span<const SiaChoice> choices;  ///< in increasing order of GPUs; the first choice is 0 GPUs
     int count = 1;
 };
 

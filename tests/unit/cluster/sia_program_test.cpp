@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sia's program decides for groups of equal jobs and skips choices that cannot be the best. Its sum of costs must equal
-// that of dynamic programming over all jobs, choices and numbers of GPUs.
+// sia_program decides for groups of equal jobs and skips choices that cannot be part of a best decision. Its total cost
+// must equal that of dynamic programming over all jobs, choices and numbers of GPUs.
 #include "lib/cluster/policies/sia_program.hpp"
 
 #include <doctest/doctest.h>

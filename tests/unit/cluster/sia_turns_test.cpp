@@ -18,7 +18,7 @@ TEST_CASE("jobs with the same choice at the same cost get it in order of arrival
     CHECK(gpus == std::map<int, int>{{1, 2}, {2, 1}, {3, 1}, {4, 1}});
 }
 
-TEST_CASE("a job does not take the turn of one that has more GPUs, or the same at another cost") {
+TEST_CASE("jobs are reordered only among those with the same number of GPUs at the same cost") {
     const std::vector<SiaChoice> cheap{{0, 0}, {1, -10}}, dear{{0, 0}, {1, -9}}, large{{0, 0}, {8, -10}};
     const std::vector<int> one{7}, other{1}, last{2};
     const std::vector<SiaShare> all{{1, 1}}, none{{0, 1}};
