@@ -79,9 +79,14 @@ mkdir merged && for host in new/*; do cp -R "$host/." merged/ || exit 1; done
 "$tpx" verify all merged || fail "another state"
 on_hosts "$tpx" hold --release new >/dev/null || fail "not released on all hosts"
 
-# One host ends while state moves.
+# One host ends while state moves: its 48 MB take 4 s, and it ends after the first 4 MB.
+set-rate th2 100mbit || fail "the rate does not change"
+before=$(sent-by th2) || exit 1
 on_hosts "$tpx" hold hold:old --name new --to fsdp=4 >out.json 2>err &
-sleep 1
+for _ in $(seq 600); do
+    [ "$(sent-by th2)" -lt "$((before + 4000000))" ] || break
+    sleep 0.05
+done
 end-processes th2
 wait $! && fail "one host has ended, but the command succeeds"
 sleep 1

@@ -2,8 +2,9 @@
 # hosts.sh RATE... -- COMMAND: runs COMMAND on emulated hosts th0, th1, ... of this machine, network namespaces on a bridge,
 # each with a NIC of its RATE (in the notation of tc, "1gbit") both ways. In COMMAND, `mpirun-hosts` starts a rank on each of them, and
 # `set-link HOST down` cuts a host off, `set-link HOST up` connects it again and waits: the kernel passes no packets for
-# up to a second after a link came up. `end-processes HOST` ends all processes on HOST, like a restart. Exits with 77
-# (skipped) if that is not permitted or tools are missing.
+# up to a second after a link came up. `set-rate HOST RATE` gives a host's NIC another rate, `sent-by HOST` prints
+# the bytes that it has sent. `end-processes HOST` ends all processes on HOST, like a restart. Exits with 77 (skipped) if that is not
+# permitted or tools are missing.
 set -u
 rates=
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
@@ -75,11 +76,21 @@ done
 echo "hosts.sh: \$1 has no connection" >&2
 exit 1
 END
+cat >"$scratch/set-rate" <<END
+#!/bin/sh
+number=\${1#th}
+tc -n "tpx${id}h\$number" qdisc change dev eth0 root tbf rate "\$2" burst 512kb latency 20ms &&
+    tc -n "tpx${id}sw" qdisc change dev "port\$number" root tbf rate "\$2" burst 512kb latency 20ms
+END
+cat >"$scratch/sent-by" <<END
+#!/bin/sh
+exec ip netns exec "tpx${id}h\${1#th}" cat /sys/class/net/eth0/statistics/tx_bytes
+END
 cat >"$scratch/end-processes" <<END
 #!/bin/sh
 for pid in \$(ip netns pids "tpx${id}h\${1#th}"); do kill -9 "\$pid"; done
 END
-chmod +x "$scratch/remote" "$scratch/mpirun-hosts" "$scratch/set-link" "$scratch/end-processes"
+chmod +x "$scratch/remote" "$scratch/mpirun-hosts" "$scratch/set-link" "$scratch/set-rate" "$scratch/sent-by" "$scratch/end-processes"
 PATH=$scratch:$PATH
 export PATH OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 unset OMPI_MCA_plm_rsh_agent OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_rmaps_base_oversubscribe
