@@ -5,17 +5,23 @@
 #include "formats/encodings/dcp/archive_forms.hpp"
 #include "formats/encodings/dcp/locate.hpp"
 #include "formats/recognize.hpp"
+#include "formats/registry.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 #include "lib/core/name_list.hpp"
 #include "lib/core/path.hpp"
 
+#include <fmt/ranges.h>
+
+#include <ranges>
+
 namespace tpx::formats {
 namespace {
 
-constexpr const char* readable_formats =
-    "this version reads safetensors, dcp, torch_dist, zarr, Megatron's rank files, DeepSpeed (also universal), HDF5, "
-    "Keras, GGUF and single torch.save files";
+/// "known formats: safetensors, dcp, ...": those of the registry.
+std::string known_formats() {
+    return fmt::format("known formats: {}", fmt::join(drivers() | std::views::transform(&Driver::name), ", "));
+}
 
 /// What was looked for at `path`, which is no checkpoint.
 std::string why_none(const std::filesystem::path& path) {
@@ -27,7 +33,7 @@ std::string why_none(const std::filesystem::path& path) {
 
 /// The error for a path that is not a checkpoint; lists those `near` it, if any.
 Error not_a_checkpoint(const std::filesystem::path& path, const std::vector<RecognizedPath>& near) {
-    if (near.empty()) return failure("{}: not a checkpoint: {}; {}", path.string(), why_none(path), readable_formats);
+    if (near.empty()) return failure("{}: not a checkpoint: {}; {}", path.string(), why_none(path), known_formats());
     NameList names;
     for (const RecognizedPath& one : near) names.add(fmt::format("{} ({})", one.path.string(), one.description));
     const bool is_empty = path_is_file(path) && size_of_file(path) == 0;
@@ -44,7 +50,7 @@ Checkpoint open(const std::filesystem::path& path, MissingFiles missing) {
         if (const auto around = checkpoints_around_files(found.path); !around.empty())
             throw not_a_checkpoint(path, around);
     if (found.format == nullptr)
-        throw failure("{}: is {}; {}", found.path.string(), found.description, readable_formats);
+        throw failure("{}: is {}; {}", found.path.string(), found.description, known_formats());
     return found.format->open(found.path, missing);
 }
 

@@ -2,6 +2,7 @@
 #include "cmd/cli/shared_options.hpp"
 #include "cmd/inspect/inspect.hpp"
 #include "cmd/inspect/inspect_store.hpp"
+#include "lib/core/error.hpp"
 
 #include <memory>
 
@@ -48,6 +49,7 @@ void add_inspect(Cli& cli) {
     command.example("tpx inspect iter_0001000 --html map.html", "a page that shows what each rank stores");
     command.example("tpx inspect iter_0001000 --state --json", "arguments, RNG states and schedulers as JSON");
     command.run([options, store](Output& out) {
+        if (store->store.empty() && !store->hosts.empty()) throw Error{Exit::usage, "--hosts: requires --store"};
         store->store.empty() ? run_inspect(*options, out) : inspect_store(*store, out);
     });
 }

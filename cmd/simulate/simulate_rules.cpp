@@ -53,8 +53,13 @@ void for_each_word(std::string_view text, Body body) {
 
 // "start=86,grow=86,shrink=1,release=10"
 void read_delays(std::string_view text, Delays& delays) {
+    static const std::vector<std::string> keys{"start", "single", "change", "grow", "shrink", "release"};
     for_each_word(text, [&](std::string_view key, std::string_view seconds) {
-        const Time value = seconds_from(seconds, "--delays");
+        if (std::ranges::count(keys, key) == 0)
+            throw Error{Exit::usage,
+                        "--delays: unknown event '{}'; use start, single, change, grow, shrink or release{}", key,
+                        did_you_mean(key, keys)};
+        const Time value = seconds_from(seconds, fmt::format("--delays: {}", key));
         if (key == "start")
             delays.start = delays.single = value;
         else if (key == "single")
@@ -65,11 +70,8 @@ void read_delays(std::string_view text, Delays& delays) {
             delays.grow = value, delays.background = true;
         else if (key == "shrink")
             delays.shrink = value, delays.background = true;
-        else if (key == "release")
-            delays.release = value;
         else
-            throw Error{Exit::usage, "--delays: unknown event '{}'; use start, single, change, grow, shrink or release",
-                        key};
+            delays.release = value;
     });
 }
 

@@ -104,6 +104,43 @@ std::string why_no_titan_model(const Source& source) {
     return is_base && reading.family->tensors.contains("head") ? "needs an output layer" : "";
 }
 
+/// The names of `wanted` of the family that the source was recognized as, or nullptr and a note. `must` if the target
+/// requires such names; then throws Error if the family has none.
+const Dialect* names_of_family(const Reading& reading, std::string_view wanted, bool must,
+                               std::vector<std::string>& notes) {
+    if (reading.dialect->name == wanted) return reading.dialect;  // nested names stay nested
+    if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
+    if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
+    notes.push_back(fmt::format("names are kept: family '{}' has no {} names", reading.family->name, wanted));
+    return nullptr;
+}
+
+/// The note that names are kept because the model or its sizes are unknown. Throws Error if transformers would take the
+/// result for a model of its own, and could not load it.
+std::string note_of_unknown_model(const Source& source, const Target& target, std::string_view wanted) {
+    const Reading& reading = source.reading;
+    // The kept names would look like a transformers model without config.json.
+    if (reading.family && target.format->is_hugging_face)
+        throw Error{
+            Exit::usage,
+            "cannot convert to {} names: sizes are unknown ({}); pass --config config.json, or --set KEY=N for each; "
+            "--dialect keep leaves the names as they are",
+            wanted, missing_sizes(reading)};
+    // With that model's config.json, transformers would load none of the tensors.
+    if (!reading.family && target.format->is_hugging_face && names_known_model(source))
+        throw failure("cannot convert to {} names: {}; --dialect keep leaves the names as they are", wanted,
+                      reading.why_not);
+    return reading.family ? "names are kept: dimensions needed to convert them are unknown (pass --config config.json)"
+                          : fmt::format("names are kept: {}", reading.why_not);
+}
+
+/// Why torchtitan's names, which the target prefers but nobody asked for, cannot be used; "" if they can.
+std::string why_no_titan_names(const Source& source, std::string_view wanted, bool asked) {
+    if (lacks_titan_names(source, wanted, asked)) return "parts outside the language model have no torchtitan names";
+    const std::string why = wanted == "titan" && !asked ? why_no_titan_model(source) : "";
+    return why.empty() ? "" : "torchtitan's model " + why;
+}
+
 }  // namespace
 
 const Dialect* choose_dialect(const Source& source, const Target& target, std::vector<std::string>& notes) {
@@ -117,47 +154,22 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
     const std::string_view wanted = asked ? std::string_view{target.dialect} : target.format->dialect;
     if (wanted.empty()) return nullptr;
     check_outer(source, target, wanted);
-    if (lacks_titan_names(source, wanted, asked)) {
-        notes.emplace_back("names are kept: parts outside the language model have no torchtitan names");
+    if (const std::string why = why_no_titan_names(source, wanted, asked); !why.empty()) {
+        notes.push_back("names are kept: " + why);
         return nullptr;
     }
-    if (wanted == "titan" && !asked) {
-        if (const std::string why = why_no_titan_model(source); !why.empty()) {
-            notes.push_back(fmt::format("names are kept: torchtitan's model {}", why));
-            return nullptr;
-        }
-    }
-    const bool unwrap =
-        target.format->is_hugging_face && reading.family && reading.dialect->name == wanted && is_wrapped(source);
+    const bool has_wanted = reading.family && reading.dialect->name == wanted;
+    const bool unwrap = target.format->is_hugging_face && has_wanted && is_wrapped(source);
     if (!asked && !unwrap && names_alike(*source.checkpoint.format, *target.format)) return nullptr;
     const bool must = asked || target.format->has_args;
     // A source with Megatron names in another format may lack what Megatron's files contain: padding, args, groups.
     const bool whole = source.checkpoint.format->has_args || source.checkpoint.common;
-    const bool named = reading.family && reading.dialect->name == wanted && !unwrap;
+    const bool named = has_wanted && !unwrap;
     if (named && changes_rank_names(source, target)) return reading.dialect;
     if (named && (!target.format->has_args || whole)) return nullptr;
-    if (reading.family && (reading.complete || must)) {
-        if (reading.dialect->name == wanted) return reading.dialect;  // nested names stay nested
-        if (const Dialect* dialect = reading.family->dialect(wanted)) return dialect;
-        if (must) throw Error{Exit::usage, "family '{}' has no {} names", reading.family->name, wanted};
-        notes.push_back(fmt::format("names are kept: family '{}' has no {} names", reading.family->name, wanted));
-        return nullptr;
-    }
+    if (reading.family && (reading.complete || must)) return names_of_family(reading, wanted, must, notes);
     if (must) throw failure("cannot convert to {} names: {}", wanted, reading.why_not);
-    // The kept names would look like a transformers model without config.json.
-    if (reading.family && target.format->is_hugging_face)
-        throw Error{
-            Exit::usage,
-            "cannot convert to {} names: sizes are unknown ({}); pass --config config.json, or --set KEY=N for each; "
-            "--dialect keep leaves the names as they are",
-            wanted, missing_sizes(reading)};
-    // With that model's config.json, transformers would load none of the tensors.
-    if (!reading.family && target.format->is_hugging_face && names_known_model(source))
-        throw failure("cannot convert to {} names: {}; --dialect keep leaves the names as they are", wanted,
-                      reading.why_not);
-    notes.push_back(reading.family
-                        ? "names are kept: dimensions needed to convert them are unknown (pass --config config.json)"
-                        : fmt::format("names are kept: {}", reading.why_not));
+    notes.push_back(note_of_unknown_model(source, target, wanted));
     return nullptr;
 }
 

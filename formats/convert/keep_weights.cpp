@@ -99,48 +99,52 @@ public:
 
     /// Replaces the tensors and pieces of `source` with the kept ones. Shared tensors may appear several times.
     void apply(Source& source) const {
-        Catalogue& catalogue = source.checkpoint.catalogue;
-        std::vector<std::pair<std::size_t, std::size_t>> runs(catalogue.tensors.size());
-        for (std::size_t p = 0; p < catalogue.pieces.size(); ++p) {
-            auto& [begin, end] = runs[catalogue.pieces[p].tensor];
-            if (end == 0) begin = p;
-            end = p + 1;
-        }
-        std::vector<Tensor> tensors;
-        std::vector<Piece> pieces;
-        std::vector<std::uint64_t> archives;
-        std::vector<ArchiveSlice> archive_slices;
-        std::vector<std::optional<std::uint32_t>> crcs;
-        const Checkpoint& checkpoint = source.checkpoint;
         Reading reading = source.reading;
         reading.meanings.clear();
         reading.unknown.clear();
+        std::vector<Tensor> tensors;
         for (const auto& [stored, name] : kept_) {
-            const auto number = static_cast<std::uint32_t>(tensors.size());
-            tensors.push_back(catalogue.tensors[stored]);
-            tensors.back().name = name;
             reading.meanings.push_back(source.reading.meanings[stored]);
             reading.meanings.back().role = Role::weight;
-            if (reading.meanings.back().kind == Meaning::Kind::unknown) reading.unknown.push_back(number);
-            for (std::size_t p = runs[stored].first; p < runs[stored].second; ++p) {
-                pieces.push_back(catalogue.pieces[p]);
-                pieces.back().tensor = number;
-                if (!checkpoint.archives.empty()) archives.push_back(checkpoint.archives[p]);
-                if (!checkpoint.archive_slices.empty()) archive_slices.push_back(checkpoint.archive_slices[p]);
-                if (!checkpoint.crcs.empty()) crcs.push_back(checkpoint.crcs[p]);
-            }
+            if (reading.meanings.back().kind == Meaning::Kind::unknown)
+                reading.unknown.push_back(static_cast<std::uint32_t>(tensors.size()));
+            tensors.push_back(source.checkpoint.catalogue.tensors[stored]);
+            tensors.back().name = name;
         }
-        catalogue.tensors = std::move(tensors);
-        catalogue.pieces = std::move(pieces);
-        source.checkpoint.archives = std::move(archives);
-        source.checkpoint.archive_slices = std::move(archive_slices);
-        source.checkpoint.crcs = std::move(crcs);
+        keep_pieces(source.checkpoint);
+        source.checkpoint.catalogue.tensors = std::move(tensors);
         if (!source.checkpoint.roles.empty()) source.checkpoint.roles.assign(kept_.size(), Role::weight);
         source.checkpoint.parameters.clear();
         source.reading = std::move(reading);
     }
 
 private:
+    /// Replaces the pieces of the stored tensors, and what the checkpoint records for each, with those of the kept
+    /// ones.
+    void keep_pieces(Checkpoint& checkpoint) const {
+        std::vector<std::pair<std::size_t, std::size_t>> runs(checkpoint.catalogue.tensors.size());
+        for (std::size_t p = 0; p < checkpoint.catalogue.pieces.size(); ++p) {
+            auto& [begin, end] = runs[checkpoint.catalogue.pieces[p].tensor];
+            if (end == 0) begin = p;
+            end = p + 1;
+        }
+        Checkpoint kept;
+        for (std::size_t number = 0; number < kept_.size(); ++number) {
+            const auto [begin, end] = runs[kept_[number].stored];
+            for (std::size_t p = begin; p < end; ++p) {
+                kept.catalogue.pieces.push_back(checkpoint.catalogue.pieces[p]);
+                kept.catalogue.pieces.back().tensor = static_cast<std::uint32_t>(number);
+                if (!checkpoint.archives.empty()) kept.archives.push_back(checkpoint.archives[p]);
+                if (!checkpoint.archive_slices.empty()) kept.archive_slices.push_back(checkpoint.archive_slices[p]);
+                if (!checkpoint.crcs.empty()) kept.crcs.push_back(checkpoint.crcs[p]);
+            }
+        }
+        checkpoint.catalogue.pieces = std::move(kept.catalogue.pieces);
+        checkpoint.archives = std::move(kept.archives);
+        checkpoint.archive_slices = std::move(kept.archive_slices);
+        checkpoint.crcs = std::move(kept.crcs);
+    }
+
     std::optional<std::uint32_t> master_of(const std::string& name) const {
         const auto alias = source_.checkpoint.shared.find(name);
         const auto found = masters_.find(alias == source_.checkpoint.shared.end() ? name : alias->second);

@@ -2,8 +2,8 @@
 #include "formats/deepspeed/optimizer.hpp"
 
 #include "formats/deepspeed/groups.hpp"
+#include "formats/deepspeed/optimizer_settings.hpp"
 #include "formats/deepspeed/states.hpp"
-#include "formats/state/rank_settings.hpp"
 #include "formats/state/training_keys.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
@@ -56,47 +56,10 @@ private:
             .archive = torch::Archive::open(path->second), .file = builder_.file(path->second), .mp = mp, .d = d};
         source.optimizer = in_context([&] { return path->second.string(); },
                                       [&] { return source.archive.root().at("optimizer_state_dict"); });
-        if (source.optimizer.is(Kind::dict)) compare_settings(source, path->second);
+        if (source.optimizer.is(Kind::dict))
+            compare_optimizer_settings(settings_, path->second, source.archive.root(), mp);
         in_context([&] { return path->second.string(); },
                    [&] { grid_.zero3 ? read_subgroups(source) : read_groups(source); });
-    }
-
-    /// Checks values that must be equal on all ranks. Parameter groups may differ between pipeline stages.
-    void compare_settings(const Source& source, const std::filesystem::path& path) {
-        const Value optimizer = source.optimizer;
-        settings_.add(path, "ds_version", source.archive.root().find("ds_version"));
-        settings_.add_keys(path, "optimizer_state_dict", optimizer);
-        for (const char* key : {"zero_stage", "dynamic_loss_scale", "overflow", "clip_grad"})
-            settings_.add(path, key, optimizer.find(key));
-        if (const auto scaler = optimizer.find("loss_scaler"); scaler && scaler->is(Kind::object))
-            settings_.add(path, "loss_scaler", scaler->as_object().state);
-        for (const char* key : {"base_optimizer_state", "optimizer_state_dict"}) {
-            const auto inner = optimizer.find(key);
-            if (inner) compare_inner(path, fmt::format("{} of model-parallel rank {}", key, source.mp), *inner);
-        }
-    }
-
-    /// `inner` is the dict of a torch optimizer or, in elastic checkpoints, a list with the states of each group.
-    void compare_inner(const std::filesystem::path& path, const std::string& name, Value inner) {
-        if (inner.is(Kind::list)) {
-            for (std::size_t g = 0; g < inner.items().size(); ++g)
-                compare_states(path, fmt::format("{}[{}]", name, g), inner.items()[g]);
-        }
-        if (!inner.is(Kind::dict)) return;
-        settings_.add_keys(path, name, inner);
-        settings_.add(path, name + ".param_groups", inner.find("param_groups"));
-        const auto state = inner.find("state");
-        if (!state || !state->is(Kind::dict)) return;
-        settings_.add_keys(path, name + ".state", *state);
-        for (const auto& [key, states] : state->entries())
-            if (key.is(Kind::integer)) compare_states(path, fmt::format("{}.state.{}", name, key.as_int()), states);
-    }
-
-    /// Ranks must have the same kinds of state and the same step; tensors and other numbers may differ.
-    void compare_states(const std::filesystem::path& path, const std::string& name, Value states) {
-        if (!states.is(Kind::dict)) return;
-        settings_.add_keys(path, name, states);
-        if (const auto step = states.find("step")) settings_.add(path, name + ".step", *step);
     }
 
     const std::vector<ParameterGroup>& groups(const Source& source) const { return grid_.models[source.mp].groups; }
@@ -149,13 +112,7 @@ private:
         const int k = source.d / expert_ranks;
         const Interval held = layout.partition(k);
         check_padding(source, g, layout, k);
-        for (const State& flat : state.flat) {
-            const Index length = flat.tensor.shape[0];
-            // Master weights are stored without padding, moments usually with it.
-            if (length != held.size() && length != layout.part)
-                throw failure("state '{}' of {} elements; the parameters imply {}, or {} with padding", flat.name,
-                              length, held.size(), layout.part);
-        }
+        check_lengths(state, held.size(), layout.part);
         check_maps(source, g, layout, k);
         for (std::size_t p = 0; p < group.size(); ++p) {
             const auto& [name, shape] = group[p];
@@ -169,6 +126,16 @@ private:
                 if (begins || own.empty()) add_scalar(source, name, global, scalar);
         }
         for (const State& scalar : state.scalar) check_scalar(source, g, scalar);
+    }
+
+    /// Master weights are stored without padding, moments usually with it.
+    static void check_lengths(const GroupState& state, Index held, Index padded) {
+        for (const State& flat : state.flat) {
+            const Index length = flat.tensor.shape[0];
+            if (length != held && length != padded)
+                throw failure("state '{}' of {} elements; the parameters imply {}, or {} with padding", flat.name,
+                              length, held, padded);
+        }
     }
 
     void check_padding(const Source& source, std::size_t g, const GroupLayout& layout, int k) const {

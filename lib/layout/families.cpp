@@ -36,6 +36,20 @@ public:
 
     FamilyHead head(std::size_t number) const { return head_of(files_[number].start().own); }
 
+    /// Whether a file is not proven, or extends such a file, directly or not.
+    bool may_be_invalid(std::size_t number) const {
+        std::vector<std::size_t> reached{number};
+        for (std::size_t k = 0; k < reached.size(); ++k) {
+            const File& file = files_[reached[k]];
+            if (!file.source.proven) return true;
+            for (const std::string& name : file.start().extends) {
+                const auto base = find(name, reached[k]);
+                if (base && std::ranges::count(reached, *base) == 0) reached.push_back(*base);
+            }
+        }
+        return false;
+    }
+
     Family family(std::size_t number) {
         const std::lock_guard alone{reading_};
         return build_family(complete(number, {}));
@@ -144,16 +158,17 @@ Families parse_families(std::span<const FamilySource> sources) {
     const auto library = std::make_shared<Library>(sources);
     std::vector<FamilyHead> heads;
     std::vector<Families::Reader> readers;
+    std::vector<std::size_t> doubtful;
     for (std::size_t number = 0; number < library->size(); ++number) {
         if (!library->counts(number)) continue;
+        if (library->may_be_invalid(number)) doubtful.push_back(heads.size());
         heads.push_back(library->head(number));
         readers.push_back([library, number] { return library->family(number); });
     }
     Families families{std::move(heads), std::move(readers)};
     // A user's file may be invalid, or may make a family that extends it invalid. That is reported even if the family
     // is not used.
-    if (!std::ranges::all_of(sources, &FamilySource::proven))
-        for (std::size_t number = 0; number < families.size(); ++number) families[number];
+    for (const std::size_t number : doubtful) families[number];
     return families;
 }
 

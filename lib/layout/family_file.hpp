@@ -44,7 +44,7 @@ struct WrittenFamily {
 /// Reads one file. Throws Error "FILE: line N: cause".
 WrittenFamily parse_family_file(const FamilySource& source);
 
-/// Reads only the keys before the first table of a file: those of FamilyHead, and `fragment`.
+/// Reads only the keys before the first table of a file: those of FamilyHead, `extends` and `fragment`.
 WrittenFamily parse_family_head(const FamilySource& source);
 
 /// Changes `base` by what `more` adds, replaces and removes.

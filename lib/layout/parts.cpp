@@ -2,131 +2,22 @@
 #include "lib/layout/parts.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/layout/factored_axes.hpp"
 
-#include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace tpx {
 namespace {
 
-using Factor = FactoredAxis::Factor;
-
-Index size_of(const Dims& dims, char letter) {
-    const auto size = dims[letter];
-    if (!size) throw failure("the size of factor '{}' is unknown", letter);
-    return *size;
-}
-
-std::vector<char> letters_of(const std::vector<Axis>& axes) {
-    std::vector<char> letters;
-    for (const Axis& axis : axes) {
-        for (Token token : axis) letters.push_back(token.letter);
-    }
-    return letters;
-}
-
-/// The factor whose size is the number of times that each element of a part is stored; 0: once.
-char repeat_of(const Expression& expression, std::size_t part) {
-    return expression.repeats.empty() ? '\0' : expression.repeats[part];
-}
-
-/// The factors of a part at the '+': those that are on no axis, and the one that repeats it.
-std::vector<Factor> places_at_plus(const Family& family, const Expression& expression, std::size_t part,
-                                   const std::vector<char>& elsewhere, const Dims& dims, Index step) {
-    std::vector<Factor> places;
-    const CanonicalTensor& tensor = family.tensor(expression.parts[part]);
-    for (char letter : letters_of(tensor.axes)) {
-        if (!tensor.is_index(letter) && std::ranges::find(elsewhere, letter) == elsewhere.end())
-            places.push_back({letter, 0, size_of(dims, letter)});
-    }
-    if (const char repeat = repeat_of(expression, part)) places.push_back({repeat, 0, size_of(dims, repeat)});
-    for (auto place = places.rbegin(); place != places.rend(); ++place) {
-        place->step = step;
-        step *= place->size;
-    }
-    return places;
-}
-
-Index extent(const std::vector<Factor>& places) {
-    Index product = 1;
-    for (const Factor& place : places) product *= place.size;
-    return product;
-}
-
-/// The axis along which blocks of parts are stacked.
-FactoredAxis stacked_blocks(const Expression& expression) {
-    const std::size_t count = expression.parts.size();
-    FactoredAxis axis{.has_parts = true};
-    axis.part_places.resize(count);
-    for (std::size_t part = 0; part < count; ++part)
-        axis.part_begin.push_back(static_cast<Index>(part / expression.block));
-    axis.size = static_cast<Index>(count / expression.block);
-    return axis;
-}
-
-FactoredAxis factored(const Family& family, const Expression& expression, const Axis& axis,
-                      const std::vector<char>& elsewhere, const Dims& dims) {
-    if (axis[0].letter == '#') return stacked_blocks(expression);
-    FactoredAxis result;
-    Index step = 1;
-    for (auto token = axis.rbegin(); token != axis.rend(); ++token) {
-        if (token->letter == '+') {
-            result.has_parts = true;
-            result.before_parts = static_cast<std::size_t>(axis.rend() - token) - 1;
-            Index begin = 0;
-            for (std::size_t part = 0; part < expression.parts.size(); ++part) {
-                if (expression.block > 0 && part % expression.block == 0) begin = 0;
-                result.part_places.push_back(places_at_plus(family, expression, part, elsewhere, dims, step));
-                result.part_begin.push_back(begin);
-                begin += extent(result.part_places.back()) * step;
-            }
-            step = begin;
-        } else {
-            const Index size = size_of(dims, token->letter);
-            result.places.insert(result.places.begin(), {token->letter, step, size});
-            result.padded |= token->padded;
-            step *= size;
-        }
-    }
-    result.size = step;
-    return result;
-}
-
-std::vector<FactoredAxis> all_factored(const Family& family, const Meaning& meaning, const std::vector<Axis>& axes,
-                                       const Dims& dims, Index layers) {
-    const std::vector<char> elsewhere = letters_of(axes);
-    Dims sizes = dims;
-    sizes.set('l', layers);
-    std::vector<FactoredAxis> result;
-    for (const Axis& axis : axes) result.push_back(factored(family, meaning.rule->expression, axis, elsewhere, sizes));
-    return result;
-}
-
-bool fits_axes(const Shape& shape, const std::vector<FactoredAxis>& axes) {
-    bool fits = shape.size() == static_cast<int>(axes.size());
-    for (std::size_t k = 0; fits && k < axes.size(); ++k) {
-        const Index have = shape[static_cast<int>(k)];
-        fits = axes[k].padded ? have >= axes[k].size : have == axes[k].size;
-    }
-    return fits;
-}
-
-void check_shape(const Tensor& tensor, const std::vector<FactoredAxis>& axes) {
-    Shape expected;
-    for (std::size_t k = 0; k < axes.size() && k < std::size_t{max_rank}; ++k) expected.push_back(axes[k].size);
-    if (!fits_axes(tensor.shape, axes))
-        throw failure("tensor '{}': shape {}, the configuration asks for {}", tensor.name, to_string(tensor.shape),
-                      to_string(expected));
-}
-
 /// The axis and step of factor `letter` of part number `part`.
 std::pair<int, Index> find_place(const std::vector<FactoredAxis>& axes, std::size_t part, char letter) {
     for (std::size_t a = 0; a < axes.size(); ++a) {
-        for (const Factor& place : axes[a].places) {
+        for (const FactoredAxis::Factor& place : axes[a].places) {
             if (place.letter == letter) return {static_cast<int>(a), place.step};
         }
         if (!axes[a].has_parts) continue;
-        for (const Factor& place : axes[a].part_places[part]) {
+        for (const FactoredAxis::Factor& place : axes[a].part_places[part]) {
             if (place.letter == letter) return {static_cast<int>(a), place.step};
         }
     }
@@ -147,7 +38,7 @@ Part make_part(const Reading& reading, const Dims& sizes, const Meaning& meaning
             part.offset[axis] += step * (letter == 'l' ? at.layer : at.expert).value();
             continue;
         }
-        part.shape.push_back(size_of(sizes, letter));
+        part.shape.push_back(factor_size(sizes, letter));
         part.axis.push_back(axis);
         part.step.push_back(step);
     }
@@ -158,43 +49,45 @@ Part make_part(const Reading& reading, const Dims& sizes, const Meaning& meaning
     return part;
 }
 
-/// The result of sizes_in(), or nothing if the shape does not give the sizes. If `cause` is not null, it is set to the
-/// reason.
-std::optional<Dims> find_sizes(const Reading& reading, const Tensor& tensor, const Meaning& meaning,
-                               std::string* cause) {
-    const std::vector<Axis> axes = shape_axes(*reading.family, meaning);
-    if (std::ssize(axes) != tensor.shape.size()) {
-        if (cause) *cause = fmt::format(", but {} axes were expected", axes.size());
-        return std::nullopt;
-    }
-    // Layers that share a stored tensor have the same sizes.
-    const int layer = meaning.indices.layer.value_or(0);
-    Dims sizes = sizes_in_layer(reading, layer);
-    for (std::size_t a = 0; a < axes.size(); ++a) {
-        Index known = 1;
-        char varying = 0;
-        for (Token token : axes[a]) {
-            const auto size = sizes[token.letter];
-            if (!size) varying = token.letter;
-            if (__builtin_mul_overflow(known, size.value_or(1), &known)) known = 0;  // no axis is that long
+/// The layer and expert of each canonical tensor of a part: those in the stored name, or in its place all along an axis
+/// of `layers` or `experts`.
+std::vector<NameIndices> indices_of(const Meaning& meaning, std::optional<Index> layers, std::optional<Index> experts) {
+    std::vector<NameIndices> all;
+    for (int l = 0; l < layers.value_or(1); ++l) {
+        for (int e = 0; e < experts.value_or(1); ++e) {
+            all.push_back(meaning.indices);
+            if (layers) all.back().layer = l;
+            if (experts) all.back().expert = e;
         }
-        if (!reading.family->varies(varying)) continue;
-        const Index length = tensor.shape[static_cast<int>(a)];
-        if (known <= 0 || length % known != 0) {
-            if (cause) *cause = fmt::format(": the length of axis {} is not a multiple of {}", a, known);
-            return std::nullopt;
-        }
-        sizes.set(varying, length / known);
     }
-    return sizes;
+    return all;
 }
 
-/// Whether `sizes` has all factors of the parts of a stored tensor.
-bool has_all_sizes(const Reading& reading, const Meaning& meaning, const Dims& sizes) {
-    return std::ranges::all_of(meaning.rule->expression.parts, [&](const std::string& part) {
-        return std::ranges::all_of(letters_of(reading.family->tensor(part).axes),
-                                   [&](char letter) { return letter == 'l' || sizes[letter]; });
-    });
+/// The parts of a stored tensor with factors of these sizes; `layers` is the size of its axis of layers, if it has one.
+std::vector<Part> parts_with_sizes(const Reading& reading, const Tensor& tensor, const Meaning& meaning,
+                                   const Dims& sizes, std::optional<Index> layers) {
+    const Expression& expression = meaning.rule->expression;
+    const auto axes = factored_axes(*reading.family, meaning, sizes, layers.value_or(0));
+    check_shape(tensor, factored_shape(*reading.family, meaning, sizes, layers.value_or(0)));
+    Shape view;
+    if (!expression.shape.empty()) {
+        for (const FactoredAxis& axis : axes) view.push_back(axis.size);
+    }
+    std::optional<Index> experts;
+    if (is_axis(*reading.family, meaning, 'e')) experts = factor_size(reading.dims, 'e');
+    const std::vector<NameIndices> indices = indices_of(meaning, layers, experts);
+    std::vector<Part> parts;
+    for (std::size_t number = 0; number < expression.parts.size(); ++number) {
+        const char factor = repeat_of(expression, number);
+        const Index repeats = factor == 0 ? 1 : factor_size(sizes, factor);
+        for (const NameIndices& at : indices) {
+            for (Index repeat = 0; repeat < repeats; ++repeat) {
+                parts.push_back(make_part(reading, sizes, meaning, axes, number, at, repeat));
+                parts.back().view = view;
+            }
+        }
+    }
+    return parts;
 }
 
 }  // namespace
@@ -204,71 +97,6 @@ std::string part_name(Role role, const CanonicalTensor& tensor, const NameIndice
     if (at.layer && tensor.has('l')) name += fmt::format("layers.{}.", *at.layer);
     if (at.expert && tensor.is_index('e')) name += fmt::format("experts.{}.", *at.expert);
     return name + tensor.name;
-}
-
-std::vector<Axis> stored_axes(const Family& family, const Meaning& meaning) {
-    const Expression& expression = meaning.rule->expression;
-    const bool stacked = is_axis(family, meaning, 'l');
-    std::vector<Axis> axes = expression.axes;
-    if (!axes.empty()) {
-        if (stacked) axes.insert(axes.begin(), Axis{{'l'}});
-        return axes;
-    }
-    const CanonicalTensor& tensor = family.tensor(expression.parts[0]);
-    for (Axis axis : tensor.axes) {
-        std::erase_if(axis, [&](Token token) {
-            return tensor.is_index(token.letter) && !is_axis(family, meaning, token.letter);
-        });
-        if (!axis.empty()) axes.push_back(axis);
-    }
-    return axes;
-}
-
-std::vector<Axis> shape_axes(const Family& family, const Meaning& meaning) {
-    if (meaning.rule->expression.shape.empty()) return stored_axes(family, meaning);
-    std::vector<Axis> axes = meaning.rule->expression.shape;
-    if (is_axis(family, meaning, 'l')) axes.insert(axes.begin(), Axis{{'l'}});
-    return axes;
-}
-
-bool has_varying_size(const Family& family, const Meaning& meaning) {
-    return std::ranges::any_of(meaning.rule->expression.parts, [&](const std::string& part) {
-        return std::ranges::any_of(letters_of(family.tensor(part).axes),
-                                   [&](char letter) { return family.varies(letter); });
-    });
-}
-
-Dims sizes_in(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
-    std::string cause;
-    auto sizes = find_sizes(reading, tensor, meaning, &cause);
-    if (!sizes) throw failure("tensor '{}': shape {}{}", tensor.name, to_string(tensor.shape), cause);
-    return *std::move(sizes);
-}
-
-std::vector<FactoredAxis> factored_axes(const Family& family, const Meaning& meaning, const Dims& dims, Index layers) {
-    return all_factored(family, meaning, stored_axes(family, meaning), dims, layers);
-}
-
-std::vector<FactoredAxis> factored_shape(const Family& family, const Meaning& meaning, const Dims& dims, Index layers) {
-    return all_factored(family, meaning, shape_axes(family, meaning), dims, layers);
-}
-
-bool fits_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
-    if (std::ssize(shape_axes(*reading.family, meaning)) != tensor.shape.size()) return false;
-    const bool varies = has_varying_size(*reading.family, meaning);
-    const auto sizes = varies ? find_sizes(reading, tensor, meaning, nullptr) : std::optional{reading.dims};
-    if (!sizes || !has_all_sizes(reading, meaning, *sizes)) return false;
-    const Index layers = is_axis(*reading.family, meaning, 'l') ? tensor.shape[0] : 0;
-    return fits_axes(tensor.shape, factored_shape(*reading.family, meaning, *sizes, layers));
-}
-
-Shape expected_shape(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
-    const bool stacked = is_axis(*reading.family, meaning, 'l') && !tensor.shape.empty();
-    const Dims& sizes = has_varying_size(*reading.family, meaning) ? sizes_in(reading, tensor, meaning) : reading.dims;
-    Shape asked;
-    for (const FactoredAxis& axis : factored_shape(*reading.family, meaning, sizes, stacked ? tensor.shape[0] : 0))
-        asked.push_back(axis.size);
-    return asked;
 }
 
 Part own_part(const Tensor& tensor) {
@@ -294,39 +122,16 @@ std::vector<Part> parts_of(const Reading& reading, const Tensor& tensor, const M
         part.name = part_name(meaning.role, reading.family->tensor(meaning.rule->expression.parts[0]), meaning.indices);
         return {part};
     }
-    const bool by_layer = is_axis(*reading.family, meaning, 'l');
-    const bool by_expert = is_axis(*reading.family, meaning, 'e');
-    const Index layers = by_layer && !tensor.shape.empty() ? tensor.shape[0] : 0;
-    if (by_layer && layers == 0)
-        throw failure("tensor '{}': shape {}, a leading axis of layers was expected", tensor.name,
-                      to_string(tensor.shape));
-    std::optional<Dims> own;
-    if (has_varying_size(*reading.family, meaning)) own = sizes_in(reading, tensor, meaning);
-    const Dims& sizes = own ? *own : reading.dims;
-    const auto axes = factored_axes(*reading.family, meaning, sizes, layers);
-    check_shape(tensor, factored_shape(*reading.family, meaning, sizes, layers));
-    Shape view;
-    if (!meaning.rule->expression.shape.empty()) {
-        for (const FactoredAxis& axis : axes) view.push_back(axis.size);
+    std::optional<Index> layers;
+    if (is_axis(*reading.family, meaning, 'l')) {
+        layers = tensor.shape.empty() ? 0 : tensor.shape[0];
+        if (*layers == 0)
+            throw failure("tensor '{}': shape {}, a leading axis of layers was expected", tensor.name,
+                          to_string(tensor.shape));
     }
-    const Index experts = by_expert ? size_of(reading.dims, 'e') : 0;
-    std::vector<Part> parts;
-    for (std::size_t number = 0; number < meaning.rule->expression.parts.size(); ++number) {
-        const char factor = repeat_of(meaning.rule->expression, number);
-        const Index repeats = factor == 0 ? 1 : size_of(sizes, factor);
-        for (int l = 0; l < (by_layer ? layers : 1); ++l) {
-            for (int e = 0; e < (by_expert ? experts : 1); ++e) {
-                NameIndices at = meaning.indices;
-                if (by_layer) at.layer = l;
-                if (by_expert) at.expert = e;
-                for (Index repeat = 0; repeat < repeats; ++repeat) {
-                    parts.push_back(make_part(reading, sizes, meaning, axes, number, at, repeat));
-                    parts.back().view = view;
-                }
-            }
-        }
-    }
-    return parts;
+    if (!has_varying_size(*reading.family, meaning))
+        return parts_with_sizes(reading, tensor, meaning, reading.dims, layers);
+    return parts_with_sizes(reading, tensor, meaning, sizes_in(reading, tensor, meaning), layers);
 }
 
 }  // namespace tpx

@@ -236,7 +236,8 @@ void training_log(std::string_view bytes) {
 /// The file may extend any built-in family.
 void family(std::string_view bytes) {
     std::vector<FamilySource> sources;
-    for (const formats::BuiltinRules& rules : formats::builtin_rules()) sources.push_back({rules.source, rules.toml});
+    for (const formats::BuiltinRules& rules : formats::builtin_rules())
+        sources.push_back({rules.source, rules.toml, true});
     sources.push_back({"family.toml", bytes});
     parse_families(sources);
 }

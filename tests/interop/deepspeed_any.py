@@ -5,6 +5,9 @@ they are converted back to universal checkpoints, which the engine loads: it mus
 converted.
 """
 import json
+import multiprocessing
+import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -46,12 +49,28 @@ def reshard(tpx, source, out, layout, kind, more):
     return [] if done.returncode == 0 else [f"exit status {done.returncode}: {done.stderr.strip()}"]
 
 
+def ds_to_universal(source, out):
+    """Runs DeepSpeed's own converter in a forked process, which does not import DeepSpeed again."""
+
+    def convert():
+        log = os.open(f"{out}.log", os.O_CREAT | os.O_WRONLY)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        words = ["--input_folder", source / "global_step2", "--output_folder", out, "--inject_missing_state", "--num_extract_workers", 1, "--num_merge_workers", 1]
+        sys.argv = ["ds_to_universal", *map(str, words)]
+        runpy.run_module("deepspeed.checkpoint.ds_to_universal", run_name="__main__")
+
+    process = multiprocessing.get_context("fork").Process(target=convert)
+    process.start()
+    process.join()
+    assert process.exitcode == 0, Path(f"{out}.log").read_text()
+
+
 def theirs(source, out):
     """Name -> state -> tensor, by DeepSpeed's own converter."""
     import torch
 
-    words = ["--input_folder", source / "global_step2", "--output_folder", out, "--inject_missing_state", "--num_extract_workers", 1, "--num_merge_workers", 1]
-    subprocess.run([sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal", *map(str, words)], check=True, capture_output=True)
+    ds_to_universal(source, out)
     found = {}
     for path in (out / "zero").rglob("*.pt"):
         if path.parent.name == "zero" or path.stem == "step" or not (path.parent / "exp_avg.pt").exists():
@@ -183,8 +202,7 @@ def mixed_up(tpx, scratch):
     tpx's conversion."""
     data = Path(__file__).resolve().parents[2] / "testdata/deepspeed/zero2-roundrobin-dp4"
     bad, good = Path(scratch, "mixed-up"), Path(scratch, "straight")
-    words = ["--input_folder", data / "global_step2", "--output_folder", bad, "--inject_missing_state", "--num_extract_workers", 1, "--num_merge_workers", 1]
-    subprocess.run([sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal", *map(str, words)], check=True, capture_output=True)
+    ds_to_universal(data, bad)
     faults = reshard(tpx, data, good, "tp=1", "universal", [])
     for path, status in ((bad, 3), (good, 0)):
         done = subprocess.run([tpx, "verify", "--masters", path], capture_output=True, text=True)
@@ -227,8 +245,6 @@ def convert(tpx, scratch, sources):
 
 
 def main(tpx):
-    import os
-
     os.environ["DS_ACCELERATOR"] = "cpu"
     try:
         import deepspeed  # noqa: F401

@@ -5,8 +5,6 @@ All ranks get the same batch, there is no clipping, and the numbers of ranks are
 same bits with any number of ranks. Each run that continues must have the same loss, master weights and moments as the
 run whose checkpoint was not converted.
 """
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -176,6 +174,8 @@ def worker(rank, runs, folder):
     import torch
 
     torch.set_num_threads(1)
+    # C++ code for inference, which would take a minute to compile. The name deepspeed.comm.torch is that of PyTorch.
+    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None
     dp = runs[0]["dp"]
     # The ranks meet through a file. DeepSpeed names its shared memory by address and port, which are not opened.
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(dp), MASTER_ADDR=Path(folder).name, MASTER_PORT="0")
@@ -228,37 +228,33 @@ def train(runs):
     return found
 
 
-@contextlib.contextmanager
-def extensions():
-    """The folder in which DeepSpeed builds its C++ code. It waits forever for a lock that a killed build has left, so
-    locks are removed if no other run is training."""
-    folder = Path(os.environ.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix, "extensions"))))
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "trains", "w") as users:
-        try:
-            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for left in folder.glob("**/lock"):
-                left.unlink()
-        except BlockingIOError:
-            pass  # another run is training: the locks are in use
-        fcntl.flock(users, fcntl.LOCK_SH)
-        yield
+def import_frameworks(runs):
+    """Imports what the ranks of `runs` need before they are forked, including what torch's optimizers import when they are made."""
+    import torch._dynamo  # noqa: F401
+    import uncompiled  # noqa: F401
+    import deepspeed  # noqa: F401
+
+    if any(run.llama for run in runs):
+        import transformers
+
+        transformers.LlamaForCausalLM  # imported when it is first named
 
 
 def train_together(runs):
     import torch.multiprocessing as multiprocessing
 
-    with extensions():
-        for attempt in (1, 2):
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    multiprocessing.spawn(worker, args=([asdict(run) for run in runs], folder), nprocs=runs[0].dp)
-                    return json.loads(Path(folder, "results.json").read_text())
-                except multiprocessing.ProcessExitedException as crash:
-                    # Threads of gloo occasionally abort a rank. The caller judges the results of the ranks.
-                    if attempt == 2 or crash.signal_name != "SIGABRT":
-                        raise
-                    print(f"a rank was aborted, once more: {crash}", flush=True)
+    import_frameworks(runs)
+    for attempt in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                arguments = ([asdict(run) for run in runs], folder)
+                multiprocessing.start_processes(worker, args=arguments, nprocs=runs[0].dp, start_method="fork")
+                return json.loads(Path(folder, "results.json").read_text())
+            except multiprocessing.ProcessExitedException as crash:
+                # Threads of gloo occasionally abort a rank. The caller judges the results of the ranks.
+                if attempt == 2 or crash.signal_name != "SIGABRT":
+                    raise
+                print(f"a rank was aborted, once more: {crash}", flush=True)
 
 
 # Training runs: name, ranks, stage, and special options.

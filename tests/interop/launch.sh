@@ -3,12 +3,20 @@
 # (skipped) without the Python frameworks.
 set -eu
 tpx=$1
+here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/interop/frameworks.sh
-. "$(dirname "$0")/frameworks.sh"
-PATH=$venv/bin:$PATH
+. "$here/frameworks.sh"
+# shellcheck source=tests/interop/warm_python.sh
+. "$here/warm_python.sh"
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 cd "$out"
+# Agents and ranks are forked from a process that has imported PyTorch.
+warm_python "$out" torch.distributed.run torch.distributed.elastic.multiprocessing.api
+printf '#!/bin/sh\nexec "%s/warm-python" "%s/bin/torchrun" "$@"\n' "$out" "$venv" >torchrun
+chmod +x torchrun
+PATH=$out:$PATH PYTHON_EXEC=$out/warm-python
+export PYTHON_EXEC
 # Hosts with different numbers of devices; ranks start on the last one.
 printf 'a slots=2\nb slots=3\nc slots=1\n' >hosts
 printf '0 b 2\n1 b 0\n2 b 1\n3 a 1\n4 a 0\n' >ranks
@@ -27,7 +35,7 @@ if distributed.get_rank() == 0:
     open(sys.argv[1], "w").write("".join(ids))
 distributed.destroy_process_group()
 END
-MASTER_PORT=$(python -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
 export MASTER_ADDR=127.0.0.1 MASTER_PORT
 unset CUDA_VISIBLE_DEVICES
 TPX_HOST=a timeout 1500 sh launch.sh torchrun --max-restarts=0 -- show.py shown 2>a.log &

@@ -3,6 +3,7 @@
 implementation with which tests compare tpx. For small files only; every tensor is assembled in memory."""
 import hashlib
 import io
+import itertools
 import json
 import pickle
 import struct
@@ -112,16 +113,14 @@ def _tensor_of_archive(data):
     (kind, storage), begin, shape, stride = _Unpickler(archive.read(f"{root}/data.pkl"), load).load()
     dtype = STORAGES[kind]
     item = SIZES[dtype]
+    run, axes = item, len(shape)  # bytes that are stored in a row, and the number of axes outside of them
+    while axes > 0 and stride[axes - 1] * item == run:
+        axes -= 1
+        run *= shape[axes]
     out = bytearray()
-    indices = [0] * len(shape)
-    for _ in range(Whole._count(shape)):
+    for indices in itertools.product(*map(range, shape[:axes])):
         at = (begin + sum(i * s for i, s in zip(indices, stride))) * item
-        out += storage[at : at + item]
-        for axis in reversed(range(len(shape))):
-            indices[axis] += 1
-            if indices[axis] < shape[axis]:
-                break
-            indices[axis] = 0
+        out += storage[at : at + run]
     return dtype, shape, bytes(out)
 
 
@@ -134,6 +133,12 @@ def _dtype_name(properties):
     raise ValueError(f"no dtype in {vars(properties)}")
 
 
+def _file_inside(folder, name):
+    path = (folder / name).resolve()
+    assert folder.resolve() in path.parents, "a path leaves the checkpoint"
+    return path.read_bytes()
+
+
 def read_dcp(folder):
     """name -> Whole for tensors, name -> bytes for the other entries."""
     metadata = _Unpickler((folder / ".metadata").read_bytes()).load()
@@ -142,12 +147,9 @@ def read_dcp(folder):
     for name, item in items.items():
         if type(item).__name__ == "TensorStorageMetadata":
             tensors[name] = Whole(_dtype_name(item.properties), item.size)
+    files = {name: _file_inside(folder, name) for name in {info.relative_path for info in metadata.storage_data.values()}}
     for index, info in metadata.storage_data.items():
-        path = (folder / info.relative_path).resolve()
-        assert folder.resolve() in path.parents, "a path leaves the checkpoint"
-        with open(path, "rb") as file:
-            file.seek(info.offset)
-            data = file.read(info.length)
+        data = files[info.relative_path][info.offset : info.offset + info.length]
         if index.fqn not in tensors:
             objects[index.fqn] = data
             continue

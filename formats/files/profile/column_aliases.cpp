@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/column_aliases.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -8,254 +10,77 @@
 namespace tpx::formats {
 namespace {
 
-struct Alias {
-    std::string_view column, quantity, unit;
+/// Names of columns of one quantity, separated by spaces.
+struct Aliases {
+    std::string_view quantity, unit, columns;
 };
 
-constexpr Alias aliases[] = {
-    {"step_time", "seconds", ""},
-    {"iter_time", "seconds", ""},
-    {"iteration_time", "seconds", ""},
-    {"time_per_step", "seconds", ""},
-    {"time_per_iteration", "seconds", ""},
-    {"seconds_per_step", "seconds", ""},
-    {"seconds_per_iteration", "seconds", ""},
-    {"sec_per_step", "seconds", ""},
-    {"s_per_step", "seconds", ""},
-    {"step_time_s", "seconds", ""},
-    {"step_time_sec", "seconds", ""},
-    {"step_seconds", "seconds", ""},
-    {"iter_time_s", "seconds", ""},
-    {"iteration_time_s", "seconds", ""},
-    {"time_s", "seconds", ""},
-    {"time_sec", "seconds", ""},
-    {"time_per_iter", "seconds", ""},
-    {"time_per_iter_s", "seconds", ""},
-    {"time_per_iteration_s", "seconds", ""},
-    {"time_per_step_s", "seconds", ""},
-    {"seconds_per_iter", "seconds", ""},
-    {"sec_per_iter", "seconds", ""},
-    {"sec_per_iteration", "seconds", ""},
-    {"s_per_iter", "seconds", ""},
-    {"s_per_iteration", "seconds", ""},
-    {"s_it", "seconds", ""},
-    {"s_step", "seconds", ""},
-    {"step_time_seconds", "seconds", ""},
-    {"iter_time_sec", "seconds", ""},
-    {"iter_time_seconds", "seconds", ""},
-    {"iteration_time_sec", "seconds", ""},
-    {"iteration_time_seconds", "seconds", ""},
-    {"iteration_seconds", "seconds", ""},
-    {"iter_s", "seconds", ""},
-    {"step_s", "seconds", ""},
-    {"time_per_it_s", "seconds", ""},
-    {"sec_it", "seconds", ""},
-    {"s_per_it", "seconds", ""},
-    {"sec_per_it", "seconds", ""},
-    {"seconds_per_it", "seconds", ""},
-    {"step_time_in_s", "seconds", ""},
-    {"iter_time_in_s", "seconds", ""},
-    {"step_time_ms", "seconds", "ms"},
-    {"iter_time_ms", "seconds", "ms"},
-    {"iteration_time_ms", "seconds", "ms"},
-    {"time_per_step_ms", "seconds", "ms"},
-    {"ms_per_step", "seconds", "ms"},
-    {"ms_per_iter", "seconds", "ms"},
-    {"ms_per_iteration", "seconds", "ms"},
-    {"time_ms", "seconds", "ms"},
-    {"time_per_iter_ms", "seconds", "ms"},
-    {"time_per_iteration_ms", "seconds", "ms"},
-    {"elapsed_time_per_iteration_ms", "seconds", "ms"},
-    {"step_ms", "seconds", "ms"},
-    {"iter_ms", "seconds", "ms"},
-    {"iteration_ms", "seconds", "ms"},
-    {"ms_per_it", "seconds", "ms"},
-    {"ms_it", "seconds", "ms"},
-    {"ms_iter", "seconds", "ms"},
-    {"ms_step", "seconds", "ms"},
-    {"step_time_in_ms", "seconds", "ms"},
-    {"iter_time_in_ms", "seconds", "ms"},
-    {"samples_per_second", "rate", "samples/s"},
-    {"samples_per_sec", "rate", "samples/s"},
-    {"samples_s", "rate", "samples/s"},
-    {"samples_sec", "rate", "samples/s"},
-    {"throughput_samples_s", "rate", "samples/s"},
-    {"samples_per_s", "rate", "samples/s"},
-    {"examples_per_second", "rate", "samples/s"},
-    {"examples_per_sec", "rate", "samples/s"},
-    {"examples_s", "rate", "samples/s"},
-    {"images_per_second", "rate", "samples/s"},
-    {"images_per_sec", "rate", "samples/s"},
-    {"images_s", "rate", "samples/s"},
-    {"img_s", "rate", "samples/s"},
-    {"sequences_per_second", "rate", "samples/s"},
-    {"sequences_per_sec", "rate", "samples/s"},
-    {"sequences_s", "rate", "samples/s"},
-    {"images_sec", "rate", "samples/s"},
-    {"images_per_s", "rate", "samples/s"},
-    {"img_sec", "rate", "samples/s"},
-    {"img_per_s", "rate", "samples/s"},
-    {"img_per_sec", "rate", "samples/s"},
-    {"img_per_second", "rate", "samples/s"},
-    {"imgs_s", "rate", "samples/s"},
-    {"imgs_sec", "rate", "samples/s"},
-    {"imgs_per_s", "rate", "samples/s"},
-    {"imgs_per_sec", "rate", "samples/s"},
-    {"imgs_per_second", "rate", "samples/s"},
-    {"examples_sec", "rate", "samples/s"},
-    {"examples_per_s", "rate", "samples/s"},
-    {"sequences_sec", "rate", "samples/s"},
-    {"sequences_per_s", "rate", "samples/s"},
-    {"seqs_s", "rate", "samples/s"},
-    {"seqs_sec", "rate", "samples/s"},
-    {"steps_per_second", "rate", "steps/s"},
-    {"steps_s", "rate", "steps/s"},
-    {"iterations_per_second", "rate", "steps/s"},
-    {"iters_per_second", "rate", "steps/s"},
-    {"it_s", "rate", "steps/s"},
-    {"steps_per_sec", "rate", "steps/s"},
-    {"iterations_per_sec", "rate", "steps/s"},
-    {"iters_per_sec", "rate", "steps/s"},
-    {"iterations_s", "rate", "steps/s"},
-    {"iters_s", "rate", "steps/s"},
-    {"it_per_s", "rate", "steps/s"},
-    {"steps_sec", "rate", "steps/s"},
-    {"steps_per_s", "rate", "steps/s"},
-    {"step_per_s", "rate", "steps/s"},
-    {"step_per_sec", "rate", "steps/s"},
-    {"it_sec", "rate", "steps/s"},
-    {"it_per_sec", "rate", "steps/s"},
-    {"iter_per_s", "rate", "steps/s"},
-    {"iter_per_sec", "rate", "steps/s"},
-    {"iters_sec", "rate", "steps/s"},
-    {"iters_per_s", "rate", "steps/s"},
-    {"iterations_sec", "rate", "steps/s"},
-    {"iterations_per_s", "rate", "steps/s"},
-    {"tokens_per_sec", "tokens_per_second", ""},
-    {"tok_s", "tokens_per_second", ""},
-    {"tok_sec", "tokens_per_second", ""},
-    {"toks_s", "tokens_per_second", ""},
-    {"tokens_s", "tokens_per_second", ""},
-    {"tokens_sec", "tokens_per_second", ""},
-    {"throughput_tokens_s", "tokens_per_second", ""},
-    {"tokens_per_s", "tokens_per_second", ""},
-    {"tokens_per_second_per_gpu", "tokens_per_second", "tokens/s/GPU"},
-    {"tokens_s_gpu", "tokens_per_second", "tokens/s/GPU"},
-    {"tokens_sec_gpu", "tokens_per_second", "tokens/s/GPU"},
-    {"tokens_per_sec_per_gpu", "tokens_per_second", "tokens/s/GPU"},
-    {"tokens_per_s_per_gpu", "tokens_per_second", "tokens/s/GPU"},
-    {"tokens_per_gpu_per_second", "tokens_per_second", "tokens/s/GPU"},
-    {"tokens_per_gpu_per_sec", "tokens_per_second", "tokens/s/GPU"},
-    {"tokens_gpu_s", "tokens_per_second", "tokens/s/GPU"},
-    {"samples_per_second_per_gpu", "rate", "samples/s/GPU"},
-    {"samples_per_sec_per_gpu", "rate", "samples/s/GPU"},
-    {"samples_s_gpu", "rate", "samples/s/GPU"},
-    {"train_samples_per_second", "rate", "samples/s"},
-    {"train_steps_per_second", "rate", "steps/s"},
-    {"throughput_tps", "tokens_per_second", "tokens/s/GPU"},  // of torchtitan
-    {"time_metrics_end_to_end_s", "seconds", ""},
-    {"tflops", "rate", "TFLOP/s/GPU"},
-    {"tflops_gpu", "rate", "TFLOP/s/GPU"},
-    {"tflop_s_gpu", "rate", "TFLOP/s/GPU"},
-    {"tflops_s_gpu", "rate", "TFLOP/s/GPU"},
-    {"tflops_per_gpu", "rate", "TFLOP/s/GPU"},
-    {"tflop_per_s_per_gpu", "rate", "TFLOP/s/GPU"},
-    {"tflops_per_s_per_gpu", "rate", "TFLOP/s/GPU"},
-    {"tflops_per_device", "rate", "TFLOP/s/GPU"},
-    {"tflops_device", "rate", "TFLOP/s/GPU"},
-    {"throughput_tflops", "rate", "TFLOP/s/GPU"},
-    {"throughput_tflops_per_gpu", "rate", "TFLOP/s/GPU"},
-    {"throughput_tflop_s_gpu", "rate", "TFLOP/s/GPU"},
-    {"throughput_tflops_gpu", "rate", "TFLOP/s/GPU"},
-    {"throughput_per_gpu_tflop_s_gpu", "rate", "TFLOP/s/GPU"},
-    {"throughput_per_gpu_tflops", "rate", "TFLOP/s/GPU"},
-    {"achieved_tflops", "rate", "TFLOP/s/GPU"},
-    {"achieved_tflops_per_gpu", "rate", "TFLOP/s/GPU"},
-    {"model_tflops", "rate", "TFLOP/s/GPU"},
-    {"model_tflops_per_gpu", "rate", "TFLOP/s/GPU"},
-    {"model_tflops_gpu", "rate", "TFLOP/s/GPU"},
-    {"model_tflop_s_gpu", "rate", "TFLOP/s/GPU"},
-    {"tflops_per_sec_per_gpu", "rate", "TFLOP/s/GPU"},
-    {"tflops_sec_gpu", "rate", "TFLOP/s/GPU"},
-    {"hardware_tflops", "rate", "hardware TFLOP/s/GPU"},
-    {"hardware_tflops_per_gpu", "rate", "hardware TFLOP/s/GPU"},
-    {"hfu_tflops", "rate", "hardware TFLOP/s/GPU"},
-    {"global_batch_size", "batch", ""},
-    {"global_batch", "batch", ""},
-    {"gbs", "batch", ""},
-    {"train_batch_size", "batch", ""},
-    {"micro_batch_size", "micro_batch", ""},
-    {"microbatch_size", "micro_batch", ""},
-    {"mbs", "micro_batch", ""},
-    {"num_micro_batches", "micro_batches", ""},
-    {"num_microbatches", "micro_batches", ""},
-    {"microbatches", "micro_batches", ""},
-    {"gradient_accumulation_steps", "accumulation", ""},
-    {"gradient_accumulation", "accumulation", ""},
-    {"grad_accum", "accumulation", ""},
-    {"ga", "accumulation", ""},
-    {"data_parallel", "dp", ""},
-    {"data_parallel_size", "dp", ""},
-    {"dp_size", "dp", ""},
-    {"tensor_parallel", "tp", ""},
-    {"tensor_parallel_size", "tp", ""},
-    {"tensor_model_parallel_size", "tp", ""},
-    {"tp_size", "tp", ""},
-    {"pipeline_parallel", "pp", ""},
-    {"pipeline_parallel_size", "pp", ""},
-    {"pipeline_model_parallel_size", "pp", ""},
-    {"pp_size", "pp", ""},
-    {"virtual_pipeline_model_parallel_size", "vpp", ""},
-    {"virtual_pipeline_parallel_size", "vpp", ""},
-    {"virtual_pipeline_size", "vpp", ""},
-    {"vpp_size", "vpp", ""},
-    {"vp_size", "vpp", ""},
-    {"vp", "vpp", ""},
-    {"context_parallel", "cp", ""},
-    {"context_parallel_size", "cp", ""},
-    {"cp_size", "cp", ""},
-    {"zero_stage", "zero", ""},
-    {"zero_optimization_stage", "zero", ""},
-    {"activation_checkpointing", "recompute", ""},
-    {"gradient_checkpointing", "recompute", ""},
-    {"activation_recompute", "recompute", ""},
-    {"cpu_offload", "offload", ""},
-    {"sequence_parallel", "sequence", ""},
-    {"num_gpus", "gpus", ""},
-    {"n_gpus", "gpus", ""},
-    {"ngpus", "gpus", ""},
-    {"gpu_count", "gpus", ""},
-    {"world_size", "gpus", ""},
-    {"gpus_per_node", "per_host", ""},
-    {"gpus_per_host", "per_host", ""},
-    {"peak_memory", "memory", ""},
-    {"mem_max_allocated_bytes", "memory", ""},
-    {"max_memory_allocated_bytes", "memory", ""},
-    {"memory_max_reserved_gib", "memory", "GiB"},
-    {"memory_max_active_gib", "memory", "GiB"},
-    {"memory_gb", "memory", "GB"},
-    {"peak_memory_gb", "memory", "GB"},
-    {"max_memory_gb", "memory", "GB"},
-    {"memory_gib", "memory", "GiB"},
-    {"peak_memory_gib", "memory", "GiB"},
-    {"memory_mb", "memory", "MB"},
-    {"memory_mib", "memory", "MiB"},
-    {"peak_memory_mib", "memory", "MiB"},
-    {"peak_memory_mb", "memory", "MB"},
-    {"max_memory_gib", "memory", "GiB"},
-    {"max_memory_mb", "memory", "MB"},
-    {"max_memory_mib", "memory", "MiB"},
-    {"seq_len", "sequence_length", ""},
-    {"seq_length", "sequence_length", ""},
-    {"seqlen", "sequence_length", ""},
-    {"max_seq_len", "sequence_length", ""},
-    {"cpus_per_gpu", "cpus", ""},
-    {"gpu_type", "gpu", ""},
-    {"gpu_name", "gpu", ""},
-    {"model_name", "model", ""},
-    {"expert_parallel_size", "ep", ""},
-    {"expert_model_parallel_size", "ep", ""},
-    {"expert_tensor_parallel_size", "etp", ""},
+constexpr Aliases aliases[] = {
+    {"seconds", "",
+     "step_time iter_time iteration_time time_per_step time_per_iteration seconds_per_step "
+     "seconds_per_iteration sec_per_step s_per_step step_time_s step_time_sec step_seconds iter_time_s "
+     "iteration_time_s time_s time_sec time_per_iter time_per_iter_s time_per_iteration_s "
+     "time_per_step_s seconds_per_iter sec_per_iter sec_per_iteration s_per_iter s_per_iteration s_it "
+     "s_step step_time_seconds iter_time_sec iter_time_seconds iteration_time_sec "
+     "iteration_time_seconds iteration_seconds iter_s step_s time_per_it_s sec_it s_per_it sec_per_it "
+     "seconds_per_it step_time_in_s iter_time_in_s time_metrics_end_to_end_s"},
+    {"seconds", "ms",
+     "step_time_ms iter_time_ms iteration_time_ms time_per_step_ms ms_per_step ms_per_iter "
+     "ms_per_iteration time_ms time_per_iter_ms time_per_iteration_ms elapsed_time_per_iteration_ms "
+     "step_ms iter_ms iteration_ms ms_per_it ms_it ms_iter ms_step step_time_in_ms iter_time_in_ms"},
+    {"rate", "samples/s",
+     "samples_per_second samples_per_sec samples_s samples_sec throughput_samples_s samples_per_s "
+     "examples_per_second examples_per_sec examples_s images_per_second images_per_sec images_s img_s "
+     "sequences_per_second sequences_per_sec sequences_s images_sec images_per_s img_sec img_per_s "
+     "img_per_sec img_per_second imgs_s imgs_sec imgs_per_s imgs_per_sec imgs_per_second examples_sec "
+     "examples_per_s sequences_sec sequences_per_s seqs_s seqs_sec train_samples_per_second"},
+    {"rate", "steps/s",
+     "steps_per_second steps_s iterations_per_second iters_per_second it_s steps_per_sec "
+     "iterations_per_sec iters_per_sec iterations_s iters_s it_per_s steps_sec steps_per_s step_per_s "
+     "step_per_sec it_sec it_per_sec iter_per_s iter_per_sec iters_sec iters_per_s iterations_sec "
+     "iterations_per_s train_steps_per_second"},
+    {"tokens_per_second", "",
+     "tokens_per_sec tok_s tok_sec toks_s tokens_s tokens_sec throughput_tokens_s tokens_per_s"},
+    {"tokens_per_second", "tokens/s/GPU",
+     "tokens_per_second_per_gpu tokens_s_gpu tokens_sec_gpu tokens_per_sec_per_gpu "
+     "tokens_per_s_per_gpu tokens_per_gpu_per_second tokens_per_gpu_per_sec tokens_gpu_s "
+     "throughput_tps"},
+    {"rate", "samples/s/GPU", "samples_per_second_per_gpu samples_per_sec_per_gpu samples_s_gpu"},
+    {"rate", "TFLOP/s/GPU",
+     "tflops tflops_gpu tflop_s_gpu tflops_s_gpu tflops_per_gpu tflop_per_s_per_gpu "
+     "tflops_per_s_per_gpu tflops_per_device tflops_device throughput_tflops throughput_tflops_per_gpu "
+     "throughput_tflop_s_gpu throughput_tflops_gpu throughput_per_gpu_tflop_s_gpu "
+     "throughput_per_gpu_tflops achieved_tflops achieved_tflops_per_gpu model_tflops "
+     "model_tflops_per_gpu model_tflops_gpu model_tflop_s_gpu tflops_per_sec_per_gpu tflops_sec_gpu"},
+    {"rate", "hardware TFLOP/s/GPU", "hardware_tflops hardware_tflops_per_gpu hfu_tflops"},
+    {"batch", "", "global_batch_size global_batch gbs train_batch_size"},
+    {"micro_batch", "", "micro_batch_size microbatch_size mbs"},
+    {"micro_batches", "", "num_micro_batches num_microbatches microbatches"},
+    {"accumulation", "", "gradient_accumulation_steps gradient_accumulation grad_accum ga"},
+    {"dp", "", "data_parallel data_parallel_size dp_size"},
+    {"tp", "", "tensor_parallel tensor_parallel_size tensor_model_parallel_size tp_size"},
+    {"pp", "", "pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size pp_size"},
+    {"vpp", "",
+     "virtual_pipeline_model_parallel_size virtual_pipeline_parallel_size virtual_pipeline_size "
+     "vpp_size vp_size vp"},
+    {"cp", "", "context_parallel context_parallel_size cp_size"},
+    {"zero", "", "zero_stage zero_optimization_stage"},
+    {"recompute", "", "activation_checkpointing gradient_checkpointing activation_recompute"},
+    {"offload", "", "cpu_offload"},
+    {"sequence", "", "sequence_parallel"},
+    {"gpus", "", "num_gpus n_gpus ngpus gpu_count world_size"},
+    {"per_host", "", "gpus_per_node gpus_per_host"},
+    {"memory", "", "peak_memory mem_max_allocated_bytes max_memory_allocated_bytes"},
+    {"memory", "GiB", "memory_max_reserved_gib memory_max_active_gib memory_gib peak_memory_gib max_memory_gib"},
+    {"memory", "GB", "memory_gb peak_memory_gb max_memory_gb"},
+    {"memory", "MB", "memory_mb peak_memory_mb max_memory_mb"},
+    {"memory", "MiB", "memory_mib peak_memory_mib max_memory_mib"},
+    {"sequence_length", "", "seq_len seq_length seqlen max_seq_len"},
+    {"cpus", "", "cpus_per_gpu"},
+    {"gpu", "", "gpu_type gpu_name"},
+    {"model", "", "model_name"},
+    {"ep", "", "expert_parallel_size expert_model_parallel_size"},
+    {"etp", "", "expert_tensor_parallel_size"},
 };
 
 struct Doubtful {
@@ -281,6 +106,15 @@ constexpr Doubtful doubtful[] = {
     {"stage", "zero or pp"},
     {"checkpointing", "recompute"},
 };
+
+// The aliases that contain `name`; null if none do.
+const Aliases* aliases_with(std::string_view name) {
+    const std::string word = fmt::format(" {} ", name);
+    const auto* found = std::ranges::find_if(aliases, [&](const Aliases& some) {
+        return fmt::format(" {} ", some.columns).find(word) != std::string::npos;
+    });
+    return found == std::end(aliases) ? nullptr : found;
+}
 
 // "Step time (ms)" becomes "step_time_ms", and "iter/s" becomes "iter_`slash`s".
 std::string normal_name(std::string_view column, std::string_view slash = "") {
@@ -313,9 +147,9 @@ std::optional<std::pair<std::string, ColumnSource>> known_alias(std::string_view
     source.column = given;
     if (std::ranges::count(run_quantities(), name) > 0) return std::pair{name, source};
     // "iter/s" are iterations per second, while "iter_s" are seconds, as "iter_ms" are milliseconds.
-    const auto* found = std::ranges::find(aliases, normal_name(column, "per"), &Alias::column);
-    if (found == std::end(aliases)) found = std::ranges::find(aliases, name, &Alias::column);
-    if (found == std::end(aliases)) return std::nullopt;
+    const Aliases* found = aliases_with(normal_name(column, "per"));
+    if (found == nullptr) found = aliases_with(name);
+    if (found == nullptr) return std::nullopt;
     source.unit = found->unit;
     return std::pair{std::string{found->quantity}, source};
 }

@@ -67,8 +67,9 @@ TEST_CASE("a safetensors file needs no suffix; a broken file is recognized by it
 
 TEST_CASE("unsupported formats are named") {
     const std::string ending =
-        "; this version reads safetensors, dcp, torch_dist, zarr, Megatron's rank files, DeepSpeed (also universal), "
-        "HDF5, Keras, GGUF and single torch.save files";
+        "; known formats: safetensors, dcp, torch_dist, zarr, megatron, deepspeed, universal, torch, torch-legacy, "
+        "hdf5, "
+        "keras, keras-legacy, gguf";
     const std::vector<std::pair<std::map<std::string, std::string>, std::string>> cases{
         {{{"metadata.json", R"({"sharded_backend": "gds"})"}}, "a Megatron-core checkpoint of backend 'gds'"},
         {{{"model.pth", "PK"}}, "a torch.save checkpoint"},

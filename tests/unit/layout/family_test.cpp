@@ -122,6 +122,23 @@ TEST_CASE("a file can extend the built-in family of the same name; fragments are
     CHECK(families[0].tensors.contains("up"));
 }
 
+TEST_CASE(
+    "a file that makes a built-in family invalid is rejected at once; families that do not extend it are not read") {
+    const FamilySource base{"base.toml", base_family, true};
+    const FamilySource more{"more.toml", "family = 'more'\nextends = ['base']\n[dialects.hf]\nrules = [['w', 'up']]",
+                            true};
+    const FamilySource most{"most.toml", "family = 'most'\nextends = ['more']", true};
+    const FamilySource broken{"broken.toml", "family = 'broken'\n[tensors]\nw = 'h'", true};
+    const Families families =
+        parse_families(std::array{base, more, most, broken, FamilySource{"my.toml", "family = 'my'"}});
+    CHECK(families.size() == 5);
+    CHECK_THROWS_AS(families[*families.find("broken")], Error);
+    const FamilySource mine{"mine.toml", "family = 'base'"};
+    const char* refusal = "more.toml: dialect 'hf': rule 'w': tensor 'up' is not declared";
+    CHECK_THROWS_WITH_AS(parse_families(std::array{base, more, mine}), refusal, Error);
+    CHECK_THROWS_AS(parse_families(std::array{base, more, most, mine}), Error);
+}
+
 TEST_CASE("mistakes in rules are reported with file and line") {
     CHECK(family_refusal("family = 'more'\nextends = ['nobody']") ==
           "more.toml: it extends the unknown family 'nobody'");
