@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace tpx {
-
 const std::array<ParameterInfo, parameter_count>& parameter_infos() {
     static constexpr std::array<ParameterInfo, parameter_count> infos{{
         {"forward", "s/sample", &Parameters::forward, 0, 0.7},
@@ -26,6 +25,8 @@ const std::array<ParameterInfo, parameter_count>& parameter_infos() {
         {"further_stage", "s", &Parameters::further_stage, 0, 1.0},
         {"uneven", "s", &Parameters::uneven, 0, 1.8},
         {"uneven_alike", "", &Parameters::uneven_alike, 0, 0.4},
+        {"two_hosts", "", &Parameters::two_hosts, 0, fixed_deviation, 0.4},
+        {"uneven_doubling", "", &Parameters::uneven_doubling, 0, fixed_deviation, 0.4},
     }};
     return infos;
 }
