@@ -39,8 +39,9 @@ double run_weight(double square, Errors errors) {
 }
 
 bool is_of_hardware(int parameter) {
-    constexpr double Parameters::*hardware[] = {&Parameters::forward, &Parameters::k_const, &Parameters::intra,
-                                                &Parameters::nic, &Parameters::further_host};
+    constexpr double Parameters::*hardware[] = {&Parameters::forward,      &Parameters::k_const,
+                                                &Parameters::intra,        &Parameters::nic,
+                                                &Parameters::further_host, &Parameters::two_hosts};
     return std::ranges::count(hardware, parameter_infos()[parameter].value) > 0;
 }
 

@@ -92,8 +92,9 @@ void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
 ExecutionPlan plan_of(const RowReader& row, int gpus, double batch) {
     std::string words = plan_text(row);
     // Tables often have GPUs and degrees of model parallelism alone.
-    const bool has_dp = row.text("plan") || words.find("dp=") != words.npos;
-    if (!has_dp && gpus > 0) words += ",dp=*";
+    const auto has = [&](std::string_view degree) { return words.find(degree) != words.npos; };
+    const bool has_model_parallelism = has("tp=") || has("pp=") || has("cp=");
+    if (has_model_parallelism && !row.text("plan") && !has("dp=") && gpus > 0) words += ",dp=*";
     ExecutionPlan plan = row.in_cell("plan", [&] { return complete_plan(words, gpus, batch); });
     if (const auto samples = row.read("micro_batch", cells::positive))
         row.in_cell("micro_batch", [&] { set_micro_batches(plan, *samples, batch); });

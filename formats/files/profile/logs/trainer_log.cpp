@@ -70,15 +70,16 @@ public:
     }
 
     void read(const LogLine& line, LogRun& run) override {
-        if (starts_run(line)) rates_ = {}, resumed_at_ = 0;
+        if (starts_run(line)) rates_ = {}, resumed_at_ = runtime_ = 0;
         for (const auto& [mark, field] : marks)
             if (const auto count = number_after(line.text, mark)) run.set(field, *count);
         if (const auto seconds = number_after(line.text, "'eval_runtime':")) evaluation_ += *seconds;
         for (const std::string_view mark : {"Continuing training from global step", " and global step"})
             if (const auto step = number_after(line.text, mark)) resumed_at_ = *step;
         if (const auto runtime = number_after(line.text, "'train_runtime':")) {
-            const double steps = steps_of(*runtime, line.text, run);
-            if (steps > 0) run.set_mean_seconds((*runtime - evaluation_) / steps, steps);
+            runtime_ = *runtime;
+            rate_ = number_after(line.text, "'train_steps_per_second':").value_or(0);
+            set_mean(run);
         }
         const bool is_named = line.text.starts_with("Epoch") || line.text.starts_with("Train");
         if (is_named || line.text.find('|') == line.text.npos) return;
@@ -90,14 +91,22 @@ public:
 private:
     using enum LogField;
 
-    // The steps of `seconds`, train_runtime in `line`. Versions of the Trainer differ in whether train_steps_per_second
-    // counts the steps before a restart.
-    double steps_of(double seconds, std::string_view line, const LogRun& run) const {
+    void add_bar(double step, double seconds, LogRun& run) {
+        rates_.add(step, seconds, resumed_at_ > 0, run);
+        if (runtime_ > 0) set_mean(run);  // the last bar may show that the job was resumed
+    }
+
+    void set_mean(LogRun& run) const {
+        if (const double steps = timed_steps(run); steps > 0)
+            run.set_mean_seconds((runtime_ - evaluation_) / steps, steps);
+    }
+
+    // The steps of train_runtime. Versions of the Trainer differ in whether train_steps_per_second counts the steps
+    // before a restart.
+    double timed_steps(const LogRun& run) const {
         constexpr double least_rate = 0.1, share = 0.9;  // lower rates have too few digits
-        const double total = run.number(total_steps, first_total_);
-        const double rate = number_after(line, "'train_steps_per_second':").value_or(0);
-        const double counted = std::round(rate * seconds);
-        if (resumed_at_ == 0 && rate >= least_rate && counted < share * total) return counted;
+        const double total = run.number(total_steps, first_total_), counted = std::round(rate_ * runtime_);
+        if (resumed_at_ == 0 && rate_ >= least_rate && counted < share * total) return counted;
         return total - (resumed_at_ > 0 ? resumed_at_ : rates_.steps_before());
     }
 
@@ -116,9 +125,10 @@ private:
          {"Number of trainable parameters =", parameters}}};
 
     BarRates rates_;
-    double resumed_at_ = 0;   // step
-    double evaluation_ = 0;   // seconds, which train_runtime includes
-    double first_total_ = 0;  // of the bars; 0: there was none
+    double runtime_ = 0, rate_ = 0;  // train_runtime and train_steps_per_second; 0: not yet known
+    double resumed_at_ = 0;          // step
+    double evaluation_ = 0;          // seconds, which train_runtime includes
+    double first_total_ = 0;         // of the bars; 0: there was none
 };
 
 }  // namespace
