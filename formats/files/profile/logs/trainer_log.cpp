@@ -85,7 +85,7 @@ public:
         if (is_named || line.text.find('|') == line.text.npos) return;
         const auto seconds = seconds_of_bar(line.text);
         const auto step = step_of_bar(line.text);
-        if (seconds && step && is_bar_of_training(line.text, run)) rates_.add(*step, *seconds, resumed_at_ > 0, run);
+        if (seconds && step && is_bar_of_training(line.text, run)) add_bar(*step, *seconds, run);
     }
 
 private:

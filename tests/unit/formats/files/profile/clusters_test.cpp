@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How well the throughput model predicts steps on clusters that did not determine its priors: A100 and H100 under FSDP;
-// up to 384 A100 with pipelines of many micro-batches, which led to one term of the model; and T4, which led to another one.
+// up to 384 A100 with pipelines of many micro-batches, which led to one term of the model; and T4, which led to another
+// one.
 #include "tests/unit/formats/files/profile/baseline.hpp"
 #include "tests/unit/formats/files/profile/measured_tables.hpp"
 
