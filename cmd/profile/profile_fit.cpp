@@ -182,7 +182,7 @@ Uncertainty fit(Findings& found, bool drop_outliers) {
         if (!drop_outliers || std::ranges::count(found.outliers, i) == 0) fitted.push_back(found.runs[i]);
     const Fit result = fit_parameters(found.model.size, fitted, found.prior);
     found.errors = result.errors;
-    found.certainties = certainties(found.prior, result);
+    found.certainties = certainties(result);
     const Uncertainty uncertainty = describe_fit(result, fitted, found);
     if (const double typical = median_magnitude(result.errors); typical > worst_explained)
         throw Error{Exit::no,

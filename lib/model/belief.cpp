@@ -63,6 +63,20 @@ Belief prior_belief(const ModelSize& model) {
     return prior;
 }
 
+Belief prior_for(Belief prior, std::size_t configurations) {
+    if (configurations <= few_configurations) return prior;
+    for (int i = 0; i < parameter_count; ++i) {
+        const double deviation = parameter_infos()[i].with_many_runs;
+        if (deviation > 0 && !is_free(prior, i)) prior.covariance[i][i] = deviation * deviation;
+    }
+    return prior;
+}
+
+bool is_free(const Belief& belief, int index) {
+    constexpr double rounding = 1.01;
+    return belief.covariance[index][index] > rounding * fixed_deviation * fixed_deviation;
+}
+
 void measured(Belief& belief, int index, double value, double relative) {
     belief.mean[index] = std::log(value - parameter_infos()[index].least);
     for (int i = 0; i < parameter_count; ++i) belief.covariance[i][index] = belief.covariance[index][i] = 0;

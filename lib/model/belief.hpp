@@ -28,6 +28,13 @@ Parameters from_logarithms(const Vector& logarithms);
 /// What is believed of `model` before any run is seen: prior_parameters() and the deviations of parameter_infos().
 Belief prior_belief(const ModelSize& model);
 
+/// `prior` of a fit to runs of `configurations` different configurations: with more than few_configurations, parameters
+/// that fewer runs do not change are free as well.
+Belief prior_for(Belief prior, std::size_t configurations);
+
+/// Whether runs can change parameter `index` of `belief`.
+bool is_free(const Belief& belief, int index);
+
 /// `belief` once parameter `index` has been measured as `value`, to within `relative` of it.
 void measured(Belief& belief, int index, double value, double relative);
 

@@ -9,9 +9,6 @@
 namespace tpx {
 namespace {
 
-// Up to so many configurations, a wrong one can pull the first maximum that is found away from all others.
-constexpr std::size_t few_runs = 20;
-
 // With more configurations, those that hardly affect the fit are left out by one linear step instead of a new search.
 constexpr std::size_t many_configurations = 200;
 
@@ -177,6 +174,7 @@ Fit finish(const Posterior& posterior, const ModelSize& model, std::span<const R
     Fit fit;
     fit.parameters = from_logarithms(belief.mean);
     fit.cost = posterior.cost(belief.mean);
+    fit.prior = posterior.prior();
     fit.belief = belief;
     fit.weights = posterior.weights(belief.mean);
     fit.shares = posterior.shares();
@@ -208,7 +206,7 @@ public:
     void remove_outliers(const Fit& fit, std::vector<double> errors) {
         std::vector<double> weights;
         for (std::size_t i = 0; i < errors.size(); ++i) weights.push_back(fit.shares[i] < 1 ? 1 : fit.weights[i]);
-        const bool is_sure = count_configurations(kept_) > few_runs;
+        const bool is_sure = count_configurations(kept_) > few_configurations;
         std::size_t left = kept_.size() > many_runs ? kept_.size() / runs_per_outlier : 1;
         for (double& error : errors) error = std::abs(error);
         while (left > 0 && can_shrink()) {
@@ -245,14 +243,17 @@ Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Beli
     std::mt19937 random{1};
     std::normal_distribution<double> normal;
     Maxima maxima{posterior};
+    const Belief& assumed = posterior.prior();
     maxima.search(descend(normal_errors, prior.mean));
     for (int start = 1; start < starts; ++start) {
         Vector from = prior.mean;
-        for (int i = 0; i < parameter_count; ++i) from[i] += normal(random) * std::sqrt(prior.covariance[i][i]);
+        for (int i = 0; i < parameter_count; ++i)
+            if (is_free(assumed, i)) from[i] += normal(random) * std::sqrt(assumed.covariance[i][i]);
         maxima.search(descend(normal_errors, from));
     }
     const std::vector<std::size_t> same = configurations(runs);
-    if (starts > 1 && count_configurations(runs) <= few_runs) {  // each may be the one that contradicts the others
+    // With few, a wrong one can pull the first maximum that is found away from all others, and each may be wrong.
+    if (starts > 1 && count_configurations(runs) <= few_configurations) {
         for (std::size_t i = 0; i < runs.size(); ++i)
             if (same[i] == i) maxima.search(descend(normal_errors.without(i), prior.mean));
     }
@@ -270,15 +271,15 @@ std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> r
     return errors;
 }
 
-std::vector<Certainty> certainties(const Belief& prior, const Fit& fit) {
+std::vector<Certainty> certainties(const Fit& fit) {
     std::vector<Certainty> result;
     for (int i = 0; i < parameter_count; ++i) {
         const ParameterInfo& info = parameter_infos()[i];
-        const double before = prior.covariance[i][i], after = std::max(0.0, fit.belief.covariance[i][i]);
+        const double before = fit.prior.covariance[i][i], after = std::max(0.0, fit.belief.covariance[i][i]);
         const double reach = 1.645 * std::sqrt(after);
         const double center = fit.belief.mean[i];
-        result.push_back({info.least + std::exp(center - reach), info.least + std::exp(center + reach),
-                          std::clamp(1 - after / before, 0.0, 1.0)});
+        const double learned = is_free(fit.prior, i) ? std::clamp(1 - after / before, 0.0, 1.0) : 0;
+        result.push_back({info.least + std::exp(center - reach), info.least + std::exp(center + reach), learned});
     }
     return result;
 }

@@ -11,6 +11,7 @@ namespace tpx {
 /// The parameters that explain runs best, and how well.
 struct Fit {
     Parameters parameters;
+    Belief prior;                 ///< before the runs are seen
     Belief belief;                ///< about the logarithms of the parameters, once the runs are seen
     std::vector<double> errors;   ///< predicted / measured - 1 of each run
     std::vector<double> weights;  ///< how much each run counted: 1, or near 0 for one that contradicts the others
@@ -37,7 +38,7 @@ struct Certainty {
 };
 
 /// For each parameter, in the order of parameter_infos(). One that the runs do not determine has a low `learned`.
-std::vector<Certainty> certainties(const Belief& prior, const Fit& fit);
+std::vector<Certainty> certainties(const Fit& fit);
 
 /// Below this share a parameter counts as not determined by the runs.
 inline constexpr double determined = 0.5;

@@ -4,6 +4,7 @@
 #include "lib/model/model_size.hpp"
 
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace tpx {
@@ -31,6 +32,8 @@ struct Parameters {
     double further_stage = 1e-2;  ///< seconds for each further pipeline stage
     double uneven = 2e-2;         ///< seconds added where GPUs do not fill their NICs on some host (data parallel)
     double uneven_alike = 1;      ///< share of `uneven` where all hosts have one NIC in use, with as many GPUs each
+    double two_hosts = 1;         ///< factor on the gradient exchange of jobs on exactly two hosts
+    double uneven_doubling = 1;   ///< factor on `uneven` for each doubling of the NICs of the largest host
 };
 
 /// One parameter: its name and unit in files, and what is believed of it before any run is seen, which is that the
@@ -39,11 +42,19 @@ struct ParameterInfo {
     std::string_view name;
     std::string_view unit;
     double Parameters::*value;
-    double least;      ///< 1 for exponents, else 0
-    double deviation;  ///< of the logarithm, before any run is seen
+    double least;               ///< 1 for exponents, else 0
+    double deviation;           ///< of the logarithm, before any run is seen
+    double with_many_runs = 0;  ///< the same with more than `few_configurations`; 0: as with few
 };
 
-inline constexpr int parameter_count = 19;
+/// Parameters that most clusters do not need are learned from more configurations than this; with fewer, a wrong run
+/// could be taken for them.
+inline constexpr std::size_t few_configurations = 20;
+
+/// The deviation of a parameter that runs do not change.
+inline constexpr double fixed_deviation = 1e-4;
+
+inline constexpr int parameter_count = 21;
 
 /// All parameters, in the order of files and vectors.
 const std::array<ParameterInfo, parameter_count>& parameter_infos();

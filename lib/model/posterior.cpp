@@ -39,8 +39,9 @@ double run_weight(double square, Errors errors) {
 }
 
 bool is_of_hardware(int parameter) {
-    constexpr double Parameters::*hardware[] = {&Parameters::forward, &Parameters::k_const, &Parameters::intra,
-                                                &Parameters::nic, &Parameters::further_host};
+    constexpr double Parameters::*hardware[] = {&Parameters::forward,      &Parameters::k_const,
+                                                &Parameters::intra,        &Parameters::nic,
+                                                &Parameters::further_host, &Parameters::two_hosts};
     return std::ranges::count(hardware, parameter_infos()[parameter].value) > 0;
 }
 
@@ -62,7 +63,7 @@ constexpr double largest_leverage = 0.9999;
 }  // namespace
 
 Posterior::Posterior(const ModelSize& model, std::span<const Run> runs, const Belief& prior, Errors errors)
-    : model_{model}, runs_{runs}, prior_{prior}, errors_{errors}, precision_{inverse(prior.covariance)} {
+    : model_{model}, runs_{runs}, errors_{errors} {
     const std::vector<std::size_t> same = configurations(runs);
     for (std::size_t i = 0; i < runs.size(); ++i) {
         groups_.push_back(same[i] == i ? firsts_.size() : groups_[same[i]]);
@@ -70,6 +71,8 @@ Posterior::Posterior(const ModelSize& model, std::span<const Run> runs, const Be
         firsts_.push_back(i);
         routes_.push_back(routes_of(runs[i].plan, runs[i].allocation));
     }
+    prior_ = prior_for(prior, firsts_.size());
+    precision_ = inverse(prior_.covariance);
     std::vector<double> sizes(firsts_.size());
     for (const std::size_t group : groups_) ++sizes[group];
     for (const std::size_t group : groups_) shares_.push_back(1 / sizes[group]);

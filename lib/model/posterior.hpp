@@ -18,10 +18,11 @@ enum class Errors { normal, some_wrong };
 /// The posterior density of the parameters once runs are known. Runs of one configuration count together as one run,
 /// because all of them are as far from the model as it is wrong about that configuration. The logarithms of times are
 /// normal, 3.5 % off; with Errors::some_wrong a run that contradicts the others hardly counts. Parameters that hardware
-/// decides have Student priors, because untuned hardware can be far from any prior.
+/// decides have Student priors, because untuned hardware can be far from any prior. The prior is prior_for() the number
+/// of configurations.
 class Posterior {
 public:
-    /// All of `runs` count. `model`, `runs` and `prior` must outlive the posterior.
+    /// All of `runs` count. `model` and `runs` must outlive the posterior.
     Posterior(const ModelSize& model, std::span<const Run> runs, const Belief& prior, Errors errors);
 
     /// A copy with other errors, or without the runs that have the same configuration as the run at index `run`.
@@ -51,6 +52,8 @@ public:
     /// The index of each run's configuration in shares_at().
     const std::vector<std::size_t>& groups() const { return groups_; }
 
+    const Belief& prior() const { return prior_; }
+
     /// The covariance of the logarithms near the maximum `at`.
     Matrix covariance(const Vector& at) const;
 
@@ -77,7 +80,7 @@ private:
 
     const ModelSize& model_;
     std::span<const Run> runs_;
-    const Belief& prior_;
+    Belief prior_;
     Errors errors_;
     std::size_t without_ = none;  // the configuration that is left out
     Matrix precision_;

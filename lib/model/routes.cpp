@@ -136,6 +136,7 @@ Routes routes_of(const ExecutionPlan& plan, const Allocation& allocation) {
     routes.further_hosts = static_cast<int>(allocation.gpus.size()) - 1;
     routes.uneven =
         std::ranges::any_of(allocation.gpus, [&](int gpus) { return std::fmod(gpus, allocation.gpus_per_nic) != 0; });
+    routes.largest_nics = std::ceil(std::ranges::max(allocation.gpus) / allocation.gpus_per_nic);
     routes.alike = std::ranges::all_of(
         allocation.gpus, [&](int gpus) { return gpus == allocation.gpus.front() && gpus <= allocation.gpus_per_nic; });
     return routes;

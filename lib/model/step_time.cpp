@@ -33,7 +33,9 @@ double gradient_exchange(const Step& step) {
     const double members = step.plan.dp * step.plan.cp;
     if (members <= 1) return 0;
     const double bytes = step.model.bytes * step.sharded * 2 * (members - 1) / members;
-    return bytes / (step.routes.data_nics > 0 ? step.routes.data_nics * step.is.nic : step.is.intra);
+    if (step.routes.data_nics == 0) return bytes / step.is.intra;
+    const double factor = step.routes.further_hosts == 1 ? step.is.two_hosts : 1;
+    return factor * bytes / (step.routes.data_nics * step.is.nic);
 }
 
 // Seconds of the all-reduces inside layers: 4 a layer and micro-batch, 6 with full recomputation.
@@ -60,6 +62,13 @@ double pipeline_exchange(const Step& step) {
     const double inside = (1 - cut) / step.is.intra;
     return bytes * (cut > 0 ? inside + cut / (step.routes.pipeline_nics * step.is.nic) : inside) +
            step.is.further_stage * (plan.pp - 1);
+}
+
+// Seconds that a step waits where GPUs do not fill their NICs on some host.
+double uneven_wait(const Step& step) {
+    const Parameters& is = step.is;
+    if (step.routes.alike) return is.uneven * is.uneven_alike;
+    return is.uneven * std::pow(is.uneven_doubling, std::log2(step.routes.largest_nics));
 }
 
 // Backward passes, the exchange of gradients behind the last of them, and the optimizer on the GPU.
@@ -126,8 +135,7 @@ StepTime step_time(const Parameters& parameters, const ModelSize& model, double 
     time.constant = parameters.k_const * plan.accumulation * plan.micro_batches * step.stretch / plan.pp;
     if (plan.tp * plan.pp == 1) {
         time.constant += parameters.further_host * routes.further_hosts;
-        if (routes.uneven && !plan.offload)
-            time.constant += parameters.uneven * (routes.alike ? parameters.uneven_alike : 1);
+        if (routes.uneven && !plan.offload) time.constant += uneven_wait(step);
     }
     return time;
 }

@@ -16,7 +16,7 @@ constexpr double assumed_runs = 1;
 constexpr double largest_square = 16;
 
 // How much the seconds that uneven placements add differ from one placement to another, as a share of them.
-constexpr double uneven_deviation = 0.35;
+constexpr double uneven_deviation = 0.28;
 
 constexpr double student_quantile = 2.132;  // 95 % of Student's distribution with four degrees of freedom
 

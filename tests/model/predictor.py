@@ -18,7 +18,8 @@ PARAMETERS = {  # name: lowest and highest value drawn
     "forward": (1e-3, 1), "model_parallel": (0.5, 2), "recompute": (0.8, 1.2), "k_bwd": (1, 3), "k_sync": (1.01, 4),
     "k_opt": (1e-11, 1e-10), "k_optoff": (1e-9, 1e-8), "k_off": (1.01, 3), "k_swap": (1.01, 3), "zero_exchange": (0.4, 1),
     "k_const": (1e-3, 0.1), "intra": (2e10, 4e11), "tensor_rate": (0.3, 1), "nic": (1e9, 5e10), "pcie": (5e9, 3e10),
-    "further_host": (1e-4, 1e-2), "further_stage": (1e-3, 5e-2), "uneven": (1e-3, 0.2), "uneven_alike": (0.1, 2)}
+    "further_host": (1e-4, 1e-2), "further_stage": (1e-3, 5e-2), "uneven": (1e-3, 0.2), "uneven_alike": (0.1, 2),
+    "two_hosts": (0.5, 2), "uneven_doubling": (0.5, 2)}
 
 
 def power_mean(x, y, k):
@@ -87,6 +88,7 @@ def step_seconds(model, job, is_, plan, hosts, batch):
     total = a * forward * (1 + again) + a * backward
     nics, n = ranks.data_nics(), d * c
     exchange = B * own * 2 * (n - 1) / n / (nics * is_["nic"] if nics else is_["intra"])
+    exchange *= is_["two_hosts"] if nics and len(hosts) == 2 else 1
     sync = lambda seconds, other: power_mean(seconds, other, is_["k_sync"]) - seconds
     if plan["offload"]:
         copy, behind = B * own / is_["pcie"], power_mean(backward, exchange, is_["k_sync"])
@@ -111,7 +113,8 @@ def step_seconds(model, job, is_, plan, hosts, batch):
     if t * p == 1 and several:
         total += is_["further_host"] * (len(hosts) - 1)
         alike = len(set(hosts)) == 1 and hosts[0] <= job["gpus_per_nic"]
-        seconds = is_["uneven"] * (is_["uneven_alike"] if alike else 1)
+        doublings = math.log2(math.ceil(max(hosts) / job["gpus_per_nic"]))
+        seconds = is_["uneven"] * (is_["uneven_alike"] if alike else is_["uneven_doubling"] ** doublings)
         total += seconds if any(g % job["gpus_per_nic"] for g in hosts) and not plan["offload"] else 0
     return total
 

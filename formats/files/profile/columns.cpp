@@ -81,12 +81,39 @@ void check_unit(std::string_view quantity, const ColumnSource& source, const tom
 }  // namespace
 
 const std::vector<std::string>& run_quantities() {
-    static const std::vector<std::string> quantities{
-        "plan",        "dp",           "tp",        "pp",           "cp",         "vpp",     "micro_batches",
-        "micro_batch", "accumulation", "recompute", "zero",         "fsdp",       "offload", "sequence",
-        "gpus",        "per_host",     "placement", "batch",        "seconds",    "rate",    "tokens_per_second",
-        "memory",      "cpus",         "label",     "model",        "parameters", "gpu",     "sequence_length",
-        "ep",          "etp",          "steps",     "dropped_steps"};
+    static const std::vector<std::string> quantities{"plan",
+                                                     "dp",
+                                                     "tp",
+                                                     "pp",
+                                                     "cp",
+                                                     "vpp",
+                                                     "micro_batches",
+                                                     "micro_batch",
+                                                     "accumulation",
+                                                     "recompute",
+                                                     "zero",
+                                                     "fsdp",
+                                                     "offload",
+                                                     "sequence",
+                                                     "gpus",
+                                                     "per_host",
+                                                     "placement",
+                                                     "batch",
+                                                     "seconds",
+                                                     "rate",
+                                                     "tokens_per_second",
+                                                     "memory",
+                                                     "cpus",
+                                                     "label",
+                                                     "model",
+                                                     "parameters",
+                                                     "gpu",
+                                                     "sequence_length",
+                                                     "ep",
+                                                     "etp",
+                                                     "steps",
+                                                     "dropped_steps",
+                                                     "hosts"};
     return quantities;
 }
 

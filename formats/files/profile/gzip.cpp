@@ -2,6 +2,7 @@
 #include "formats/files/profile/gzip.hpp"
 
 #include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
 
 #include <zlib.h>
 
@@ -54,7 +55,8 @@ std::string inflate_gzip(std::string_view bytes, std::string_view file, std::siz
     std::string text;
     inflater.inflate(bytes, [&](std::string_view piece) {
         text += piece;
-        if (text.size() > most) throw failure("{}: more than {} bytes when decompressed", file, most);
+        if (text.size() > most)
+            throw failure("{}: more than {} when decompressed", file, format_bytes(static_cast<double>(most)));
     });
     inflater.finish();
     return text;

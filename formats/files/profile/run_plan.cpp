@@ -90,7 +90,11 @@ void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
 }  // namespace
 
 ExecutionPlan plan_of(const RowReader& row, int gpus, double batch) {
-    const std::string words = plan_text(row);
+    std::string words = plan_text(row);
+    // Tables often have GPUs and degrees of model parallelism alone.
+    const auto has = [&](std::string_view degree) { return words.find(degree) != words.npos; };
+    const bool has_model_parallelism = has("tp=") || has("pp=") || has("cp=");
+    if (has_model_parallelism && !row.text("plan") && !has("dp=") && gpus > 0) words += ",dp=*";
     ExecutionPlan plan = row.in_cell("plan", [&] { return complete_plan(words, gpus, batch); });
     if (const auto samples = row.read("micro_batch", cells::positive))
         row.in_cell("micro_batch", [&] { set_micro_batches(plan, *samples, batch); });

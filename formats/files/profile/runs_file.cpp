@@ -4,6 +4,7 @@
 #include "formats/files/profile/column_aliases.hpp"
 #include "formats/files/profile/run_cells.hpp"
 #include "formats/files/profile/run_plan.hpp"
+#include "lib/core/counted.hpp"
 
 #include <fmt/ranges.h>
 
@@ -44,15 +45,34 @@ double seconds_of(const RowReader& row, const std::string& quantity, const Run& 
 int recorded_gpus(const RowReader& row) {
     if (const auto placed = row.read("placement", [](std::string_view text) { return parse_placement(text); }))
         return std::reduce(placed->begin(), placed->end());
-    return row.read("gpus", cells::gpu_count).value_or(0);
+    if (const auto gpus = row.read("gpus", cells::gpu_count)) return *gpus;
+    const auto hosts = row.read("hosts", cells::gpu_count), each = row.read("per_host", cells::gpu_count);
+    return hosts && each ? *hosts * *each : 0;
 }
 
-// The GPUs of each host: as placed, or all GPUs filled into hosts of `per_host`, or one host.
+// The GPUs of each of `hosts` hosts, if all have equally many.
+int gpus_per_host(const RowReader& row, int gpus, int hosts) {
+    return row.in_cell("hosts", [&] {
+        if (gpus % hosts != 0)
+            throw failure("{} cannot be divided evenly among {}; use a column 'placement', as in 8+8+4",
+                          counted(std::uint64_t(gpus), "GPU"), counted(std::uint64_t(hosts), "host"));
+        return gpus / hosts;
+    });
+}
+
+// The GPUs of each host: as placed; or all GPUs filled into hosts of `per_host`, or divided among `hosts`; or one host.
 std::vector<int> hosts_of(const RowReader& row, int gpus_of_plan) {
     if (const auto placed = row.read("placement", [](std::string_view text) { return parse_placement(text); }))
         return *placed;
-    int left = row.read("gpus", cells::gpu_count).value_or(gpus_of_plan);
-    const int each = row.read("per_host", cells::gpu_count).value_or(left);
+    const int recorded = recorded_gpus(row);
+    int left = recorded > 0 ? recorded : gpus_of_plan;
+    const auto per_host = row.read("per_host", cells::gpu_count), count = row.read("hosts", cells::gpu_count);
+    const int each = per_host ? *per_host : count ? gpus_per_host(row, left, *count) : left;
+    if (count && (left + each - 1) / each != *count)
+        row.in_cell("hosts", [&] {
+            throw failure("{} with {} per host are not on {}", counted(std::uint64_t(left), "GPU"), each,
+                          counted(std::uint64_t(*count), "host"));
+        });
     std::vector<int> hosts;
     for (; left > 0; left -= hosts.back()) hosts.push_back(std::min(left, each));
     return hosts;

@@ -14,8 +14,6 @@ namespace tpx::formats {
 namespace {
 
 constexpr int most_log_gpus = 1 << 20;
-constexpr double gpu_percent = 0.01;
-
 }  // namespace
 
 std::optional<ClusterLog> ClusterLog::find(const Table& table) {
@@ -35,75 +33,6 @@ std::vector<std::string_view> ClusterLog::missing(const Table& table) {
         lacking.emplace_back("a duration (such as duration, or start_time and end_time)");
     if (!log.has(Quantity::gpus)) lacking.emplace_back("GPUs (such as gpu_num, num_gpus or gpus)");
     return lacking;
-}
-
-void ClusterLog::find_columns() {
-    struct Name {
-        std::string_view name;
-        Quantity quantity;
-        double unit = 1;
-        bool per_instance = false;
-    };
-    // If several names of a quantity occur, the first in this list is used.
-    static constexpr Name names[] = {
-        {"job_id", Quantity::name},
-        {"jobid", Quantity::name},
-        {"job_name", Quantity::name},
-        {"name", Quantity::name},
-        {"task_name", Quantity::task},
-        {"submit_time", Quantity::submitted},
-        {"submitted_time", Quantity::submitted},
-        {"submission_time", Quantity::submitted},
-        {"creation_time", Quantity::submitted},
-        {"submit", Quantity::submitted},
-        {"start_time", Quantity::started},
-        {"scheduled_time", Quantity::started},
-        {"start", Quantity::started},
-        {"end_time", Quantity::ended},
-        {"finish_time", Quantity::ended},
-        {"deletion_time", Quantity::ended},
-        {"end", Quantity::ended},
-        {"duration", Quantity::duration},
-        {"elapsedraw", Quantity::duration},
-        {"elapsed", Quantity::duration},
-        {"run_time", Quantity::duration},
-        {"runtime", Quantity::duration},
-        {"gpu_num", Quantity::gpus},
-        {"num_gpus", Quantity::gpus},
-        {"num_gpu", Quantity::gpus},
-        {"gpus", Quantity::gpus},
-        {"gpu_request", Quantity::gpus, 1, true},
-        {"plan_gpu", Quantity::gpus, gpu_percent, true},
-        {"alloctres", Quantity::gpus},
-        {"reqtres", Quantity::gpus},
-        {"gpu_milli", Quantity::share, 0.001},
-        {"inst_num", Quantity::instances},
-        {"worker_num", Quantity::instances},
-        {"cpu_num", Quantity::cores},
-        {"num_cpus", Quantity::cores},
-        {"cpu_request", Quantity::cores, 1, true},
-        {"plan_cpu", Quantity::cores, 0.01, true},
-        {"cpu_milli", Quantity::cores, 0.001},
-        {"alloctres", Quantity::cores},
-        {"reqtres", Quantity::cores},
-        {"gpu_type", Quantity::kind},
-        {"gpu_spec", Quantity::kind},
-        {"gpu_model", Quantity::kind},
-        {"alloctres", Quantity::kind},
-        {"reqtres", Quantity::kind},
-        {"vc", Quantity::tenant},
-        {"organization", Quantity::tenant},
-        {"account", Quantity::tenant},
-        {"job_type", Quantity::job_class},
-        {"qos", Quantity::job_class},
-    };
-    std::vector<std::string> columns;
-    for (const std::string& column : table_.columns) columns.push_back(lower_case(column));
-    for (const auto& [name, quantity, unit, per_instance] : names) {
-        const auto found = std::ranges::find(columns, name);
-        if (found != columns.end() && !has(quantity))
-            columns_[std::size_t(quantity)] = {std::size_t(found - columns.begin()), unit, per_instance};
-    }
 }
 
 std::string_view ClusterLog::text(const Table::Row& row, Quantity quantity) const {
@@ -168,8 +97,9 @@ int ClusterLog::kind_of(const Table::Row& row, const Cluster& cluster) const {
 
 // The time in a cell; nothing if it is missing. PAI's tables write 0 for a missing time.
 std::optional<Time> ClusterLog::moment(const Table::Row& row, Quantity quantity) const {
-    const auto time = parsed(row, quantity, parse_moment);
-    const bool of_pai = column(Quantity::gpus).unit == gpu_percent;
+    const auto time =
+        parsed(row, quantity, [&](std::string_view cell) { return parse_moment(cell, column(quantity).unit); });
+    const bool of_pai = column(Quantity::gpus).unit == plan_percent;
     return of_pai && time == Time{0} ? std::nullopt : time;
 }
 
@@ -177,7 +107,9 @@ std::optional<Time> ClusterLog::moment(const Table::Row& row, Quantity quantity)
 std::optional<Time> ClusterLog::duration_of(const Table::Row& row) const {
     const auto ended = moment(row, Quantity::ended);
     if (has(Quantity::ended) && !ended) return std::nullopt;
-    if (!is_missing_time(text(row, Quantity::duration))) return parsed(row, Quantity::duration, parse_duration);
+    if (!is_missing_time(text(row, Quantity::duration)))
+        return parsed(row, Quantity::duration,
+                      [&](std::string_view cell) { return parse_duration(cell, column(Quantity::duration).unit); });
     const auto started = moment(row, Quantity::started);
     if (!started || !ended) return std::nullopt;
     if (*ended < *started)

@@ -49,13 +49,18 @@ private:
         job_class
     };
     static constexpr std::size_t quantity_count = std::size_t(Quantity::job_class) + 1;
+    static constexpr double plan_percent = 0.01;  // unit of plan_gpu
     struct Column {
         std::size_t index = Table::npos;
-        double unit = 1;            // value of 1 in this column
+        double unit = 1;            // value of 1 in this column; of times, seconds
         bool per_instance = false;  // the number is for one instance, not for the job
     };
 
     explicit ClusterLog(const Table& table) : table_{table} {}
+    static bool is_time(Quantity quantity) {
+        return quantity == Quantity::submitted || quantity == Quantity::started || quantity == Quantity::ended ||
+               quantity == Quantity::duration;
+    }
     void find_columns();
     const Column& column(Quantity quantity) const { return columns_[std::size_t(quantity)]; }
     bool has(Quantity quantity) const { return column(quantity).index != Table::npos; }

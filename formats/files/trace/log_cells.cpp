@@ -79,20 +79,20 @@ std::string_view slurm_gpu_type(std::string_view list) {
                            : list.substr(at + start.size(), list.find('=', at) - at - start.size());
 }
 
-Time parse_duration(std::string_view text) {
+Time parse_duration(std::string_view text, double unit) {
     const bool has_days =
         !text.starts_with('-') && text.find('-') != text.npos && text.find_first_of("eE") == text.npos;
-    const double total = has_days || text.find(':') != text.npos ? clock_seconds(text) : parse_number(text);
+    const double total = has_days || text.find(':') != text.npos ? clock_seconds(text) : parse_number(text) * unit;
     if (total < 0 || total > max_trace_seconds)
         throw failure("{:g} is not from 0 to {:g} seconds", total, max_trace_seconds);
     return time_of(total);
 }
 
-std::optional<Time> parse_moment(std::string_view text) {
+std::optional<Time> parse_moment(std::string_view text, double unit) {
     if (is_missing_time(text)) return std::nullopt;
     if (text.find('-', 1) != text.npos && text.find_first_of("eE") == text.npos) return parse_timestamp(text);
-    double value = parse_number(text);
-    if (value >= first_milliseconds && value <= latest_moment * 1e3) value /= 1e3;
+    double value = parse_number(text) * unit;
+    if (unit == 1 && value >= first_milliseconds && value <= latest_moment * 1e3) value /= 1e3;
     if (value < 0 || value > latest_moment)
         throw failure("{:g} is not a time in seconds from 0 to {:g}", value, latest_moment);
     return time_of(value);

@@ -22,11 +22,11 @@ double slurm_amount(std::string_view list, std::string_view resource);
 /// The first type of GPU in such a list; empty if there is none.
 std::string_view slurm_gpu_type(std::string_view list);
 
-/// Seconds, or [DAYS-]HH:MM:SS as Slurm writes how long a job ran. Throws Error for other text, and for more than
-/// max_trace_seconds.
-Time parse_duration(std::string_view text);
+/// A number of units of `unit` seconds, or [DAYS-]HH:MM:SS as Slurm writes how long a job ran. Throws Error for other
+/// text, and for more than max_trace_seconds.
+Time parse_duration(std::string_view text, double unit = 1);
 
-/// Seconds, or a date; nothing if is_missing_time(). Throws Error for other text.
-std::optional<Time> parse_moment(std::string_view text);
+/// A number of units of `unit` seconds, or a date; nothing if is_missing_time(). Throws Error for other text.
+std::optional<Time> parse_moment(std::string_view text, double unit = 1);
 
 }  // namespace tpx::formats

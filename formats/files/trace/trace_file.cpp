@@ -5,6 +5,7 @@
 #include "formats/files/trace/cluster_log.hpp"
 #include "formats/files/trace/log_cells.hpp"
 #include "formats/files/trace/philly_log.hpp"
+#include "formats/files/trace/requeued_jobs.hpp"
 #include "formats/files/trace/rows.hpp"
 #include "formats/files/trace/slurm_components.hpp"
 #include "lib/cluster/gpu_pool.hpp"
@@ -86,7 +87,9 @@ std::string lacking_of(const Table& table) {
     }
     constexpr double quantities = 3;
     const std::vector<std::string_view> missing = ClusterLog::missing(table);
-    if (const double share = 1 - static_cast<double>(missing.size()) / quantities; share > most)
+    // Job logs may have the names of these traces.
+    const bool shares_names = nearest && (nearest->name == "tpx" || nearest->name == "virtualflow");
+    if (const double share = 1 - static_cast<double>(missing.size()) / quantities; share > most && !shares_names)
         return fmt::format("the nearest is a job log, which also needs {}", fmt::join(missing, " and "));
     if (!nearest) return "none of the columns is of a known format";
     std::vector<std::string> lacking;
@@ -240,11 +243,18 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
         });
     } else if (auto log = ClusterLog::find(table)) {
         trace.format = "log";
+        const Requeues requeues = merge_requeues(table);
         const std::size_t merged = merge_components(table);
         add_jobs(trace, table, context, elasticity, [&](const Table::Row& row) { return log->job(row, context); });
         trace.notes = log->notes();
         if (merged > 0)
             trace.notes.push_back(fmt::format("merged the components of {}", counted(merged, "heterogeneous job")));
+        if (requeues.merged > 0)
+            trace.notes.push_back(fmt::format("merged the runs of {}", counted(requeues.merged, "requeued job")));
+        if (requeues.renamed > 0)
+            trace.notes.push_back(fmt::format("renamed {} that {} the ID of an earlier job",
+                                              counted(requeues.renamed, "job"),
+                                              requeues.renamed == 1 ? "has" : "have"));
     } else {
         throw failure(
             "{}: unrecognized trace format: {}; found columns {}; known formats: columns arrival and gpus, job logs of "

@@ -87,7 +87,7 @@ TEST_CASE("the intervals hold the truth about as often as they promise") {
         const std::vector<Run> measured = runs(run_deviation, seed);
         const Belief prior = prior_belief(one_billion());
         const Fit fit = fit_parameters(one_billion(), measured, prior, 1);
-        const std::vector<Certainty> sure = certainties(prior, fit);
+        const std::vector<Certainty> sure = certainties(fit);
         for (int i = 0; i < parameter_count; ++i) {
             if (sure[i].learned < determined) continue;
             const double value = truth().*parameter_infos()[i].value;
@@ -104,7 +104,7 @@ TEST_CASE("parameters that no run shows are not determined") {
     std::erase_if(measured, [](const Run& run) { return run.plan.offload || run.plan.tp * run.plan.pp > 1; });
     const Belief prior = prior_belief(one_billion());
     const Fit fit = fit_parameters(one_billion(), measured, prior);
-    const std::vector<Certainty> sure = certainties(prior, fit);
+    const std::vector<Certainty> sure = certainties(fit);
     for (const char* name : {"k_optoff", "k_off", "k_swap", "pcie", "model_parallel", "further_stage"}) {
         CAPTURE(name);
         CHECK(sure[index_of(name)].learned < 0.01);
@@ -258,4 +258,36 @@ TEST_CASE("held-out runs are of other configurations than the fitted ones") {
     const std::vector<std::size_t> same = configurations(twice);
     for (const std::size_t i : held.train)
         for (const std::size_t j : held.test) CHECK(same[i] != same[j]);
+}
+
+TEST_CASE("the growth of waits is learned from more than 20 configurations only, slow pairs of hosts from fewer") {
+    const ModelSize model = one_billion();
+    Parameters truth = prior_parameters(model);
+    truth.two_hosts = 1.8;
+    truth.uneven = 0.5;
+    truth.uneven_doubling = 1.8;
+    std::vector<Run> runs;
+    for (const std::vector<int>& gpus :
+         {std::vector<int>{1}, {8}, {2, 2}, {4, 4}, {8, 8}, {4, 4, 4, 4}, {1, 2, 2}, {1, 4, 4}, {1, 8, 8}})
+        for (const double samples : {2, 4, 8, 16}) {
+            Run run;
+            run.allocation = {gpus, 2, 4};
+            run.plan.dp = run.allocation.total();
+            run.batch = samples * run.plan.dp;
+            run.seconds = predicted_seconds(truth, model, run);
+            runs.push_back(run);
+        }
+    const Belief prior = prior_belief(model);
+    const int growth = parameter_index(&Parameters::uneven_doubling);
+    const Fit many = fit_parameters(model, runs, prior);
+    CHECK(many.parameters.two_hosts == doctest::Approx(1.8).epsilon(0.1));
+    CHECK(many.parameters.uneven_doubling == doctest::Approx(1.8).epsilon(0.1));
+    CHECK(mean_magnitude(many.errors) < 0.01);
+    CHECK(certainties(many)[growth].learned > determined);
+    std::vector<Run> few;
+    for (std::size_t i = 0; i < runs.size(); i += 2) few.push_back(runs[i]);
+    const Fit fixed = fit_parameters(model, few, prior);
+    CHECK(fixed.parameters.two_hosts > 1.5);
+    CHECK(fixed.parameters.uneven_doubling == doctest::Approx(prior_parameters(model).uneven_doubling).epsilon(0.001));
+    CHECK(certainties(fixed)[growth].learned == 0);
 }

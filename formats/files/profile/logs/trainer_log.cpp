@@ -3,6 +3,7 @@
 #include "formats/files/profile/logs/log_text.hpp"
 
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,56 @@
 namespace tpx::formats {
 namespace {
 
+// A bar's rate is an average in which each update counts for this share and the one before it for the rest.
+constexpr double bar_smoothing = 0.3;
+
+// The share of the first update of a bar, which counts `steps` steps, that may be left in a rate.
+double updates_until_steady(double steps) {
+    constexpr double negligible = 0.005;
+    return std::ceil(std::log(bar_smoothing * steps / negligible) / -std::log(1 - bar_smoothing));
+}
+
+// The rates of one progress bar. After a restart from a checkpoint, the bar's first update counts all steps before the
+// restart, so that its rates are too high until this update hardly counts.
+class BarRates {
+public:
+    void add(double step, double seconds, bool is_resumed, LogRun& run) {
+        if (step < last_) *this = {};  // another bar
+        if (updates_ == 0 || step > last_) ++updates_;
+        if (updates_ == 1) {
+            first_ = last_ = step;
+            first_seconds_ = seconds;
+            return;
+        }
+        if (updates_ == 2 && step > last_) begin(step, is_resumed, run);
+        last_ = step;
+        if (updates_ > dropped_) return run.add_step(StepReport::bar, step, seconds);
+        run.set_reason(
+            "no step times: since it was resumed, the progress bar had too few updates to be accurate, and the log "
+            "does "
+            "not contain 'train_runtime'");
+    }
+
+    // The steps before a restart that the first update counts; 0 if there was none.
+    double steps_before() const { return dropped_ > 0 ? first_ - 1 : 0; }
+
+private:
+    // At the second update: decides whether the first one counts steps of an earlier run.
+    void begin(double step, bool is_resumed, LogRun& run) {
+        constexpr double least_jump = 10, usual_growth = 5;
+        const bool jumped = first_ >= least_jump && first_ > usual_growth * (step - last_);
+        if (is_resumed || jumped)
+            dropped_ = updates_until_steady(first_);
+        else
+            run.add_step(StepReport::bar, first_, first_seconds_);
+    }
+
+    double first_ = 0, first_seconds_ = 0;  // of the first update
+    double last_ = 0;                       // step
+    double updates_ = 0;
+    double dropped_ = 0;  // updates whose rates are not used
+};
+
 class TrainerLog final : public FrameworkLog {
 public:
     bool starts_run(const LogLine& line) const override {
@@ -19,22 +70,45 @@ public:
     }
 
     void read(const LogLine& line, LogRun& run) override {
+        if (starts_run(line)) rates_ = {}, resumed_at_ = runtime_ = 0;
         for (const auto& [mark, field] : marks)
             if (const auto count = number_after(line.text, mark)) run.set(field, *count);
         if (const auto seconds = number_after(line.text, "'eval_runtime':")) evaluation_ += *seconds;
-        const auto runtime = number_after(line.text, "'train_runtime':");
-        if (const auto step = number_after(line.text, "Continuing training from global step")) resumed_at_ = *step;
-        const double steps = run.number(total_steps) - resumed_at_;
-        if (runtime && steps > 0) run.set_mean_seconds((*runtime - evaluation_) / steps, steps);
+        for (const std::string_view mark : {"Continuing training from global step", " and global step"})
+            if (const auto step = number_after(line.text, mark)) resumed_at_ = *step;
+        if (const auto runtime = number_after(line.text, "'train_runtime':")) {
+            runtime_ = *runtime;
+            rate_ = number_after(line.text, "'train_steps_per_second':").value_or(0);
+            set_mean(run);
+        }
         const bool is_named = line.text.starts_with("Epoch") || line.text.starts_with("Train");
         if (is_named || line.text.find('|') == line.text.npos) return;
         const auto seconds = seconds_of_bar(line.text);
-        if (seconds && is_bar_of_training(line.text, run))
-            run.add_step(StepReport::bar, step_of_bar(line.text), *seconds);
+        const auto step = step_of_bar(line.text);
+        if (seconds && step && is_bar_of_training(line.text, run)) add_bar(*step, *seconds, run);
     }
 
 private:
     using enum LogField;
+
+    void add_bar(double step, double seconds, LogRun& run) {
+        rates_.add(step, seconds, resumed_at_ > 0, run);
+        if (runtime_ > 0) set_mean(run);  // the last bar may show that the job was resumed
+    }
+
+    void set_mean(LogRun& run) const {
+        if (const double steps = timed_steps(run); steps > 0)
+            run.set_mean_seconds((runtime_ - evaluation_) / steps, steps);
+    }
+
+    // The steps of train_runtime. Versions of the Trainer differ in whether train_steps_per_second counts the steps
+    // before a restart.
+    double timed_steps(const LogRun& run) const {
+        constexpr double least_rate = 0.1, share = 0.9;  // lower rates have too few digits
+        const double total = run.number(total_steps, first_total_), counted = std::round(rate_ * runtime_);
+        if (resumed_at_ == 0 && rate_ >= least_rate && counted < share * total) return counted;
+        return total - (resumed_at_ > 0 ? resumed_at_ : rates_.steps_before());
+    }
 
     // Bars of evaluation have no name either, but another total; the first bar is of training.
     bool is_bar_of_training(std::string_view line, const LogRun& run) {
@@ -50,9 +124,11 @@ private:
          {"Total optimization steps =", total_steps},
          {"Number of trainable parameters =", parameters}}};
 
-    double resumed_at_ = 0;   // step
-    double evaluation_ = 0;   // seconds, which train_runtime includes
-    double first_total_ = 0;  // of the bars; 0: there was none
+    BarRates rates_;
+    double runtime_ = 0, rate_ = 0;  // train_runtime and train_steps_per_second; 0: not yet known
+    double resumed_at_ = 0;          // step
+    double evaluation_ = 0;          // seconds, which train_runtime includes
+    double first_total_ = 0;         // of the bars; 0: there was none
 };
 
 }  // namespace

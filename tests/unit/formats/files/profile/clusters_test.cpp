@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How well the throughput model predicts steps on clusters that did not determine its priors: A100 and H100 under FSDP;
-// up to 384 A100 with pipelines of many micro-batches, which led to one term of the model; and T4, which led to none.
+// up to 384 A100 with pipelines of many micro-batches, which led to one term of the model; and T4, which led to another
+// one.
 #include "tests/unit/formats/files/profile/baseline.hpp"
 #include "tests/unit/formats/files/profile/measured_tables.hpp"
 
@@ -41,9 +42,9 @@ TEST_CASE("181 billion parameters on 384 GPUs: fitted to 5 %, nine runs predict 
     CHECK(mean_magnitude(errors) <= 0.08);
 }
 
-// No part of the model was chosen with this table: BERT-base on up to 16 T4 of 4 hosts, data parallel, 540 runs
-// (Pollux).
-TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others to 10 %, a regression to 13 %") {
+// Of the model, this table led to the factor on exactly two hosts: BERT-base on up to 16 T4 of 4 hosts, data parallel,
+// 540 runs (Pollux).
+TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others to 9 %, a regression to 13 %") {
     const test::MeasuredTable table = test::t4_table();
     const formats::ThroughputModel& model = table.model;
     const std::vector<Run>& runs = table.runs;
@@ -81,7 +82,7 @@ TEST_CASE("S1: on T4, which no prior knows, nine random runs predict others to 1
             100 * mean_magnitude(all.errors), ", intervals cover ",
             100 * static_cast<double>(covered) / static_cast<double>(drawn.size()));
     CHECK(static_cast<double>(covered) >= 0.85 * static_cast<double>(drawn.size()));
-    CHECK(mean_magnitude(suggested.errors) <= 0.09);
-    CHECK(mean_magnitude(drawn) <= 0.1);
-    CHECK(mean_magnitude(all.errors) <= 0.07);
+    CHECK(mean_magnitude(suggested.errors) <= 0.08);
+    CHECK(mean_magnitude(drawn) <= 0.09);
+    CHECK(mean_magnitude(all.errors) <= 0.04);
 }

@@ -101,9 +101,7 @@ ErrorSums errors_of(const test::MeasuredTable& table, const Belief& learned) {
 
 }  // namespace
 
-// On T4, the nearest of nine runs predicts better than the model (11 against 14 %), because most of its plans take as
-// long as their neighbors.
-TEST_CASE("a cluster that is not in the priors is predicted better than by a regression and a roofline") {
+TEST_CASE("a cluster that is not in the priors is predicted to 8 %, and better than by all baselines") {
     const std::vector<MeasuredCluster> clusters = measured_clusters();
     for (std::size_t c = 0; c < clusters.size(); ++c) {
         ErrorSums cluster;
@@ -114,7 +112,8 @@ TEST_CASE("a cluster that is not in the priors is predicted better than by a reg
         }
         cluster.print(clusters[c].name);
         CHECK(cluster.learned < cluster.regression);
-        CHECK(cluster.learned < (clusters[c].name == std::string_view{"T4"} ? 1.3 : 1.0) * cluster.nearest);
+        CHECK(cluster.learned <= 0.08 * cluster.rows);
+        CHECK(cluster.learned < cluster.nearest);
         CHECK(cluster.learned < cluster.roofline);
         CHECK(cluster.covered >= 0.85 * cluster.rows);
     }

@@ -163,3 +163,21 @@ TEST_CASE("columns of MLflow, Weights & Biases and torchtitan are recognized wit
     CHECK(column_runs("dp,train/train_steps_per_second\n8,4\n")[0].seconds == 0.25);
     CHECK(column_runs("dp,iteration-time,mem-max-allocated-bytes\n8,1,23622320128\n")[0].memory == 23622320128.0);
 }
+
+TEST_CASE("GPUs may be given by hosts, and data parallelism by what other degrees leave") {
+    const auto placed = [](const char* text) {
+        const Run run = column_runs(text).at(0);
+        return to_string(run.plan) + " on " + placement_text(run.allocation.gpus);
+    };
+    CHECK(placed("nodes,gpus_per_node,tp,seconds\n2,4,4,1\n") == "dp=2,tp=4 on 2x4");
+    CHECK(placed("num_nodes,world_size,tp,seconds\n2,8,2,1\n") == "dp=4,tp=2 on 2x4");
+    CHECK(placed("hosts,dp,seconds\n4,8,1\n") == "dp=8 on 4x2");
+    CHECK(placed("gpus,GPUs/node,TP,PP,seconds\n16,8,2,4,1\n") == "dp=2,tp=2,pp=4 on 2x8");
+    CHECK(placed("placement,tp,seconds\n4+2,1,1\n") == "dp=6 on 4+2");
+    CHECK(column_refusal("nodes,gpus,tp,seconds\n3,8,2,1\n") ==
+          "runs.csv:2: column 'nodes': 8 GPUs cannot be divided evenly among 3 hosts; use a column 'placement', as in "
+          "8+8+4");
+    CHECK(column_refusal("nodes,gpus_per_node,gpus,tp,seconds\n3,8,16,2,1\n") ==
+          "runs.csv:2: column 'nodes': 16 GPUs with 8 per host are not on 3 hosts");
+    CHECK(column_refusal("gpus,tp,seconds\n6,4,1\n").find("6 GPUs are not divisible by 4") != std::string::npos);
+}

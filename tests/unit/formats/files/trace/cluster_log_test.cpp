@@ -68,6 +68,65 @@ TEST_CASE("the components of a heterogeneous job of Slurm are one job, whose ste
     CHECK(log_of(kinds).jobs.at(0).gpus == 6);
 }
 
+TEST_CASE("the runs of a job that Slurm requeued are one job, and a reused ID is another one") {
+    const std::string head = "JobID|Submit|Start|End|ElapsedRaw|State|ReqTRES\n";
+    const ParsedTrace trace =
+        log_of(head +
+               "101|2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:10:10|600|PREEMPTED|gres/gpu=2\n"
+               "101.batch|2026-01-01T00:00:10|2026-01-01T00:00:10|2026-01-01T00:10:10|600|CANCELLED|\n"
+               "101|2026-01-01T00:10:12|2026-01-01T00:20:00|2026-01-01T00:40:00|1200|COMPLETED|gres/gpu=2\n"
+               "102|2026-01-01T00:01:00|2026-01-01T00:01:10|2026-01-01T00:02:10|60|COMPLETED|gres/gpu=4\n"
+               "102|2026-01-02T00:00:00|2026-01-02T00:00:10|2026-01-02T00:00:40|30|COMPLETED|gres/gpu=1\n"
+               "103+0|2026-01-01T00:01:00|2026-01-01T00:01:10|2026-01-01T00:02:10|60|NODE_FAIL|gres/gpu=4\n"
+               "103+1|2026-01-01T00:01:00|2026-01-01T00:01:10|2026-01-01T00:02:10|60|NODE_FAIL|gres/gpu=2\n"
+               "103+0|2026-01-01T00:03:00|2026-01-01T00:04:00|2026-01-01T00:05:30|90|COMPLETED|gres/gpu=4\n"
+               "103+1|2026-01-01T00:03:00|2026-01-01T00:04:00|2026-01-01T00:05:30|90|COMPLETED|gres/gpu=2\n");
+    REQUIRE(trace.bad.empty());
+    REQUIRE(trace.jobs.size() == 4);
+    CHECK(trace.jobs[0].name == "101");
+    CHECK(trace.jobs[0].arrival == 0);
+    CHECK(trace.jobs[0].work == 1800e6);
+    CHECK(trace.jobs[1].name == "102");
+    CHECK(trace.jobs[1].work == 60e6);
+    CHECK(trace.jobs[2].name == "103");
+    CHECK(trace.jobs[2].gpus == 6);
+    CHECK(trace.jobs[2].work == 150e6);
+    CHECK(trace.jobs[3].name == "102#2");
+    CHECK(trace.jobs[3].arrival == 86'400 * second);
+    CHECK(trace.notes == std::vector<std::string>{
+                             "column 'State' is not used", "merged the components of 1 heterogeneous job",
+                             "merged the runs of 2 requeued jobs", "renamed 1 job that has the ID of an earlier job"});
+    // Without elapsed times, the time between the runs of a job does not count.
+    const ParsedTrace without = log_of(
+        "JobID|Submit|Start|End|AllocTRES\n"
+        "7|2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:00:40|gres/gpu=2\n"
+        "7|2026-01-01T00:01:00|2026-01-01T01:00:00|2026-01-01T01:01:00|gres/gpu=2\n");
+    REQUIRE(without.jobs.size() == 1);
+    CHECK(without.jobs[0].work == 90e6);
+}
+
+TEST_CASE("columns of job logs may have other words, separators and units of time") {
+    const ParsedTrace pods = log_of(
+        "pod_name,creation_timestamp,start_time,completion_time,gpu_request\n"
+        "a,2026-03-01T00:00:00Z,2026-03-01T00:00:30Z,2026-03-01T01:00:30Z,8\n"
+        "b,2026-03-01T00:10:00Z,,,4\n");
+    REQUIRE(pods.jobs.size() == 1);
+    CHECK(pods.jobs[0].name == "a");
+    CHECK(pods.jobs[0].gpus == 8);
+    CHECK(pods.jobs[0].work == 3600e6);
+    const ParsedTrace units = log_of("Job,Submit Time (min),Run time [h],GPUs\nx,1,0.5,2\ny,11,1:30:00,4\n");
+    REQUIRE(units.jobs.size() == 2);
+    CHECK(units.jobs[0].work == 1800e6);
+    CHECK(units.jobs[1].arrival == 600 * second);
+    CHECK(units.jobs[1].work == 5400e6);
+    const ParsedTrace nodes = log_of("id,arrival_time,duration_s,num_nodes,gpus_per_node\n1,0,60,2,8\n2,5,60,1,4\n");
+    REQUIRE(nodes.jobs.size() == 2);
+    CHECK(nodes.jobs[0].gpus == 16);
+    CHECK(nodes.jobs[1].gpus == 4);
+    // The number of nodes does not multiply GPUs of the whole job.
+    CHECK(log_of("job_id,submit_time,duration,num_gpus,nodes\n1,0,60,16,2\n").jobs.at(0).gpus == 16);
+}
+
 TEST_CASE("objects of Kubernetes are refused with what to pass instead") {
     CHECK_THROWS_WITH_AS(log_of(R"({"apiVersion": "v1", "items": [], "kind": "List"})"),
                          doctest::Contains("a list of Kubernetes objects; pass a table with columns such as"), Error);

@@ -123,6 +123,31 @@ TEST_CASE("logs of Hugging Face's Trainer have batch sizes, and step times in pr
           "parameters=115008 gpus=1 dp=1 micro_batch=4 batch=8 seconds=0.08575 rate=93.2945 steps=12 dropped_steps=0");
 }
 
+TEST_CASE("the rates of a resumed Trainer's bar count only once the steps before the restart hardly affect them") {
+    const std::string log = read_file("testdata/profile/logs/trainer-resumed.log");  // 16 steps in 4.66 s
+    CHECK(run_in("trainer-resumed.log").find(" seconds=0.29125 ") != std::string::npos);
+    const std::string quiet = log.substr(log.find("  0%|"));
+    CHECK(cells(runs_of(quiet)).starts_with("seconds=0.29125 "));
+    // Earlier versions, whose rates at the end include the steps before the restart: 4.66 s * 67.81 = 316.
+    std::string earlier = log;
+    earlier.replace(earlier.find("'3.433'"), 7, "'67.81'");
+    CHECK(cells(runs_of(earlier)).find(" seconds=0.29125 ") != std::string::npos);
+    CHECK(cells(runs_of(earlier.substr(log.find("  0%|")))).starts_with("seconds=0.29125 "));
+    // tqdm's moving average, redrawn after each step of 2 s; 1,000 steps were done before.
+    std::string bars;
+    double steps = 0, seconds = 0;
+    for (int i = 1; i <= 80; ++i) {
+        steps = 0.3 * (i == 1 ? 1001 : 1) + 0.7 * steps;
+        seconds = 0.3 * 2 + 0.7 * seconds;
+        const double each = seconds / steps;
+        bars += each < 1 ? fmt::format(" 1%| | {}/2000 [00:01<00:01, {:.2f}it/s]\r", 1000 + i, 1 / each)
+                         : fmt::format(" 1%| | {}/2000 [00:01<00:01, {:.2f}s/it]\r", 1000 + i, each);
+    }
+    CHECK(cells(runs_of(bars)).starts_with("seconds=2 "));
+    CHECK(cells(runs_of("***** Running training *****\n  Continuing training from global step 1000\n" + bars))
+              .starts_with("seconds=2 "));
+}
+
 TEST_CASE("progress bars of evaluation are not steps of the Trainer") {
     std::string text = "***** Running training *****\n  Total optimization steps = 12\n";
     std::string bars;
