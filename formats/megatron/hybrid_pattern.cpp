@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/hybrid_pattern.hpp"
 
+#include "lib/layout/dims.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

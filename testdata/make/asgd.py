@@ -35,7 +35,8 @@ def main(out):
     groups = [{**group, "params": [names[number] for number in group["params"]]} for group in numbered["param_groups"]]
     for name, order in {"asgd.pt": ("step", "eta", "mu", "ax"), "asgd": ("ax", "step", "eta", "mu")}.items():
         state = {names[number]: {key: values[key] for key in order} for number, values in numbered["state"].items()}
-        saved = {"model": {key: value.detach() for key, value in model.items()}, "optimizer": {"state": state, "param_groups": groups}}
+        weights = {key: value.detach() for key, value in model.items()}
+        saved = {"model": weights, "optimizer": {"state": state, "param_groups": groups}}
         if name == "asgd":
             dcp.save(saved, checkpoint_id=Path(out, name), no_dist=True)
         else:
