@@ -98,8 +98,8 @@ struct Checkpoint {
     /// relative paths.
     std::vector<std::filesystem::path> companions;
 
-    /// Optimizer, scheduler and RNG files of transformers' Trainer and of accelerate, and a LoRA adapter beside the
-    /// weights of its base model: copied byte for byte into another Hugging Face folder, and to no other format.
+    /// Optimizer, scheduler and RNG files of transformers' Trainer, accelerate and Lightning, and a LoRA adapter beside
+    /// the weights of its base model: copied byte for byte into a folder of the same kind, and to no other format.
     std::vector<std::filesystem::path> training_files;
     std::vector<std::filesystem::path> adapter_files;
 

@@ -21,6 +21,10 @@ namespace fs = std::filesystem;
 
 constexpr const char* adapter_config = "adapter_config.json";
 
+/// Where Lightning's strategies for FSDP store what is not in the DCP checkpoint beside it: loops, callbacks,
+/// schedulers. Lightning does not load a folder without it.
+constexpr const char* lightning_state = "meta.pt";
+
 /// "optimizer" of "optimizer_1.bin": the part before the number of a rank or of an optimizer.
 std::string_view stem_of(std::string_view name) {
     name = name.substr(0, name.rfind('.'));
@@ -81,14 +85,30 @@ void find_folder_files(const fs::path& directory, Checkpoint& checkpoint) {
     });
 }
 
+void find_training_files(const fs::path& directory, Checkpoint& checkpoint) {
+    for (const std::string& name : list_directory(directory.empty() ? "." : directory))
+        if ((is_training_file(name) || name == lightning_state) && path_is_file(directory / name) &&
+            stays_inside(directory / name, directory))
+            checkpoint.training_files.emplace_back(name);
+    std::erase_if(checkpoint.companions, [&](const fs::path& name) {
+        return std::ranges::find(checkpoint.training_files, name) != checkpoint.training_files.end();
+    });
+}
+
 void carry_folder_files(Checkpoint& checkpoint, Format target) {
     auto& companions = checkpoint.companions;
     const auto& training = checkpoint.training_files;
     const auto& adapter = checkpoint.adapter_files;
-    if (target->is_hugging_face) {
+    const Format source = checkpoint.format;
+    if (target->values == source->values) {
         companions.insert(companions.end(), training.begin(), training.end());
         companions.insert(companions.end(), adapter.begin(), adapter.end());
         return;
+    }
+    if (!source->is_hugging_face) {
+        std::vector<std::string> left;
+        for (const fs::path& file : training) left.push_back(file.string());
+        return note_others(left, checkpoint);
     }
     const auto named = [](const std::vector<fs::path>& files) {
         std::vector<std::string> names;

@@ -11,8 +11,12 @@ namespace tpx::formats {
 /// folder, that do not belong to the checkpoint's tensors.
 void find_folder_files(const std::filesystem::path& directory, Checkpoint& checkpoint);
 
-/// If the target is also a Hugging Face folder, makes training_files and adapter_files companions. Otherwise throws
-/// Error (usage) that names these files, which cannot be converted and would be lost.
+/// Adds to training_files of `checkpoint` those in `directory`, of DCP or DeepSpeed, including Lightning's meta.pt.
+void find_training_files(const std::filesystem::path& directory, Checkpoint& checkpoint);
+
+/// Makes training_files and adapter_files companions if the target is a folder of the same kind: Hugging Face, DCP or
+/// DeepSpeed. Otherwise these files, which cannot be converted, would be lost: throws Error (usage) that names those of
+/// a Hugging Face folder, and adds a note about those of other folders.
 void carry_folder_files(Checkpoint& checkpoint, Format target);
 
 }  // namespace tpx::formats

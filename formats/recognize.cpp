@@ -27,6 +27,8 @@ constexpr const char* orbax =
 constexpr const char* flax =
     "a Flax msgpack file: restore it with flax.serialization and save the arrays as safetensors "
     "(safetensors.flax.save_file)";
+constexpr const char* nemo =
+    "an archive of NeMo: extract it with tar -xf, and pass the folder that contains its weights";
 constexpr const char* tensorflow =
     "a TensorFlow checkpoint: read it with tf.train.load_checkpoint and save the arrays as safetensors";
 
@@ -67,6 +69,7 @@ RecognizedPath recognize_file(const fs::path& path) {
         if (format->recognize_file == nullptr) continue;
         if (std::optional<RecognizedPath> found = format->recognize_file(file)) return *std::move(found);
     }
+    if (file.name.ends_with(".nemo") && file.size > 0) return {path, nullptr, nemo};
     return {path, nullptr, file.name.ends_with(".msgpack") && is_msgpack(path) ? flax : ""};
 }
 
@@ -173,7 +176,8 @@ std::optional<RecognizedPath> checkpoint_above(const fs::path& folder) {
 }  // namespace
 
 std::vector<RecognizedPath> checkpoints_around_files(const fs::path& folder) {
-    std::vector<RecognizedPath> around;
+    std::vector<RecognizedPath> around = checkpoints_below(folder);
+    if (!around.empty()) return around;  // the files hold only the rest of the state
     if (auto above = checkpoint_above(folder / "..")) around.push_back(std::move(*above));
     for (const std::string& name : list_directory(folder)) {
         try {

@@ -24,7 +24,9 @@ public:
         const Meaning& meaning = source_.reading.meanings[canonical.stored[t]];
         if (meaning.kind == Meaning::Kind::unknown) return of_unknown(canonical.stored[t]);
         if (meaning.kind != Meaning::Kind::parameter) return canonical.tensors[t].name;
-        return fmt::format("{} {}", meaning.role, meaning.rule->name.name(meaning.indices, false));
+        const std::string parameter = meaning.rule->name.name(meaning.indices, false);
+        if (meaning.role != Role::state) return fmt::format("{} {}", meaning.role, parameter);
+        return of_other_state(parameter, canonical.stored[t]);
     }
 
 private:
@@ -36,8 +38,12 @@ private:
         constexpr std::array common{Role::weight,     Role::master, Role::exp_avg,
                                     Role::exp_avg_sq, Role::step,   Role::extra};
         if (std::ranges::find(common, role) != common.end()) return fmt::format("{} {}", role, parameter);
-        // A parameter may have several tensors of other state, for which formats have no common role.
-        const std::string_view name = checkpoint.catalogue.tensors[stored].name;
+        return of_other_state(parameter, stored);
+    }
+
+    /// A parameter may have several tensors of other state, for which formats have no common role.
+    std::string of_other_state(std::string_view parameter, std::size_t stored) const {
+        const std::string_view name = source_.checkpoint.catalogue.tensors[stored].name;
         return fmt::format("state {} {}", parameter, name.substr(name.find_last_of("./") + 1));
     }
 

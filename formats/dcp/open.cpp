@@ -4,6 +4,7 @@
 #include "formats/dcp/driver.hpp"
 #include "formats/dcp/training_roles.hpp"
 #include "formats/encodings/dcp/metadata.hpp"
+#include "formats/folder_files.hpp"
 #include "formats/state/common_objects.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
@@ -33,6 +34,7 @@ Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing
     open_chunks(directory, checkpoint, missing);
     read_config(directory, checkpoint);
     read_companions(checkpoint, {});
+    find_training_files(directory, checkpoint);
     megatron::read_args(checkpoint);
     assign_training_roles(checkpoint);
     return checkpoint;

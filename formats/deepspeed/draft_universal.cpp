@@ -49,7 +49,8 @@ private:
             throw failure("has no optimizer state, which a universal checkpoint requires");
         for (const auto& [name, parameter] : grid_.parameters) {
             if (name.find(".deepspeed_experts.") != name.npos)
-                throw failure("tensor '{}': universal checkpoints do not hold experts of DeepSpeed's MoE layers", name);
+                throw Error{Exit::usage,
+                            "tensor '{}': universal checkpoints do not hold experts of DeepSpeed's MoE layers", name};
         }
     }
 

@@ -7,6 +7,7 @@
 #include "formats/deepspeed/step_files.hpp"
 #include "formats/deepspeed/universal.hpp"
 #include "formats/deepspeed/weights.hpp"
+#include "formats/folder_files.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -156,6 +157,7 @@ Checkpoint open_deepspeed(const fs::path& path) {
             fmt::format("ignored the universal checkpoint {}; pass its folder to read it", found.other));
     read_config(found.directory, checkpoint);
     find_companions(found.directory, checkpoint, {"latest", "latest_universal", "zero_to_fp32.py", "zero_to_torch.py"});
+    find_training_files(found.directory, checkpoint);
     return checkpoint;
 }
 

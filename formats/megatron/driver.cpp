@@ -35,10 +35,15 @@ std::optional<RecognizedPath> recognize_zarr(const fs::path& folder) {
     return RecognizedPath{folder, &zarr_driver, "a Megatron-core checkpoint of the former zarr backend"};
 }
 
-/// The folder of the iteration that a Megatron root points to.
+/// The folder of the iteration that a Megatron root points to, or of the weights in a folder of NeMo 2, whose `context`
+/// describes the model.
 fs::path tracked_iteration(const fs::path& root) {
     constexpr const char* tracker = "latest_checkpointed_iteration.txt";
-    if (!path_exists(root / tracker)) return {};
+    if (!path_exists(root / tracker)) {
+        const fs::path weights = root / "weights";
+        const bool is_nemo = path_is_directory(root / "context") && path_exists(weights / "metadata.json");
+        return is_nemo ? weights : fs::path{};
+    }
     const std::string text = first_line(root / tracker);
     std::string name = text;
     if (text != "release") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/hybrid_pattern.hpp"
 
+#include "lib/layout/dims.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,18 +21,30 @@ struct LayerKind {
 };
 
 constexpr LayerKind layer_kinds[]{{'M', "mamba_layers"}, {'*', "attention_layers"}, {'-', "mlp_layers"}};
+constexpr char expert_layer = 'E';  ///< layers that are none of these kinds
+
+/// The pattern in `args`, under its name since Megatron-core 0.17 or before; null if there is none.
+const std::string* pattern_in(const Config& args) {
+    for (const char* key : {"hybrid_layer_pattern", "hybrid_override_pattern"}) {
+        const auto found = args.find(key);
+        if (found == args.end()) continue;
+        if (const auto* pattern = std::get_if<std::string>(&found->second)) return pattern;
+    }
+    return nullptr;
+}
 
 }  // namespace
 
 void add_layer_kinds(Config& args) {
-    const auto found = args.find("hybrid_override_pattern");
-    const auto* pattern = found == args.end() ? nullptr : std::get_if<std::string>(&found->second);
+    const std::string* pattern = pattern_in(args);
     if (pattern == nullptr || args.contains("hf_model_type")) return;
     std::map<std::string_view, std::vector<int>> flags;
     std::int64_t layers = 0;
     for (const char symbol : *pattern) {
         if (symbol == '|') continue;  // between pipeline stages
-        if (std::ranges::find(layer_kinds, symbol, &LayerKind::symbol) == std::end(layer_kinds)) return;
+        if (symbol != expert_layer &&
+            std::ranges::find(layer_kinds, symbol, &LayerKind::symbol) == std::end(layer_kinds))
+            return;
         for (const LayerKind& kind : layer_kinds) flags[kind.list].push_back(kind.symbol == symbol);
         ++layers;
     }
