@@ -128,9 +128,10 @@ for gpu in 0 1 2; do
         *) says "hosts[2]['links']['network'] == 0 < hosts[2]['links']['rail'] == between['bytes'] == hosts[$gpu]['sent']" ;;
     esac
 done
-echo 'export FAKE_MEMORY=7000000; exec "$@"' >"$RUN/0.sh"
+echo 'export FAKE_MEMORY=7000000; exec "$@" --rank-gpus 1' >"$RUN/0.sh"
+echo 'exec "$@" --rank-gpus 0' >"$RUN/2.sh"
 for transport in auto nccl mpi; do
-    refuses 1 "rank 0: GPU 0: 0 B of new state and " hosts 3 "$tpx" hold hold:old --name new --to dp=1 --ranks 0 --device cuda --transport $transport
+    refuses 1 "rank 0: GPU 0: 0 B of new state and " hosts 3 "$tpx" hold hold:old --name new --to dp=3 --device cuda --transport $transport
 done
 rm "$RUN"/?.sh
 only 2

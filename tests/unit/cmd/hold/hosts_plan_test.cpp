@@ -76,8 +76,9 @@ TEST_CASE("the busiest sender sends no more than it must, whoever has the files,
         std::vector<StoredFile> files;
         for (const auto& entry : fs::directory_iterator{spread_checkpoint}) {
             std::vector<int> holders;  // of hosts 0, 1 and 2: at least one
-            for (std::uint32_t bits = 1 + random() % 7, host = 0; host < 3; ++host)
-                if ((bits >> host & 1) != 0) holders.push_back(int(host));
+            const unsigned bits = 1 + static_cast<unsigned>(random() % 7);
+            for (int host = 0; host < 3; ++host)
+                if ((bits >> host & 1) != 0) holders.push_back(host);
             const std::string name = entry.path().filename().string();
             if (!name.starts_with("__")) holders = {0, 1, 2, 3};
             files.push_back({name, entry.file_size(), holders});
