@@ -27,7 +27,7 @@ std::string add_staging(const mpi::Comm& comm, const HostsPlan& plan, HostGpus& 
         const auto need = std::ranges::find(gpus.needs(), endpoint.gpu, &GpuNeed::gpu);
         const std::uint64_t bytes = staging.sent + staging.received;
         const std::uint64_t others = need == gpus.needs().end() ? memory_of_lists : need->fresh + memory_of_lists;
-        const auto& rooms = gpus.place().rooms;
+        const auto& rooms = gpus.rooms();
         if (!rooms.empty() && others + bytes > rooms[static_cast<std::size_t>(endpoint.gpu)].free)
             problem =
                 fmt::format("GPU {}: {} of messages do not fit beside {} of new state and lists of copies; {} are free",

@@ -38,6 +38,24 @@ std::vector<int> gpus_of_segments(std::span<const GpuSegment> sources, std::span
     return gpus;
 }
 
+/// The first element of a move, in row-major order, for which `overflows` holds. Precondition: it holds for the move.
+template <class Predicate>
+Tuple<Index> first_overflow(Move move, Predicate&& overflows) {
+    for (int axis = 0; axis < move.box.size();) {
+        const Interval whole = move.box[axis];
+        if (whole.size() == 1) {
+            ++axis;
+            continue;
+        }
+        const Index middle = whole.begin + whole.size() / 2;
+        move.box[axis] = {whole.begin, middle};
+        if (!overflows(move)) move.box[axis] = {middle, whole.end};
+    }
+    Tuple<Index> index;
+    for (int axis = 0; axis < move.box.size(); ++axis) index.push_back(move.box[axis].begin);
+    return index;
+}
+
 }  // namespace
 
 void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> chosen,
@@ -46,21 +64,26 @@ void copy_on_gpu(int gpu, const Moves& moves, std::span<const std::uint32_t> cho
     auto* const overflow = reinterpret_cast<std::uint32_t*>(flag.data());
     *overflow = 0;
     GpuCopier copier{gpu};
-    const auto copy = [&](std::span<const std::uint32_t> some) {
-        copy_moves(moves, some, source, target, overflow, copies_at_once,
-                   [&](const CopyBatch& batch) { copier.run(batch); });
-    };
-    copy(chosen);
-    if (*overflow == 0) return;
-    for (const std::uint32_t& one : chosen) {  // one at a time, to find the tensor
+    const auto copy = [&](const Moves& some, std::span<const std::uint32_t> numbers) {
         *overflow = 0;
-        copy({&one, 1});
-        if (*overflow == 0) continue;
-        const Tensor &from = source.side.tensors[source.side.pieces[moves[one].source].tensor],
-                     &to = target.side.tensors[target.side.pieces[moves[one].target].tensor];
+        copy_moves(some, numbers, source, target, overflow, copies_at_once,
+                   [&](const CopyBatch& batch) { copier.run(batch); });
+        return *overflow != 0;
+    };
+    const auto overflows = [&](const Move& move) {
+        constexpr std::uint32_t first = 0;
+        return copy({move}, {&first, 1});
+    };
+    if (!copy(moves, chosen)) return;
+    for (const std::uint32_t one : chosen) {  // one at a time, to find the tensor
+        const Move& move = moves[one];
+        if (!overflows(move)) continue;
+        const Tensor &from = source.side.tensors[source.side.pieces[move.source].tensor],
+                     &to = target.side.tensors[target.side.pieces[move.target].tensor];
         throw failure(
-            "GPU {}: tensor '{}': a value of type {} does not fit {}; use --dtype with a larger range, or omit --dtype",
-            gpu, from.name, name(from.dtype), name(to.dtype));
+            "GPU {}: tensor '{}': the value of type {} at {} does not fit {}; use --dtype with a larger range, or omit "
+            "--dtype",
+            gpu, from.name, name(from.dtype), to_string(first_overflow(move, overflows)), name(to.dtype));
     }
 }
 

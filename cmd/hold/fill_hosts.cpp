@@ -78,10 +78,10 @@ MappedHost map_files(const FillRun& run, const HostsPlan& plan, const HostShare&
     MappedHost host;
     host.sources.resize(catalogue_of(plan).files.size());
     host.targets.resize(conversion.draft.files.size());
-    for (const Move& move : plan.carried) {
-        const std::uint32_t file = conversion.source_pieces[move.source].file;
+    for (std::size_t k = 0; k < plan.carried.size(); ++k) {
+        const std::uint32_t file = conversion.source_pieces[plan.carried[k].source].file;
         const Endpoint own{run.comm.rank(), -1};
-        if (plan.source_files[file] != own || host.sources[file] != nullptr) continue;
+        if (plan.senders[k] != own || host.sources[file] != nullptr) continue;
         const fs::path path = own_path(run, plan, file);
         host.sources[file] =
             host.map(open_file(path, O_RDONLY), catalogue_of(plan).files[file].size, MappedFile::Access::read, path);

@@ -40,9 +40,9 @@ const GpuMemory& GpuFill::opened(int gpu, std::uint32_t source_file) {
 
 void GpuFill::add_places(std::span<const std::byte*> sources, std::span<std::byte*> targets) {
     const formats::Conversion& conversion = plan_.hold.job.conversion;
-    for (const Move& move : plan_.carried) {
-        const std::uint32_t file = conversion.source_pieces[move.source].file;
-        const Endpoint& from = plan_.source_files[file];
+    for (std::size_t k = 0; k < plan_.carried.size(); ++k) {
+        const std::uint32_t file = conversion.source_pieces[plan_.carried[k].source].file;
+        const Endpoint& from = plan_.senders[k];
         if (from.host == host_ && from.gpu >= 0) sources[file] = opened(from.gpu, file).data();
     }
     for (const Target& target : targets_)
@@ -81,7 +81,7 @@ void GpuFill::copy_to(int gpu) {
     std::vector<std::byte*> targets(conversion.draft.files.size());
     for (const Target& target : targets_)
         if (target.gpu == gpu) targets[share_.own[target.segment]] = target.memory->data();
-    std::vector<const std::byte*> sources(plan_.source_files.size());
+    std::vector<const std::byte*> sources(plan_.holders.size());
     std::vector<std::uint32_t> chosen;
     for (const std::uint32_t number : share_.copied) {
         const Move& move = plan_.moves[number];

@@ -151,7 +151,7 @@ void start_keeper(const HoldOptions& options, NewSocket& socket, HoldPlan plan, 
         report(options, plan, seconds, process, out);
         out.finish();
     } catch (const Error&) {  // the user would not know that it is held
-        end_keeper(process, socket.path());
+        end_keeper(process, socket.file());
         throw;
     }
 }

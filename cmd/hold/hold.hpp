@@ -22,6 +22,7 @@ struct HoldOptions : ReadOptions {
     std::string device;     ///< auto, cuda or host; empty: host
     std::string rank_gpus;  ///< GPU of each rank, such as 0,0,1,1; empty: the K-th rank uses GPU K
     std::string transport;  ///< auto, nccl, ipc or mpi; empty: auto
+    std::string hardware;   ///< file of measured rates; empty: none
     Integer patience;       ///< seconds, with several hosts
     std::string release;
     bool list = false;

@@ -3,11 +3,14 @@
 
 #include "cmd/hold/direct_moves.hpp"
 #include "cmd/hold/gpu_segment.hpp"
+#include "cmd/hold/measured_links.hpp"
 #include "cmd/hold/pipe.hpp"
 #include "formats/encodings/held/document.hpp"
+#include "formats/files/profile/hardware_file.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/crc.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/host_name.hpp"
 #include "lib/core/memory_file.hpp"
 #include "lib/core/units.hpp"
 #include "lib/exec/gpu_memory.hpp"
@@ -135,6 +138,8 @@ void check_rooms(std::span<const GpuInfo> rooms, std::span<const int> ranks, std
 
 HoldPlace on_gpus(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {
     HoldPlace place = survey_gpus();
+    if (!options.hardware.empty())
+        rank_by_rate(place.links, place.rooms, formats::read_hardware(options.hardware), host_name());
     place.gpus = assign(options.rank_gpus, ranks, place.rooms.size());
     place.is_auto = options.device == "auto";
     std::vector<std::uint64_t> bytes;
@@ -189,6 +194,8 @@ std::vector<Uploaded> upload_all(std::vector<HeldPart>& parts, const HoldPlace& 
 }
 
 }  // namespace
+
+std::vector<GpuInfo> gpu_rooms() { return survey_gpus().rooms; }
 
 std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank) {
     const auto found = std::ranges::find(files, std::filesystem::path{segment_name(rank)}, &FileEntry::path);

@@ -32,6 +32,9 @@ void check_rank_gpus(const HoldOptions& options);
 /// The bytes of the segment of a rank, which is among `files`.
 std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank);
 
+/// The GPUs of this host, with their free memory. Uses CUDA as choose_place().
+std::vector<GpuInfo> gpu_rooms();
+
 /// Throws Error unless the GPUs of this host have room for ranks, by their GPU and bytes. Uses CUDA as choose_place().
 void check_gpu_memory(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes);
 

@@ -6,12 +6,14 @@
 #include "cmd/hold/host_gpus.hpp"
 #include "cmd/hold/hosts_plan.hpp"
 #include "cmd/hold/hosts_report.hpp"
+#include "cmd/hold/measured_links.hpp"
 #include "cmd/hold/waiting_keeper.hpp"
 #include "cmd/jobs/check_copies.hpp"
 #include "cmd/jobs/held_store.hpp"
 #include "cmd/jobs/keeper_client.hpp"
 #include "cmd/jobs/run_on_ranks.hpp"
 #include "formats/files/merged_stores.hpp"
+#include "formats/files/profile/hardware_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/host_name.hpp"
 #include "lib/core/in_path.hpp"
@@ -180,7 +182,13 @@ private:
         });
         std::vector<GpuPlaces> places;
         for (const std::string& text : mpi::all_gather(comm_, own)) places.push_back(parse_gpu_places(text));
-        mpi::all_or_none(comm_, [&] { place_on_gpus(plan, places); });
+        const std::vector<std::string> names = mpi::all_gather(comm_, host_name());
+        mpi::all_or_none(comm_, [&] {
+            HostRates rates;
+            if (!options_.hardware.empty()) rates = rates_between(formats::read_hardware(options_.hardware), names);
+            place_on_gpus(plan, places, rates);
+        });
+        require_same(comm_, claims_of(plan));
     }
 
     /// Throws Error unless this host has memory for its state and for the messages of a round.
@@ -191,6 +199,7 @@ private:
             if (endpoint.host != comm_.rank()) continue;
             const StagingNeed staging = staging_of(plan.rounds, endpoint);  // that of a GPU may be pinned host memory
             own.bytes += staging.sent + staging.received;
+            if (staging.sent > 0 && endpoint.gpu >= 0) gpus_.check_sender(endpoint.gpu);
         }
         check_fits(own, options_.checkpoint);
     }

@@ -55,6 +55,9 @@ void add_keeper_options(Command& command, HoldOptions& options) {
             "With hold:NAME and --device cuda or auto. nccl and mpi: between several hosts, by NCCL from GPU to GPU or "
             "by MPI through pinned host memory. ipc: within one host, from GPU to GPU. If nccl or ipc is impossible, "
             "the command fails before anything moves. auto: the fastest transport that is possible; a note names it.");
+    add_hardware_option(command, options.hardware, "Measured rates of links (written by tpx profile hardware)",
+                        "With hold:NAME, elements that several GPUs or hosts have come by the faster link, and hosts "
+                        "with faster NICs send more. Rates within 25 % of each other count as equal.");
     command
         .option("--patience", &options.patience, "SECONDS",
                 "With several hosts: end if a host makes no progress for SECONDS")
@@ -90,10 +93,10 @@ void add_hold(Cli& cli) {
     for (const char* request : {"--list", "--release"})
         for (const char* other :
              {"--name", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--masters", "--timeout", "--device",
-              "--rank-gpus", "--transport", "--patience", "--foreground", "--dry-run", "--threads"})
+              "--rank-gpus", "--transport", "--hardware", "--patience", "--foreground", "--dry-run", "--threads"})
             command.exclusive({request, other});
     for (const char* of_state : {"CKPT", "--to", "--ranks", "--dialect", "--dtype", "--drop", "--device", "--rank-gpus",
-                                 "--transport", "--patience", "--dry-run"})
+                                 "--transport", "--hardware", "--patience", "--dry-run"})
         command.exclusive({"--empty", of_state});
     command.exclusive({"--foreground", "--dry-run"});
     add_read_options(command, *options);

@@ -3,9 +3,10 @@
 
 #include "cmd/jobs/keeper_client.hpp"
 #include "lib/core/error.hpp"
+#include "lib/core/units.hpp"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <utility>
 
 namespace tpx::cli {
@@ -22,21 +23,32 @@ void HostGpus::open_source(const HoldOptions& options, std::string& reason) {
 
 void HostGpus::choose(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {
     ranks_ = ranks;
-    if (ranks.empty()) return;
-    place_ = choose_place(options, ranks, files);
+    if (!ranks.empty()) place_ = choose_place(options, ranks, files);
     for (const int rank : ranks) sizes_.push_back(segment_size(files, rank));
-    for (const int gpu : std::set<int>(place_.gpus.begin(), place_.gpus.end())) {
-        const GpuInfo& room = place_.rooms[static_cast<std::size_t>(gpu)];
-        GpuNeed need{gpu, 0, 0, memory_of_lists, room.free, false};
-        if (source_ != nullptr)
-            for (const GpuSegment& segment : source_->segments())
-                if (gpu_of(segment) == gpu) need.old += segment.size;
+    rooms_ = place_.rooms;
+    if (rooms_.empty() && source_ != nullptr) rooms_ = gpu_rooms();
+    std::map<int, std::uint64_t> old;
+    for (const int gpu : place_.gpus) old[gpu] = 0;
+    if (source_ != nullptr)
+        for (const GpuSegment& segment : source_->segments()) old[gpu_of(segment)] += segment.size;
+    for (const auto& [gpu, bytes] : old) {
+        GpuNeed need{gpu, bytes, 0, memory_of_lists, rooms_.at(static_cast<std::size_t>(gpu)).free, false};
         for (std::size_t k = 0; k < ranks.size(); ++k)
             if (place_.gpus[k] == gpu) need.fresh += sizes_[k];
         need.is_direct = need.fresh + need.staging <= need.free;
         if (!need.is_direct) need.staging = 0;
         needs_.push_back(need);
     }
+}
+
+void HostGpus::check_sender(int gpu) const {
+    const auto need = std::ranges::find(needs_, gpu, &GpuNeed::gpu);
+    if (need == needs_.end() || need->fresh + memory_of_lists <= need->free) return;
+    throw failure(
+        "GPU {}: {} of new state and {} of lists of copies, which it needs to send state to other hosts, do not fit "
+        "into "
+        "the {} that are free",
+        gpu, format_size(need->fresh), format_size(memory_of_lists), format_size(need->free));
 }
 
 void HostGpus::allocate(WaitingKeeper& keeper) {
@@ -46,12 +58,16 @@ void HostGpus::allocate(WaitingKeeper& keeper) {
     } catch (const Error& error) {
         if (!place_.is_auto) throw;
         place_ = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = error.what()};
-        needs_.clear();
+        for (GpuNeed& need : needs_) {
+            need.fresh = need.staging = 0;
+            need.is_direct = false;
+        }
+        std::erase_if(needs_, [](const GpuNeed& need) { return need.old == 0; });
     }
 }
 
 int HostGpus::gpu_of(const GpuSegment& segment) const {
-    return place_.rooms.empty() ? gpu_with_address(segment.bus) : gpu_at(segment.bus, place_.rooms);
+    return rooms_.empty() ? gpu_with_address(segment.bus) : gpu_at(segment.bus, rooms_);
 }
 
 bool HostGpus::is_direct(int gpu) const {

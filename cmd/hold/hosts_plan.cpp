@@ -4,6 +4,7 @@
 #include "cmd/hold/draft_owners.hpp"
 #include "cmd/hold/place_on_gpus.hpp"
 #include "cmd/hold/ranks_of_hosts.hpp"
+#include "cmd/hold/spread_senders.hpp"
 #include "cmd/jobs/draft_part.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -14,6 +15,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <tuple>
@@ -94,12 +96,11 @@ void read_copied_bytes(Draft& draft) {
 /// Throws Error unless rounds support all moves between hosts.
 void check_can_carry(const HostsPlan& plan) {
     const formats::Conversion& conversion = plan.hold.job.conversion;
-    const auto& files = plan.hold.job.opened.source.checkpoint.catalogue.files;
     for (const Move& move : plan.carried) {
         const Piece& piece = conversion.source_pieces[move.source];
         const Tensor &from = conversion.source_tensors[piece.tensor],
                      &to = conversion.target_tensors[conversion.target_pieces[move.target].tensor];
-        if (files[piece.file].coding)
+        if (plan.is_computed(piece.file))
             throw failure(
                 "tensor '{}': its values must be computed before they are sent to another host; use tpx migrate",
                 to.name);
@@ -115,16 +116,27 @@ void check_can_carry(const HostsPlan& plan) {
 
 RoundsJob HostsPlan::rounds_job() const {
     const formats::Conversion& conversion = hold.job.conversion;
-    return {carried, conversion.source_side(), conversion.target_side(), source_files, target_files};
+    return {carried, conversion.source_side(), conversion.target_side(), senders, target_files};
 }
 
-void set_moves(HostsPlan& plan, const PieceDistance& distance) {
+void set_moves(HostsPlan& plan, const EndpointDistance& distance, std::span<const double> nics) {
     const formats::Conversion& conversion = plan.hold.job.conversion;
-    plan.moves = make_moves(conversion.source_side(), conversion.target_side(), distance);
-    plan.carried.clear();
-    for (const Move& move : plan.moves)
-        if (!empty(move.box) && !plan.has_source(plan.host_of(move.target), move)) plan.carried.push_back(move);
+    const auto of_pieces = [&](std::uint32_t source, std::uint32_t target) {
+        const std::uint32_t file = conversion.source_pieces[source].file;
+        const Endpoint& to = plan.target_files[conversion.target_pieces[target].file];
+        if (plan.has_source(to.host, {source, target, {}})) return distance(plan.source_endpoint(to.host, file), to);
+        int least = std::numeric_limits<int>::max();
+        for (const int host : plan.holders[file])
+            least = std::min(least, distance(plan.source_endpoint(host, file), to));
+        return least;
+    };
+    plan.moves = make_moves(conversion.source_side(), conversion.target_side(), of_pieces);
+    spread_senders(plan, distance, nics);
     check_can_carry(plan);
+}
+
+bool HostsPlan::is_computed(std::uint32_t file) const {
+    return hold.job.opened.source.checkpoint.catalogue.files[file].coding != nullptr;
 }
 
 int HostsPlan::host_of(std::uint32_t target) const {
@@ -145,11 +157,9 @@ HostsPlan plan_hosts(const HoldOptions& given, const fs::path& folder, std::span
     read_copied_bytes(conversion.draft);
     plan.ranks = placed_ranks(ranks, plan.hold.job.target.layout);
     plan.holders = holders_of(plan.hold.job.opened.source.checkpoint.catalogue, folder, files);
-    for (const std::vector<int>& hosts : plan.holders) plan.source_files.push_back({hosts.front(), -1});
+    plan.source_gpus.assign(plan.ranks.size(), std::vector<int>(plan.holders.size(), -1));
     plan.target_files = places_of(conversion.draft, plan.ranks);
-    set_moves(plan, [&](std::uint32_t source, std::uint32_t target) {
-        return plan.has_source(plan.host_of(target), {source, target, {}}) ? 0 : 1;
-    });
+    set_moves(plan, [](const Endpoint& from, const Endpoint& to) { return from.host == to.host ? 0 : 1; });
     return plan;
 }
 
@@ -171,7 +181,10 @@ std::vector<Claim> claims_of(const HostsPlan& plan) {
         print.add(move.target);
         print.add(move.box);
     }
-    for (const Endpoint& file : plan.source_files) print.add(static_cast<std::uint64_t>(file.host));
+    for (const Endpoint& sender : plan.senders) {
+        print.add(static_cast<std::uint64_t>(sender.host));
+        print.add(static_cast<std::uint64_t>(sender.gpu));
+    }
     for (const Draft::Fixed& fixed : conversion.draft.fixed) print.add(fixed.bytes);
     return {{"the plan", std::to_string(print.value()), {}}};
 }

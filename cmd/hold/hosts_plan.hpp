@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -36,15 +37,16 @@ GpuPlaces parse_gpu_places(const std::string& text);
 
 /// The plan for all hosts, equal on each of them. Host k is MPI rank k.
 struct HostsPlan {
-    HoldJob hold;                           ///< of the ranks of all hosts
-    std::vector<std::vector<int>> ranks;    ///< that each host will hold, ascending
-    std::vector<std::vector<int>> holders;  ///< by source file: the hosts that have it, ascending
-    std::vector<Endpoint> source_files;     ///< by source file: the host that sends its bytes to others, and its GPU
-    std::vector<Endpoint> target_files;     ///< by file of the draft: its host and GPU; files without tensors: any
-    Moves moves;                            ///< of all elements, within a host where that is possible
-    Moves carried;                          ///< the moves of `moves` between hosts
-    std::vector<Round> rounds;              ///< in which `carried` is sent; see place_on_gpus()
-    std::vector<LinkBytes> links;           ///< by host: bytes that it gets by each kind of link; see place_on_gpus()
+    HoldJob hold;                               ///< of the ranks of all hosts
+    std::vector<std::vector<int>> ranks;        ///< that each host will hold, ascending
+    std::vector<std::vector<int>> holders;      ///< by source file: the hosts that have it, ascending
+    std::vector<std::vector<int>> source_gpus;  ///< by host, then source file: its GPU; -1: memory of the host
+    std::vector<Endpoint> target_files;         ///< by file of the draft: its host and GPU; files without tensors: any
+    Moves moves;                                ///< of all elements, within a host where that is possible
+    Moves carried;                              ///< the moves of `moves` between hosts
+    std::vector<Endpoint> senders;              ///< by carried move: the host that sends it, and the GPU
+    std::vector<Round> rounds;                  ///< in which `carried` is sent; see place_on_gpus()
+    std::vector<LinkBytes> links;  ///< by host: bytes that it gets by each kind of link; see place_on_gpus()
 
     /// The carried moves, for functions about rounds. Refers to this plan.
     RoundsJob rounds_job() const;
@@ -54,6 +56,26 @@ struct HostsPlan {
 
     /// Whether a host has the source file of a move.
     bool has_source(int host, const Move& move) const;
+
+    /// Whether a move is between hosts.
+    bool is_carried(const Move& move) const { return !empty(move.box) && !has_source(host_of(move.target), move); }
+
+    /// The memory of a host that has a source file.
+    Endpoint source_endpoint(int host, std::uint32_t file) const {
+        return {host, source_gpus[static_cast<std::size_t>(host)][file]};
+    }
+
+    /// Whether the values of a source file are computed from its bytes.
+    bool is_computed(std::uint32_t file) const;
+};
+
+/// How far one memory is from another; lower is better. Memory of the same host is nearest.
+using EndpointDistance = std::function<int(const Endpoint& from, const Endpoint& to)>;
+
+/// How fast hosts send to each other, as far as it is known.
+struct HostRates {
+    std::vector<std::vector<int>> ranks;  ///< [from][to]: links with lower ranks are faster; empty: all are equal
+    std::vector<double> nics;             ///< bytes per second of each host; empty: all are equal
 };
 
 /// Plans to hold the checkpoint in `folder`, whose files are on the hosts that `files` names. `ranks` has the value of
@@ -63,12 +85,13 @@ struct HostsPlan {
 HostsPlan plan_hosts(const HoldOptions& options, const std::filesystem::path& folder, std::span<const StoredFile> files,
                      std::span<const std::string> ranks);
 
-/// Plans the moves, each from the nearest source, and which of them are carried. Throws Error as plan_hosts().
-void set_moves(HostsPlan& plan, const PieceDistance& distance);
+/// Plans the moves, each from the nearest source, and who sends those between hosts; see spread_senders(). Throws Error
+/// as plan_hosts().
+void set_moves(HostsPlan& plan, const EndpointDistance& distance, std::span<const double> nics = {});
 
 /// Assigns source and target files to GPUs as in `places`, which has one entry per host, and plans the moves, so that
 /// each element comes by the fastest link to a copy of it, and the rounds. Throws Error as plan_hosts().
-void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places);
+void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places, const HostRates& rates = {});
 
 /// The parts of a plan that must be equal on all hosts, for require_same().
 std::vector<Claim> claims_of(const HostsPlan& plan);

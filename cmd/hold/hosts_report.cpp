@@ -24,6 +24,18 @@ HostsJson json_of(const LinkBytes& links) {
     return json;
 }
 
+/// The bytes of tensors that a host sends to others.
+std::uint64_t sent_bytes(const HostsPlan& plan, int host) {
+    const Side source = plan.hold.job.conversion.source_side();
+    std::uint64_t bytes = 0;
+    for (std::size_t k = 0; k < plan.carried.size(); ++k)
+        if (plan.senders[k].host == host)
+            bytes += static_cast<std::uint64_t>(
+                volume(plan.carried[k].box) *
+                itemsize(source.tensors[source.pieces[plan.carried[k].source].tensor].dtype));
+    return bytes;
+}
+
 /// A JSON object for each host, gathered on all ranks. Collective.
 HostsJson gathered(const mpi::Comm& comm, const HostsHeld& held, const HostHeld& own) {
     HostsJson mine{{"host", host_name()},
@@ -33,6 +45,7 @@ HostsJson gathered(const mpi::Comm& comm, const HostsHeld& held, const HostHeld&
                    {"gpus", own.place.gpus}};
     if (!own.place.reason.empty()) mine["reason"] = own.place.reason;
     if (own.process != 0) mine["process"] = own.process;
+    mine["sent"] = sent_bytes(held.plan, comm.rank());
     mine["links"] = json_of(held.plan.links[static_cast<std::size_t>(comm.rank())]);
     mine["needs"] = HostsJson::array();
     for (const GpuNeed& need : own.needs)

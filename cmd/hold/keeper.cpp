@@ -100,10 +100,10 @@ HeldPart make_exported_part(Fd document, Fd segment, const GpuAllocation& alloca
     return std::move(part);
 }
 
-Keeper::Keeper(std::string name, std::filesystem::path socket, Fd listener, std::optional<Clock::time_point> deadline)
+Keeper::Keeper(std::string name, SocketFile socket, Fd listener, std::optional<Clock::time_point> deadline)
     : name_{std::move(name)}, socket_{std::move(socket)}, listener_{std::move(listener)}, deadline_{deadline} {}
 
-Keeper::~Keeper() { ::unlink(socket_.c_str()); }
+Keeper::~Keeper() { socket_.remove(); }
 
 void Keeper::hold(std::vector<HeldPart> parts, Fd config, std::string save) {
     config_ = std::move(config);
@@ -166,7 +166,7 @@ void Keeper::accept() {
         return;
     }
     const Peer peer = peer_of(*connection);
-    clients_.push_back({std::move(*connection), peer.pid, peer.user != ::geteuid(), {}, {}, {}});
+    clients_.push_back({std::move(*connection), peer.pid, peer.user != ::geteuid(), {}, {}, {}, {}});
 }
 
 /// Answers what the client sends. Returns whether it is still there.

@@ -3,12 +3,12 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/exec/local_socket.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <list>
 #include <map>
 #include <memory>
@@ -19,7 +19,6 @@
 
 namespace tpx {
 class GpuMemory;
-struct LocalMessage;
 }  // namespace tpx
 
 namespace tpx::cli {
@@ -65,7 +64,7 @@ public:
     using Clock = std::chrono::steady_clock;
 
     /// `listener` is bound to `socket`, which is removed in the end.
-    Keeper(std::string name, std::filesystem::path socket, Fd listener, std::optional<Clock::time_point> deadline);
+    Keeper(std::string name, SocketFile socket, Fd listener, std::optional<Clock::time_point> deadline);
     ~Keeper();
     Keeper(const Keeper&) = delete;
     Keeper& operator=(const Keeper&) = delete;
@@ -83,6 +82,12 @@ private:
         State state = State::held;
         int by = 0;  ///< the process that has it
     };
+    /// Memory of the host that a client got for an export. It belongs to nobody else, although the client has not
+    /// written to all of it yet.
+    struct Promise {
+        Fd file;
+        std::uint64_t size = 0;  ///< that counts as used; 0: the tensors are on a GPU
+    };
     struct Client {
         Fd connection;
         int process = 0;
@@ -90,6 +95,7 @@ private:
         std::optional<int> lent;     ///< the rank that it is taking
         std::shared_ptr<const HeldSnapshot> reads;
         GpuAllocation allocated;  ///< for the state that it exports next; no memory: none
+        std::vector<Promise> promised;
     };
 
     void poll_once(int signals);
@@ -102,7 +108,9 @@ private:
     nlohmann::ordered_json answer(Client& client, LocalMessage& message, std::vector<int>& files);
     nlohmann::ordered_json list() const;
     void put(Client& client, LocalMessage& message);
-    nlohmann::ordered_json allocate(Client& client, const nlohmann::ordered_json& request) const;
+    nlohmann::ordered_json allocate(Client& client, const nlohmann::ordered_json& request, std::vector<int>& files);
+    nlohmann::ordered_json allocate_on_gpu(Client& client, const std::string& bus, std::uint64_t size) const;
+    void check_room(const Client& client, std::uint64_t size) const;
     void check_takes_exports() const;
     void take(Client& client, int rank, std::vector<int>& files);
     void end_take(Client& client);
@@ -117,7 +125,7 @@ private:
     Slot& slot(int rank);
 
     std::string name_;
-    std::filesystem::path socket_;
+    SocketFile socket_;
     Fd listener_;
     Fd config_;
     std::string save_;

@@ -2,6 +2,8 @@
 #include "cmd/hold/gpu_source.hpp"
 #include "cmd/hold/held_snapshot.hpp"
 #include "cmd/hold/keeper.hpp"
+#include "lib/core/memory_file.hpp"
+#include "lib/core/units.hpp"
 #include "lib/exec/gpu_memory.hpp"
 #include "lib/exec/local_socket.hpp"
 
@@ -43,7 +45,7 @@ Json Keeper::answer(Client& client, LocalMessage& message, std::vector<int>& fil
     if (op == "put") {
         put(client, message);
     } else if (op == "allocate") {
-        return allocate(client, json);
+        return allocate(client, json, files);
     } else if (op == "take") {
         take(client, rank_in(json), files);
     } else if (op == "done") {
@@ -80,15 +82,43 @@ void Keeper::check_takes_exports() const {
     if (ends_when_taken_) throw failure("the keeper holds a checkpoint; export to one started with --empty");
 }
 
-/// Memory of a GPU for the state that the client exports next. It replaces what was allocated for it before.
-Json Keeper::allocate(Client& client, const Json& request) const {
+/// A file in memory for the state that the client exports next and, with the address of a GPU, also memory of the GPU.
+Json Keeper::allocate(Client& client, const Json& request, std::vector<int>& files) {
+    constexpr std::size_t most = 16;
     check_takes_exports();
-    if (!request.contains("bus") || !request["bus"].is_string() || !request.contains("size") ||
-        !request["size"].is_number_unsigned())
-        throw failure("'allocate' needs the PCI address 'bus' of a GPU and a 'size' in bytes");
-    const std::string bus = request["bus"].get<std::string>();
+    if (!request.contains("size") || !request["size"].is_number_unsigned() ||
+        (request.contains("bus") && !request["bus"].is_string()))
+        throw failure("'allocate' needs a 'size' in bytes and, for memory of a GPU, its PCI address 'bus'");
+    if (client.promised.size() >= most) throw failure("{} allocations without 'put'", most);
+    const auto size = request["size"].get<std::uint64_t>();
+    const bool is_on_gpu = request.contains("bus");
+    Json reply{{"ok", true}};
+    if (is_on_gpu)
+        reply = allocate_on_gpu(client, request["bus"].get<std::string>(), size);
+    else
+        check_room(client, size);
+    client.promised.push_back({make_memory_file("tpx-export", size), is_on_gpu ? 0 : size});
+    files = {client.promised.back().file.get()};
+    return reply;
+}
+
+/// Throws Error unless the host has room for memory that the client will write to, beside what others were promised.
+void Keeper::check_room(const Client& client, std::uint64_t size) const {
+    std::uint64_t promised = 0;
+    for (const Client& other : clients_)
+        for (const Promise& promise : other.promised)
+            promised += promise.size - std::min(promise.size, allocated_bytes(promise.file));
+    // The kernel charges memory to the process that first writes to it.
+    const AvailableMemory room = available_memory("/", std::to_string(client.process));
+    const std::uint64_t free = room.bytes - std::min(room.bytes, promised);
+    if (size > free)
+        throw failure("{} do not fit into memory: {} are free ({})", format_size(size), format_size(free), room.limit);
+}
+
+/// Replaces what was allocated for the client on a GPU before.
+Json Keeper::allocate_on_gpu(Client& client, const std::string& bus, std::uint64_t size) const {
     client.allocated = {};
-    const auto memory = std::make_shared<GpuMemory>(gpu_with_address(bus), request["size"].get<std::uint64_t>());
+    const auto memory = std::make_shared<GpuMemory>(gpu_with_address(bus), size);
     const std::string handle = hexadecimal(memory->handle());
     client.allocated = {memory, {bus, handle}};
     return {{"ok", true}, {"bus", bus}, {"handle", handle}};
@@ -109,6 +139,7 @@ void Keeper::put(Client& client, LocalMessage& message) {
     });
     slots_[rank] = {std::make_shared<const HeldPart>(std::move(part))};
     client.allocated = {};
+    client.promised.clear();
     snapshot_ = nullptr;
 }
 

@@ -59,7 +59,7 @@ void close_all(const std::vector<int>& files) {
     close_all(unneeded);
     const bool heard = ::write(starter.get(), said.data(), said.size()) == static_cast<ssize_t>(said.size());
     if (!said.starts_with('+') || !heard) {
-        if (!heard) ::unlink(socket.path().c_str());
+        if (!heard) socket.file().remove();
         std::_Exit(int(Exit::failure));
     }
     starter = Fd{};  // it waits for the end of what is said
@@ -100,14 +100,16 @@ void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves*
     if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
 }
 
-NewSocket::NewSocket(const std::string& name) : path_{keeper_socket(name)} {
-    auto listener = listen_at(path_);
+NewSocket::NewSocket(const std::string& name) {
+    const std::filesystem::path path = keeper_socket(name);
+    auto listener = listen_at(path);
     if (!listener) throw name_taken_error(name);
+    file_ = SocketFile{path};
     listener_ = std::move(*listener);
 }
 
 NewSocket::~NewSocket() {
-    if (listener_) ::unlink(path_.c_str());
+    if (listener_) file_.remove();
 }
 
 int start_in_background(const KeeperSettings& terms, NewSocket& socket, HeldFiles held, HoldPlace& place,
@@ -128,17 +130,17 @@ int start_in_background(const KeeperSettings& terms, NewSocket& socket, HeldFile
         wait_for_exit(process);
         throw;
     } catch (const Error&) {
-        end_keeper(process, socket.path());
+        end_keeper(process, socket.file());
         throw;
     }
     return process;
 }
 
-void end_keeper(int process, const std::filesystem::path& socket) {
+void end_keeper(int process, const SocketFile& socket) {
     // It may not have got as far as removing its socket.
     ::kill(process, SIGTERM);
     wait_for_exit(process);
-    ::unlink(socket.c_str());
+    socket.remove();
 }
 
 std::vector<int> prepare_to_keep(const NewSocket& socket, HeldFiles& held, HoldPlace& place,
@@ -163,7 +165,7 @@ void keep(const KeeperSettings& terms, NewSocket& socket, HeldFiles held, const 
     if (terms.timeout) deadline = Keeper::Clock::now() + std::chrono::seconds{*terms.timeout};
     Exit exit = Exit::success;
     try {
-        Keeper keeper{terms.name, socket.path(), socket.take(), deadline};
+        Keeper keeper{terms.name, socket.file(), socket.take(), deadline};
         if (!terms.is_empty) keeper.hold(std::move(held.parts), std::move(held.config), std::move(held.save));
         keeper.run();
     } catch (const std::exception& error) {

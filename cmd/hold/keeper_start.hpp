@@ -20,17 +20,17 @@ public:
     explicit NewSocket(const std::string& name);
 
     /// Takes over a socket that another process created at `path`.
-    NewSocket(std::filesystem::path path, Fd listener) : path_{std::move(path)}, listener_{std::move(listener)} {}
+    NewSocket(std::filesystem::path path, Fd listener) : file_{std::move(path)}, listener_{std::move(listener)} {}
     ~NewSocket();
     NewSocket(const NewSocket&) = delete;
     NewSocket& operator=(const NewSocket&) = delete;
 
-    const std::filesystem::path& path() const { return path_; }
+    const SocketFile& file() const { return file_; }
     int number() const { return listener_.get(); }
     Fd take() { return std::move(listener_); }
 
 private:
-    std::filesystem::path path_;
+    SocketFile file_;
     Fd listener_;
 };
 
@@ -58,7 +58,7 @@ int start_in_background(const KeeperSettings& terms, NewSocket& socket, HeldFile
 void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves* direct);
 
 /// Ends a keeper that start_in_background() has started.
-void end_keeper(int process, const std::filesystem::path& socket);
+void end_keeper(int process, const SocketFile& socket);
 
 /// Moves the state to `place` in this process, as start_in_background() does. Returns the open files that keep() does
 /// not need. Only keep() may close them: the objects that own them must not close other files of these numbers later.

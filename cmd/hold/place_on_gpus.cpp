@@ -63,60 +63,45 @@ std::vector<int> gpus_of_targets(const HostsPlan& plan, const GpuPlaces& places)
 
 namespace {
 
-/// The links by which pieces of the source reach pieces of the target, once files have GPUs.
-class HostsLinks {
-public:
-    HostsLinks(const HostsPlan& plan, std::span<const GpuPlaces> places) : plan_{plan}, places_{places} {
-        for (const GpuPlaces& of_host : places) gpus_.push_back(gpus_of_sources(plan, of_host));
-    }
-
-    MemoryLink link(std::uint32_t source, std::uint32_t target) const {
-        const formats::Conversion& conversion = plan_.hold.job.conversion;
-        const std::uint32_t file = conversion.source_pieces[source].file;
-        const Endpoint& to = plan_.target_files[conversion.target_pieces[target].file];
-        const auto host = static_cast<std::size_t>(to.host);
-        const bool is_here = plan_.has_source(to.host, {source, target, {}});
-        const Endpoint from = is_here ? Endpoint{to.host, gpus_[host][file]} : plan_.source_files[file];
-        return link_between(from, to, places_[host].links);
-    }
-
-private:
-    const HostsPlan& plan_;
-    std::span<const GpuPlaces> places_;
-    std::vector<std::vector<int>> gpus_;  // by host and source file
-};
-
 /// The bytes that each host gets by each kind of link.
-std::vector<LinkBytes> bytes_by_link(const HostsPlan& plan, const HostsLinks& links) {
+std::vector<LinkBytes> bytes_by_link(const HostsPlan& plan, std::span<const GpuPlaces> places) {
     const formats::Conversion& conversion = plan.hold.job.conversion;
     const Side source = conversion.source_side(), target = conversion.target_side();
     std::vector<LinkBytes> bytes(plan.ranks.size());
-    for (const Move& move : plan.moves) {
-        LinkClass kind = links.link(move.source, move.target).kind;
+    const auto add = [&](const Move& move, const Endpoint& from) {
+        const Endpoint& to = plan.target_files[target.pieces[move.target].file];
+        LinkClass kind = link_between(from, to, places[static_cast<std::size_t>(to.host)].links).kind;
         if (kind < LinkClass::host_memory && !can_copy(move, source, target)) kind = LinkClass::host_memory;
         // Elements are cast where they arrive.
         const Tensor& tensor = kind > LinkClass::host_memory ? source.tensors[source.pieces[move.source].tensor]
                                                              : target.tensors[target.pieces[move.target].tensor];
-        bytes[static_cast<std::size_t>(plan.host_of(move.target))][kind] +=
+        bytes[static_cast<std::size_t>(to.host)][kind] +=
             static_cast<std::uint64_t>(volume(move.box) * itemsize(tensor.dtype));
-    }
+    };
+    for (const Move& move : plan.moves)
+        if (!plan.is_carried(move))
+            add(move, plan.source_endpoint(plan.host_of(move.target), source.pieces[move.source].file));
+    for (std::size_t k = 0; k < plan.carried.size(); ++k) add(plan.carried[k], plan.senders[k]);
     return bytes;
 }
 
 }  // namespace
 
-void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places) {
+void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places, const HostRates& rates) {
     for (std::size_t host = 0; host < places.size(); ++host) {
-        const std::vector<int> sources = gpus_of_sources(plan, places[host]),
-                               targets = gpus_of_targets(plan, places[host]);
-        for (std::size_t k = 0; k < plan.source_files.size(); ++k)
-            if (plan.source_files[k].host == static_cast<int>(host)) plan.source_files[k].gpu = sources[k];
+        plan.source_gpus[host] = gpus_of_sources(plan, places[host]);
+        const std::vector<int> targets = gpus_of_targets(plan, places[host]);
         for (std::size_t k = 0; k < targets.size(); ++k)
             if (plan.target_files[k].host == static_cast<int>(host)) plan.target_files[k].gpu = targets[k];
     }
-    const HostsLinks links{plan, places};
-    set_moves(plan, [&](std::uint32_t source, std::uint32_t target) { return distance(links.link(source, target)); });
-    plan.links = bytes_by_link(plan, links);
+    const auto of_endpoints = [&](const Endpoint& from, const Endpoint& to) {
+        const auto source = static_cast<std::size_t>(from.host), target = static_cast<std::size_t>(to.host);
+        MemoryLink link = link_between(from, to, places[target].links);
+        if (source != target && !rates.ranks.empty()) link.rank = rates.ranks[source][target];
+        return distance(link);
+    };
+    set_moves(plan, of_endpoints, rates.nics);
+    plan.links = bytes_by_link(plan, places);
     plan.rounds = plan_rounds(plan.rounds_job(), round_staging);
 }
 

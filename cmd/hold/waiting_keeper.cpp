@@ -160,8 +160,8 @@ std::string WaitingKeeper::expect(const std::string& answer) const {
 
 void WaitingKeeper::reserve(const std::string& name) {
     NewSocket socket{name};
-    socket_ = socket.path();
-    send_message(connection_, "socket " + socket_.string(), std::array{socket.number()});
+    socket_ = socket.file();
+    send_message(connection_, "socket " + socket_.path().string(), std::array{socket.number()});
     socket.take();  // the process removes it
 }
 

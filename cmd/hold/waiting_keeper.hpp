@@ -53,7 +53,7 @@ private:
     Fd connection_;
     pid_t process_ = 0;  // 0: it serves, or has ended
     pid_t serving_ = 0;
-    std::filesystem::path socket_;
+    SocketFile socket_;
 };
 
 }  // namespace tpx::cli

@@ -81,11 +81,17 @@ bool is_memory_file(const Fd& fd) {
     return seals >= 0 && (seals & fixed_size) == fixed_size;
 }
 
-AvailableMemory available_memory(const fs::path& root) {
+std::uint64_t allocated_bytes(const Fd& fd) {
+    constexpr std::uint64_t block = 512;
+    struct stat status {};
+    return ::fstat(fd.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * block : 0;
+}
+
+AvailableMemory available_memory(const fs::path& root, const std::string& process) {
     AvailableMemory room{std::numeric_limits<std::uint64_t>::max(), "nothing"};
     if (const auto available = number_after(text_of(root / "proc/meminfo"), "MemAvailable:"))
         room = {*available * 1024, "MemAvailable"};
-    std::istringstream groups{text_of(root / "proc/self/cgroup")};
+    std::istringstream groups{text_of(root / "proc" / process / "cgroup")};
     for (std::string line; std::getline(groups, line);) {
         const std::size_t end = line.rfind(':');
         if (line.starts_with("0::"))

@@ -17,14 +17,17 @@ Fd make_memory_file(const std::string& name, std::uint64_t size);
 /// Whether `fd` is a file in memory whose size is fixed.
 bool is_memory_file(const Fd& fd);
 
+/// The bytes of a file in memory that occupy memory, because they were written or reserved.
+std::uint64_t allocated_bytes(const Fd& fd);
+
 /// How much memory processes can still allocate, and what limits it.
 struct AvailableMemory {
     std::uint64_t bytes = 0;
     std::string limit;  ///< "MemAvailable", or the folder of the control group whose limit is lower
 };
 
-/// The memory left by the limits of the system and of this process's control groups. Files in /proc and /sys are looked
-/// up below `root`. If no limit can be read, `bytes` is the largest number.
-AvailableMemory available_memory(const std::filesystem::path& root = "/");
+/// The memory left by the limits of the system and of the control groups of a process, by default this one. Files in
+/// /proc and /sys are looked up below `root`. If no limit can be read, `bytes` is the largest number.
+AvailableMemory available_memory(const std::filesystem::path& root = "/", const std::string& process = "self");
 
 }  // namespace tpx

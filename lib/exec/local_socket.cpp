@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace tpx {
 namespace {
@@ -76,6 +77,21 @@ std::optional<Fd> listen_at(const fs::path& path) {
     if (bound != 0) throw system_failure(path, code);
     if (::listen(fd.get(), SOMAXCONN) != 0) throw system_failure(path, errno);
     return fd;
+}
+
+SocketFile::SocketFile(fs::path path) : path_{std::move(path)} {
+    struct stat status {};
+    if (::lstat(path_.c_str(), &status) != 0) return;
+    device_ = status.st_dev;
+    inode_ = status.st_ino;
+}
+
+void SocketFile::remove() const {
+    const Fd folder{::open(path_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (!folder || ::flock(folder.get(), LOCK_EX) != 0) return;  // as listen_at() does
+    struct stat status {};
+    if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_)
+        ::unlink(path_.c_str());
 }
 
 ConnectResult connect_to(const fs::path& path, Fd& connection) {

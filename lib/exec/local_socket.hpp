@@ -24,6 +24,23 @@ std::filesystem::path socket_folder();
 /// process listens there.
 std::optional<Fd> listen_at(const std::filesystem::path& path);
 
+/// The file at the path of a socket, as it is when this object is made.
+class SocketFile {
+public:
+    SocketFile() = default;
+    explicit SocketFile(std::filesystem::path path);
+
+    const std::filesystem::path& path() const { return path_; }
+
+    /// Removes the file, unless another one has taken its place. Never throws.
+    void remove() const;
+
+private:
+    std::filesystem::path path_;
+    dev_t device_ = 0;
+    ino_t inode_ = 0;
+};
+
 /// How an attempt to connect ended.
 enum class ConnectResult { connected, absent, abandoned };
 

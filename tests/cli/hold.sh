@@ -136,6 +136,14 @@ runs client put live none
 runs "$tpx" verify hold:live
 runs "$tpx" inspect hold:live
 grep -q 'iteration *7' out || fail "no iteration"
+# Memory for an export is promised to its client alone, until it disconnects.
+client reserve live 0.6 60 >reserved 2>&1 &
+for _ in $(seq 2400); do [ -s reserved ] && break; sleep 0.05; done
+refused=$(client reserve live 0.6 0 2>&1) && fail "memory was promised twice: $(cat reserved)"
+[[ $refused == "refused: "*" do not fit into memory: "*" are free (MemAvailable)" ]] || [[ $refused == *"(control group "* ]] || fail "$refused"
+kill $!
+for _ in $(seq 2400); do client reserve live 0.6 0 >out 2>err && break; sleep 0.05; done
+grep -q reserved out || fail "memory is promised to nobody"
 # The state changes while it is read: readers finish reading the old state.
 client read live 6 >read.out &
 for _ in $(seq 2400); do [ -s read.out ] && break; sleep 0.05; done
@@ -166,6 +174,17 @@ refuses 1 "hold:killed: state is held under this name already" "$tpx" hold ckpt 
 refuses 1 "hold:killed: state is held under this name already" "$tpx" hold ckpt --name killed --dry-run
 kill "$(pids)"
 goes "$XDG_RUNTIME_DIR/tpx/killed.sock"
+
+# A keeper whose socket was removed, and whose name another keeper has now, leaves the other one's socket when it ends.
+runs "$tpx" hold ckpt --name twice
+first=$(pids)
+rm "$XDG_RUNTIME_DIR/tpx/twice.sock"
+runs "$tpx" hold ckpt --name twice
+kill "$first"
+ends "$first"
+runs "$tpx" verify ckpt hold:twice
+runs "$tpx" hold --release twice
+goes "$XDG_RUNTIME_DIR/tpx/twice.sock"
 
 # The deadline.
 runs "$tpx" hold ckpt --name short --timeout 2

@@ -11,6 +11,8 @@ proxy NAME OTHER   is a keeper NAME that does not know the request "open", and l
 put NAME FAULT [RANK RANKS ITERATION]
                    exports a rank (rank 0 of 1, iteration 7), with FAULT: none, dies, unsealed, short, box, json, dtype, crc, cuda, device,
                    twice, undated; or to memory of GPU 1, with FAULT: gpu, gpu-dies, gpu-size, gpu-offset, gpu-other
+reserve NAME SHARE SECONDS
+                   gets memory for an export, SHARE of what the system has, and stays connected
 many NAME          connects 480 times, and sends what is no request
 each prints "refused: ..." and exits with 1 if the keeper refuses."""
 import ctypes
@@ -169,6 +171,17 @@ def put(name, fault, rank=0, ranks=1, iteration=7):
     print("exported")
 
 
+def reserve(name, share, seconds):
+    with open("/proc/meminfo") as file:
+        free = 1024 * int(file.read().split("MemAvailable:")[1].split()[0])
+    connection = connect(name)
+    size = int(free * float(share))
+    _, (file,) = ask(connection, {"op": "allocate", "size": size})
+    assert os.fstat(file).st_size == size and fcntl.fcntl(file, 1034) == 6
+    print("reserved", flush=True)
+    time.sleep(float(seconds))
+
+
 def put_on_gpu(name, fault, document, data):
     connection = connect(name)
     size = document["size"] - (fault == "gpu-size")
@@ -208,4 +221,4 @@ if what in ("read", "open"):
 elif what == "die":
     take(name, words[0], end=False)
 else:
-    {"take": take, "bytes": whole, "proxy": proxy, "put": put, "many": many}[what](name, *words)
+    {"take": take, "bytes": whole, "proxy": proxy, "put": put, "reserve": reserve, "many": many}[what](name, *words)

@@ -81,6 +81,12 @@ becomes fsdp=2 0 1 -- --dtype f16 --drop optimizer
 becomes fsdp=2 0 1 -- --dtype f8e4m3:unscaled --drop optimizer
 becomes tp=4 "0 1" "2 3" -- --dtype f8e5m2:unscaled --drop optimizer
 
+# What two hosts have, both send to a third one, in equal parts.
+spread "$dcp" tp=2,fsdp=2 0-3 0-3
+becomes fsdp=3 0 1 2 -- --json
+python3 -c 'import json; found = json.load(open("told")); sent = [one["sent"] for one in found["hosts"]]; assert sent[2] == 0 and abs(sent[0] - sent[1]) < 0.02 * sum(sent) and sum(sent) == found["between_hosts"]["bytes"] > 0, found' || fail "$(cat told)"
+becomes tp=4 "0 1" 2 3
+
 # A host copies replicas that it has itself. Other layouts, optimizer state and non-tensor values.
 spread "$dcp" dp=2,tp=2 0,1 2,3
 becomes tp=2,dp=2 "0 1" "2 3"

@@ -117,6 +117,25 @@ for host in 0 1; do on $host runs "$tpx" hold --release new; done
 on 0 runs "$tpx" hold --release back
 only 2
 
+# Of replicas on two hosts, the one on the same rail is sent; without one, both hosts send alike. A GPU that only sends needs memory, too.
+spread ckpt dp=2 0 none
+on 1 runs "$tpx" hold ckpt --name old --to dp=2 --ranks 1 --timeout none --device cuda --rank-gpus 1
+for gpu in 0 1 2; do
+    echo "exec \"\$@\" --rank-gpus $gpu" >"$RUN/2.sh"
+    becomes ckpt dp=3 0 1 2 -- "${cuda[@]}"
+    case $gpu in
+        2) says "hosts[2]['links']['rail'] == 0 < hosts[2]['links']['network'] == between['bytes'] and abs(hosts[0]['sent'] - hosts[1]['sent']) < 0.02 * between['bytes']" ;;
+        *) says "hosts[2]['links']['network'] == 0 < hosts[2]['links']['rail'] == between['bytes'] == hosts[$gpu]['sent']" ;;
+    esac
+done
+echo 'export FAKE_MEMORY=7000000; exec "$@" --rank-gpus 1' >"$RUN/0.sh"
+echo 'exec "$@" --rank-gpus 0' >"$RUN/2.sh"
+for transport in auto nccl mpi; do
+    refuses 1 "rank 0: GPU 0: 0 B of new state and " hosts 3 "$tpx" hold hold:old --name new --to dp=3 --device cuda --transport $transport
+done
+rm "$RUN"/?.sh
+only 2
+
 # Messages from host memory move by MPI, all others by NCCL; --transport nccl refuses such messages.
 spread ckpt fsdp=4 0,1 none
 on 1 runs "$tpx" hold ckpt --name old --to fsdp=4 --ranks 2,3 --timeout none
@@ -169,7 +188,7 @@ END
     spread large fsdp=2 0,1 none
     for transport in nccl mpi; do
         text="tensor 'w': 1e+30 at [6, 1] does not fit f16, whose largest value is 65504"
-        [ $row = 6 ] || text="tensor 'w': a value of type f32 does not fit f16"
+        [ $row = 6 ] || text="tensor 'w': the value of type f32 at [1, 1] does not fit f16"
         refuses 1 "$text" hosts 2 "$tpx" hold hold:old --name new --to fsdp=2 --dtype f16 --device cuda --transport $transport
         only 1
     done

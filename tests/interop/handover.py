@@ -16,7 +16,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor
 
 from ranks import on_ranks
 
@@ -120,12 +120,17 @@ def _no_leaks(name):
             faults.append("rank 5 of 2 was held")
         except tpx_handover.HandoverError:
             pass
-    tpx_handover.free_memory = lambda: 10
     try:
-        tpx_handover.export({"w": torch.ones(4)}, name, 0, 1, iteration=1)
+        tpx_handover.export({"w": torch.ones(1).expand(1 << 46)}, name, 0, 1, iteration=1)
         faults.append("more state than memory was exported")
     except tpx_handover.HandoverError as error:
         faults += [] if "do not fit into memory" in str(error) else [f"refused with '{error}'"]
+    partial = DTensor.from_local(torch.ones(4), init_device_mesh("cpu", (1,)), [Partial()])
+    try:
+        tpx_handover.export({"w": partial}, name, 0, 1, iteration=1)
+        faults.append("partial sums were exported")
+    except tpx_handover.HandoverError as error:
+        faults += [] if str(error).startswith("'w': consists of partial sums") else [f"refused with '{error}'"]
     after = len(os.listdir("/proc/self/fd"))
     return faults if after == before else [*faults, f"{after} files are open instead of {before}"]
 

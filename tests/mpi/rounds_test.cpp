@@ -24,7 +24,7 @@ namespace {
 struct SpreadState {
     std::vector<Tensor> was, becomes;
     std::vector<Piece> sources, targets;
-    std::vector<Endpoint> source_files, target_files;
+    std::vector<Endpoint> source_files, target_files, senders;
     std::vector<std::vector<std::byte>> bytes, expected;
     Moves moves;
 
@@ -48,9 +48,10 @@ struct SpreadState {
                 std::copy(value.begin(), value.end(), file.begin() + std::ptrdiff_t(at));
             }
         moves = make_moves({was, sources}, {becomes, targets});
+        for (const Move& move : moves) senders.push_back(source_files[sources[move.source].file]);
     }
 
-    RoundsJob job() const { return {moves, {was, sources}, {becomes, targets}, source_files, target_files}; }
+    RoundsJob job() const { return {moves, {was, sources}, {becomes, targets}, senders, target_files}; }
 
 private:
     static std::vector<std::vector<std::byte>> cut(const std::vector<Tensor>& tensors, std::size_t files,

@@ -71,7 +71,7 @@ Queues queues_of(const RoundsJob& job) {
     Queues queues;
     for (std::uint32_t k = 0; k < job.moves.size(); ++k) {
         const Move& move = job.moves[k];
-        const Endpoint& from = job.source_files[job.source.pieces[move.source].file];
+        const Endpoint& from = job.senders[k];
         const Endpoint& to = job.target_files[job.target.pieces[move.target].file];
         if (from.host != to.host && volume(move.box) > 0) queues[{from, to}].moves.push_back(k);
     }

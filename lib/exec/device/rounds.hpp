@@ -45,8 +45,8 @@ using Round = std::vector<RoundMessage>;
 struct RoundsJob {
     const Moves& moves;
     Side source, target;
-    std::span<const Endpoint> source_files;  ///< where each file of the source is, by number
-    std::span<const Endpoint> target_files;
+    std::span<const Endpoint> senders;       ///< from which memory each move is sent, by its number
+    std::span<const Endpoint> target_files;  ///< where each file of the target is, by number
 };
 
 /// The least staging that can carry every element.

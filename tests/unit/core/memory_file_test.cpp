@@ -60,6 +60,11 @@ TEST_CASE("the available memory is the least that the system and the control gro
     CHECK(available_memory(root).limit == "control group " + (groups / "job").string());
     make_file(groups / "job/memory.current", "900000\n");
     CHECK(available_memory(root).bytes == 0);
+    CHECK(available_memory(root, "77").bytes == 700 * 1024);  // nothing is known of its groups
+    make_file(root / "proc/77/cgroup", "0::/other\n");
+    make_file(groups / "other/memory.max", "1000\n");
+    make_file(groups / "other/memory.current", "100\n");
+    CHECK(available_memory(root, "77").bytes == 900);
 
     make_file(root / "proc/self/cgroup", "12:cpu:/job\n5:memory:/old\n");
     make_file(groups / "memory/old/memory.limit_in_bytes", "1000\n");

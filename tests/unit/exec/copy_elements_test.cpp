@@ -2,11 +2,11 @@
 #include "lib/exec/copy_elements.hpp"
 
 #include "lib/core/error.hpp"
+#include "tests/support/casts.hpp"
 #include "tests/support/random_strides.hpp"
 
 #include <doctest/doctest.h>
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -33,37 +33,17 @@ void copy_naively(const Shape& sizes, const std::byte* source, const Strides& so
     }
 }
 
-template <class From, class To>
-std::vector<To> cast(const std::vector<From>& values, DType from, DType to) {
-    std::vector<To> out(values.size());
-    cast_elements(Shape{Index(values.size())}, reinterpret_cast<const std::byte*>(values.data()), {sizeof(From)}, from,
-                  reinterpret_cast<std::byte*>(out.data()), {sizeof(To)}, to);
-    return out;
-}
-
-// The value of a 16-bit float with `mantissa` bits, by the definition.
-double value_of(std::uint16_t bits, int mantissa) {
-    const int exponent_bits = 15 - mantissa;
-    const int bias = (1 << (exponent_bits - 1)) - 1;
-    const int exponent = bits >> mantissa & ((1 << exponent_bits) - 1);
-    const int fraction = bits & ((1 << mantissa) - 1);
-    double value = std::ldexp(fraction + (exponent ? 1 << mantissa : 0), std::max(exponent, 1) - bias - mantissa);
-    if (exponent == (1 << exponent_bits) - 1)
-        value = fraction ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-    return bits & 0x8000 ? -value : value;
-}
-
 // The 16-bit float nearest to `value` >= 0, ties to even, found by bisection over all of them.
 std::uint16_t nearest(double value, int mantissa) {
     const auto top = static_cast<std::uint16_t>(((1 << (15 - mantissa)) - 1) << mantissa);
     std::uint16_t low = 0, high = top;
     while (high - low > 1) {
         const auto middle = static_cast<std::uint16_t>((low + high) / 2);
-        (value_of(middle, mantissa) <= value ? low : high) = middle;
+        (test::value_of(middle, mantissa) <= value ? low : high) = middle;
     }
     // Infinity takes the place of the next finite value.
-    const double below = value_of(low, mantissa);
-    const double above = high == top ? 2 * below - value_of(low - 1, mantissa) : value_of(high, mantissa);
+    const double below = test::value_of(low, mantissa);
+    const double above = high == top ? 2 * below - test::value_of(low - 1, mantissa) : test::value_of(high, mantissa);
     if (value - below == above - value) return low & 1 ? high : low;
     return value - below < above - value ? low : high;
 }
@@ -94,23 +74,23 @@ TEST_CASE("copies agree with one element at a time") {
 
 TEST_CASE("a cast to the same type copies any type") {
     const std::vector<std::int64_t> values = {1, -2, 3};
-    CHECK(cast<std::int64_t, std::int64_t>(values, DType::i64, DType::i64) == values);
+    CHECK(test::cast<std::int64_t, std::int64_t>(values, DType::i64, DType::i64) == values);
 }
 
 TEST_CASE("halves and bfloats widen to their value") {
     std::vector<std::uint16_t> all(65536);
     for (std::size_t k = 0; k < all.size(); ++k) all[k] = static_cast<std::uint16_t>(k);
     for (const auto& [dtype, mantissa] : {std::pair{DType::f16, 10}, {DType::bf16, 7}}) {
-        const auto floats = cast<std::uint16_t, float>(all, dtype, DType::f32);
-        const auto doubles = cast<std::uint16_t, double>(all, dtype, DType::f64);
-        const auto back = cast<float, std::uint16_t>(floats, DType::f32, dtype);
+        const auto floats = test::cast<std::uint16_t, float>(all, dtype, DType::f32);
+        const auto doubles = test::cast<std::uint16_t, double>(all, dtype, DType::f64);
+        const auto back = test::cast<float, std::uint16_t>(floats, DType::f32, dtype);
         for (std::size_t k = 0; k < all.size(); ++k) {
-            const double value = value_of(all[k], mantissa);
+            const double value = test::value_of(all[k], mantissa);
             CAPTURE(k);
             if (std::isnan(value)) {
                 REQUIRE(std::isnan(floats[k]));
                 REQUIRE(std::isnan(doubles[k]));
-                REQUIRE(std::isnan(value_of(back[k], mantissa)));
+                REQUIRE(std::isnan(test::value_of(back[k], mantissa)));
             } else {
                 REQUIRE(double{floats[k]} == value);
                 REQUIRE(doubles[k] == value);
@@ -127,7 +107,7 @@ TEST_CASE("narrowing rounds to the nearest, ties to even, once") {
                                       3.39e38, 1e39,  1e300,     1e-300, 5e-8,  0x1p-25};
         for (int k = 0; k < 30000; ++k) {
             const auto base = static_cast<std::uint16_t>(random() % (dtype == DType::f16 ? 0x7bff : 0x7f7f));
-            const double low = value_of(base, mantissa), high = value_of(std::uint16_t(base + 1), mantissa);
+            const double low = test::value_of(base, mantissa), high = test::value_of(std::uint16_t(base + 1), mantissa);
             const double middle = low + (high - low) / 2;
             values.push_back(middle);
             values.push_back(std::nextafter(middle, 0));
@@ -136,8 +116,8 @@ TEST_CASE("narrowing rounds to the nearest, ties to even, once") {
         }
         std::vector<float> floats;
         for (double value : values) floats.push_back(static_cast<float>(value));
-        const auto from_double = cast<double, std::uint16_t>(values, DType::f64, dtype);
-        const auto from_float = cast<float, std::uint16_t>(floats, DType::f32, dtype);
+        const auto from_double = test::cast<double, std::uint16_t>(values, DType::f64, dtype);
+        const auto from_float = test::cast<float, std::uint16_t>(floats, DType::f32, dtype);
         for (std::size_t k = 0; k < values.size(); ++k) {
             CAPTURE(values[k]);
             REQUIRE(from_double[k] == nearest(values[k], mantissa));
@@ -150,8 +130,8 @@ TEST_CASE("infinities, signs and NaNs survive every cast") {
     const double inf = std::numeric_limits<double>::infinity();
     const std::vector<double> values = {inf, -inf, -0.0, std::numeric_limits<double>::quiet_NaN(), -1.5};
     for (DType narrow : {DType::f16, DType::bf16}) {
-        const auto bits = cast<double, std::uint16_t>(values, DType::f64, narrow);
-        const auto back = cast<std::uint16_t, double>(bits, narrow, DType::f64);
+        const auto bits = test::cast<double, std::uint16_t>(values, DType::f64, narrow);
+        const auto back = test::cast<std::uint16_t, double>(bits, narrow, DType::f64);
         CHECK(back[0] == inf);
         CHECK(back[1] == -inf);
         CHECK(std::signbit(back[2]));
@@ -160,10 +140,10 @@ TEST_CASE("infinities, signs and NaNs survive every cast") {
     }
     // A signalling NaN whose payload does not fit must not become an infinity.
     const std::vector<float> signalling = {std::bit_cast<float>(std::uint32_t{0x7f800001})};
-    CHECK(std::isnan(cast<std::uint16_t, float>(cast<float, std::uint16_t>(signalling, DType::f32, DType::f16),
-                                                DType::f16, DType::f32)[0]));
-    CHECK(std::isnan(cast<std::uint16_t, float>(cast<float, std::uint16_t>(signalling, DType::f32, DType::bf16),
-                                                DType::bf16, DType::f32)[0]));
+    CHECK(std::isnan(test::cast<std::uint16_t, float>(
+        test::cast<float, std::uint16_t>(signalling, DType::f32, DType::f16), DType::f16, DType::f32)[0]));
+    CHECK(std::isnan(test::cast<std::uint16_t, float>(
+        test::cast<float, std::uint16_t>(signalling, DType::f32, DType::bf16), DType::bf16, DType::f32)[0]));
 }
 
 TEST_CASE("a cast reports if a finite value becomes infinite, and only then") {
@@ -196,119 +176,6 @@ TEST_CASE("a cast reports if a finite value becomes infinite, and only then") {
     CHECK_FALSE(cast_elements({998}, bytes, {4}, DType::f32, to, {2}, DType::f16));
 }
 
-namespace {
-
-// An FP8 type by its definition: mantissa bits, exponent bias, and its largest code.
-struct Fp8 {
-    DType dtype;
-    int mantissa, bias;
-    unsigned top;
-};
-constexpr std::array fp8_types{Fp8{DType::f8_e4m3, 3, 7, 0x7e}, Fp8{DType::f8_e5m2, 2, 15, 0x7b}};
-
-// The value of a code up to `top` + 1, with which values above the largest one are rounded.
-double fp8_value(const Fp8& type, unsigned code) {
-    const int exponent = static_cast<int>(code >> type.mantissa), one = 1 << type.mantissa;
-    const int fraction = static_cast<int>(code) & (one - 1);
-    return std::ldexp(fraction + (exponent ? one : 0), std::max(exponent, 1) - type.bias - type.mantissa);
-}
-
-// The code nearest to a value >= 0, ties to even; `top` + 1 for an overflow.
-unsigned nearest_fp8(const Fp8& type, double value) {
-    unsigned best = 0;
-    for (unsigned code = 1; code <= type.top + 1; ++code) {
-        const double nearer = std::fabs(fp8_value(type, best) - value) - std::fabs(fp8_value(type, code) - value);
-        if (nearer > 0 || (nearer == 0 && code % 2 == 0)) best = code;
-    }
-    return best;
-}
-
-// Floats around each code and each rounding of a type, of both signs.
-std::vector<float> around(const Fp8& type) {
-    std::vector<float> values;
-    for (unsigned code = 0; code <= type.top; ++code) {
-        const double low = fp8_value(type, code), high = fp8_value(type, code + 1);
-        for (const double value : {low, (low + high) / 2, low * 0.75 + high * 0.25}) {
-            const auto single = static_cast<float>(value);
-            for (const float near : {std::nextafter(single, 0.0f), single, std::nextafter(single, 1e9f)})
-                values.insert(values.end(), {near, -near});
-        }
-    }
-    return values;
-}
-
-}  // namespace
-
-TEST_CASE("every FP8 code widens to its value and returns") {
-    std::vector<std::uint8_t> codes(256);
-    for (std::size_t k = 0; k < codes.size(); ++k) codes[k] = static_cast<std::uint8_t>(k);
-    for (const Fp8& type : fp8_types) {
-        const auto floats = cast<std::uint8_t, float>(codes, type.dtype, DType::f32);
-        const auto doubles = cast<std::uint8_t, double>(codes, type.dtype, DType::f64);
-        const auto halves = cast<std::uint8_t, std::uint16_t>(codes, type.dtype, DType::f16);
-        const auto bfloats = cast<std::uint8_t, std::uint16_t>(codes, type.dtype, DType::bf16);
-        const std::array back{cast<float, std::uint8_t>(floats, DType::f32, type.dtype),
-                              cast<double, std::uint8_t>(doubles, DType::f64, type.dtype),
-                              cast<std::uint16_t, std::uint8_t>(halves, DType::f16, type.dtype),
-                              cast<std::uint16_t, std::uint8_t>(bfloats, DType::bf16, type.dtype)};
-        for (unsigned k = 0; k < 256; ++k) {
-            const unsigned magnitude = k & 0x7f;
-            CAPTURE(k);
-            const bool is_infinite = type.dtype == DType::f8_e5m2 && magnitude == 0x7c;
-            if (magnitude > type.top && !is_infinite) {
-                CHECK(std::isnan(floats[k]));
-                for (const auto& of : back) CHECK((of[k] & 0x7f) > (type.dtype == DType::f8_e5m2 ? 0x7c : 0x7e));
-                continue;
-            }
-            const double value = is_infinite ? std::numeric_limits<double>::infinity() : fp8_value(type, magnitude);
-            CHECK(doubles[k] == (k & 0x80 ? -value : value));
-            CHECK(double{floats[k]} == doubles[k]);
-            CHECK(std::signbit(floats[k]) == (k > 0x7f));
-            CHECK(value_of(halves[k], 10) == doubles[k]);
-            CHECK(value_of(bfloats[k], 7) == doubles[k]);
-            for (const auto& of : back) CHECK(unsigned{of[k]} == k);
-        }
-    }
-}
-
-TEST_CASE("narrowing to FP8 rounds to the nearest, ties to even, and reports what does not fit") {
-    for (const Fp8& type : fp8_types) {
-        for (const float value : around(type)) {
-            const unsigned nearest = nearest_fp8(type, std::fabs(double{value}));
-            std::uint8_t code = 0, from_double = 0;
-            // A double that is off by less than floats can tell must not be rounded twice.
-            const double off = std::nextafter(double{value}, 0.0);
-            const bool overflows = cast_elements(1, reinterpret_cast<const std::byte*>(&value), DType::f32,
-                                                 reinterpret_cast<std::byte*>(&code), type.dtype);
-            cast_elements(1, reinterpret_cast<const std::byte*>(&off), DType::f64,
-                          reinterpret_cast<std::byte*>(&from_double), type.dtype);
-            CAPTURE(value);
-            REQUIRE(unsigned{code} == (nearest | (std::signbit(value) ? 0x80u : 0)));
-            REQUIRE((from_double & 0x7fu) == nearest_fp8(type, std::fabs(off)));
-            REQUIRE(overflows == (nearest > type.top));
-        }
-    }
-}
-
-TEST_CASE("infinities do not fit E4M3, which has none, and NaNs fit both types") {
-    const auto overflows = [](auto value, DType from, DType to) {
-        std::uint8_t out = 0;
-        const bool found =
-            cast_elements(1, reinterpret_cast<const std::byte*>(&value), from, reinterpret_cast<std::byte*>(&out), to);
-        return std::pair{found, unsigned{out}};
-    };
-    const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-    CHECK(overflows(-inf, DType::f32, DType::f8_e5m2) == std::pair{false, 0xfcu});
-    CHECK(overflows(-inf, DType::f32, DType::f8_e4m3) == std::pair{true, 0xffu});
-    CHECK(overflows(std::uint8_t{0x7c}, DType::f8_e5m2, DType::f8_e4m3).first);
-    CHECK(overflows(std::uint8_t{0x70}, DType::f8_e5m2, DType::f8_e4m3).first);  // 8192
-    CHECK(overflows(1e300, DType::f64, DType::f8_e5m2) == std::pair{true, 0x7cu});
-    for (const DType fp8 : {DType::f8_e4m3, DType::f8_e5m2}) {
-        CHECK_FALSE(overflows(nan, DType::f32, fp8).first);
-        CHECK_FALSE(overflows(std::uint16_t{0xffc1}, DType::bf16, fp8).first);
-    }
-}
-
 TEST_CASE("strided casts agree with dense ones") {
     const std::vector<float> values = {1, 2, 3, 4, 5, 6};
     std::vector<double> out(6);
@@ -322,5 +189,6 @@ TEST_CASE("unsupported casts are refused with the names of both dtypes") {
     CHECK_FALSE(can_cast(DType::f4, DType::f4));
     const std::vector<std::int64_t> values = {1};
     using Bits = std::uint16_t;
-    CHECK_THROWS_WITH_AS((cast<std::int64_t, Bits>(values, DType::i64, DType::bf16)), "cannot cast i64 to bf16", Error);
+    CHECK_THROWS_WITH_AS((test::cast<std::int64_t, Bits>(values, DType::i64, DType::bf16)), "cannot cast i64 to bf16",
+                         Error);
 }

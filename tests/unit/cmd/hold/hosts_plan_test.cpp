@@ -7,7 +7,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <filesystem>
+#include <map>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -62,6 +66,88 @@ TEST_CASE("each host gets its ranks, and only elements that it does not have are
         const int to = plan.target_files[plan.hold.job.conversion.target_pieces[move.target].file].host;
         CHECK_FALSE(plan.has_source(to, move));
     }
+}
+
+TEST_CASE("the busiest sender sends no more than it must, whoever has the files, and equal plans have equal senders") {
+    constexpr int hosts = 4;
+    std::mt19937 random{5};
+    for (int seed = 0; seed < 12; ++seed) {
+        CAPTURE(seed);
+        std::vector<StoredFile> files;
+        for (const auto& entry : fs::directory_iterator{spread_checkpoint}) {
+            std::vector<int> holders;  // of hosts 0, 1 and 2: at least one
+            const unsigned bits = 1 + static_cast<unsigned>(random() % 7);
+            for (int host = 0; host < 3; ++host)
+                if ((bits >> host & 1) != 0) holders.push_back(host);
+            const std::string name = entry.path().filename().string();
+            if (!name.starts_with("__")) holders = {0, 1, 2, 3};
+            files.push_back({name, entry.file_size(), holders});
+        }
+        HoldOptions options;
+        options.to = "fsdp=4";
+        const std::vector<std::string> ranks(hosts);
+        HostsPlan plan = plan_hosts(options, spread_checkpoint, files, ranks);
+        place_on_gpus(plan, std::vector<GpuPlaces>(hosts));
+        std::vector<std::uint64_t> sent(hosts);
+        std::map<std::vector<int>, std::uint64_t> needed;  // bytes, by the hosts that have them
+        std::uint64_t largest_row = 0;
+        REQUIRE(plan.carried.size() == plan.senders.size());
+        for (std::size_t k = 0; k < plan.carried.size(); ++k) {
+            const Piece& piece = plan.hold.job.conversion.source_pieces[plan.carried[k].source];
+            const Tensor& tensor = plan.hold.job.conversion.source_tensors[piece.tensor];
+            const auto bytes = std::uint64_t(volume(plan.carried[k].box) * itemsize(tensor.dtype));
+            const std::vector<int>& holders = plan.holders[piece.file];
+            REQUIRE(std::ranges::find(holders, plan.senders[k].host) != holders.end());
+            sent[std::size_t(plan.senders[k].host)] += bytes;
+            needed[holders] += bytes;
+            Index longest = 1;
+            for (const Interval& side : plan.carried[k].box) longest = std::max(longest, side.size());
+            largest_row = std::max(largest_row, bytes / std::uint64_t(longest));
+        }
+        // By Hall's theorem, the least possible is the largest average of any hosts: what only they have.
+        std::uint64_t bound = 0;
+        for (unsigned group = 1; group < 8; ++group) {
+            std::uint64_t only_there = 0;
+            for (const auto& [holders, bytes] : needed)
+                if (std::ranges::all_of(holders, [&](int host) { return (group >> host & 1) != 0; }))
+                    only_there += bytes;
+            bound = std::max(bound, only_there / unsigned(std::popcount(group)));
+        }
+        CHECK(*std::ranges::max_element(sent) <= bound + 7 * largest_row + 1);
+        CHECK(*std::ranges::max_element(sent) >= bound);
+        HostsPlan again = plan_hosts(options, spread_checkpoint, files, ranks);
+        place_on_gpus(again, std::vector<GpuPlaces>(hosts));
+        CHECK(again.senders == plan.senders);
+    }
+}
+
+TEST_CASE("hosts with faster links and NICs send more") {
+    std::vector<StoredFile> files;
+    for (const auto& entry : fs::directory_iterator{spread_checkpoint}) {
+        const std::string name = entry.path().filename().string();
+        files.push_back({name, entry.file_size(), name.starts_with("__") ? std::vector{0, 1} : std::vector{0, 1, 2}});
+    }
+    HoldOptions options;
+    options.to = "fsdp=3";
+    HostsPlan plan = plan_hosts(options, spread_checkpoint, files, std::vector<std::string>(3));
+    const auto sent_by = [&](const HostRates& rates) {
+        place_on_gpus(plan, std::vector<GpuPlaces>(3), rates);
+        std::array<std::uint64_t, 2> sent{};
+        for (std::size_t k = 0; k < plan.carried.size(); ++k) {
+            const Piece& piece = plan.hold.job.conversion.source_pieces[plan.carried[k].source];
+            sent.at(std::size_t(plan.senders[k].host)) += std::uint64_t(
+                volume(plan.carried[k].box) * itemsize(plan.hold.job.conversion.source_tensors[piece.tensor].dtype));
+        }
+        return sent;
+    };
+    const auto even = sent_by({});
+    const std::uint64_t all = even[0] + even[1];
+    CHECK(double(even[0]) == doctest::Approx(double(all) / 2).epsilon(0.02));
+    const auto linked = sent_by({{{0, 0, 3}, {0, 0, 0}, {3, 0, 0}}, {}});
+    CHECK(linked[0] == 0);
+    CHECK(linked[1] == all);
+    const auto rated = sent_by({{}, {3e9, 1e9, 1e9}});
+    CHECK(double(rated[0]) == doctest::Approx(double(all) * 3 / 4).epsilon(0.02));
 }
 
 TEST_CASE("hosts that have all elements carry nothing") {

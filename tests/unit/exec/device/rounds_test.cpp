@@ -21,7 +21,7 @@ namespace {
 struct RandomState {
     std::vector<Tensor> tensors;
     std::vector<Piece> sources, targets;
-    std::vector<Endpoint> source_files, target_files;
+    std::vector<Endpoint> source_files, target_files, senders;
     Moves moves;
 
     explicit RandomState(Random& random) {
@@ -36,9 +36,10 @@ struct RandomState {
         sources = cut(random, source_files.size());
         targets = cut(random, target_files.size());
         moves = make_moves({tensors, sources}, {tensors, targets});
+        for (const Move& move : moves) senders.push_back(source_files[sources[move.source].file]);
     }
 
-    RoundsJob job() const { return {moves, {tensors, sources}, {tensors, targets}, source_files, target_files}; }
+    RoundsJob job() const { return {moves, {tensors, sources}, {tensors, targets}, senders, target_files}; }
 
 private:
     static std::vector<Endpoint> endpoints(Random& random) {
@@ -143,13 +144,15 @@ struct Vectors {
     std::vector<Tensor> tensors;
     std::vector<Piece> pieces;
     Moves moves;
-    std::array<Endpoint, 1> from{Endpoint{0, -1}}, to{Endpoint{1, -1}};
+    std::vector<Endpoint> from;
+    std::array<Endpoint, 1> to{Endpoint{1, -1}};
 
     Vectors(std::size_t tensors_count, const Shape& shape) {
         for (std::uint32_t k = 0; k < tensors_count; ++k) {
             tensors.push_back({std::to_string(k), DType::f32, shape});
             pieces.push_back({k, 0, 0, whole(shape), row_major(shape), -1});
             moves.push_back({k, k, whole(shape)});
+            from.push_back({0, -1});
         }
     }
     RoundsJob job() const { return {moves, {tensors, pieces}, {tensors, pieces}, from, to}; }
