@@ -99,6 +99,9 @@ std::vector<Module> modules_of(const Tensor& tensor) {
     if (name == "output_layer.bias" || name == "lm_head.output_layer.bias")
         return {{name.substr(0, name.rfind('.')), {1}}};
     if (name == "lm_head.output_layer.weight") return {{"lm_head.output_layer", {1}}, {"output_layer", {1}}};
+    // Mamba hybrids, whose last norm has this name, store one, too, whether the output layer is tied or not.
+    if (name == "decoder.final_norm.weight")
+        return {{before + "decoder.final_norm", {1}}, {before + "output_layer", {1}}};
     const bool in_stack = name.starts_with("decoder.") || name.starts_with("encoder.") || name.starts_with("mtp.");
     if (!name.ends_with(".weight") || !in_stack) return {};
     Module module{.name = before + name.substr(0, name.rfind('.')), .stack = {}};

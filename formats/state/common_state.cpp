@@ -112,7 +112,13 @@ std::optional<std::int64_t> iteration_in(Value state) {
 Value with_args(Document& document, Value state, const Config& settings, std::int64_t iteration) {
     Value args = state.find("args").value_or(Value{});
     if (args.is_none()) args = empty_args(document);
-    for (const auto& [name, value] : settings) args = document.with_attribute(args, name, value_of(document, value));
+    const Config present = args_of(state);
+    for (const auto& [name, value] : settings) {
+        // Unchanged settings keep their types, such as lists and enumerations, which Config holds as text.
+        const auto found = present.find(name);
+        if (found == present.end() || found->second != value)
+            args = document.with_attribute(args, name, value_of(document, value));
+    }
     return document.with_key(document.with_key(state, "args", args), "iteration", document.integer(iteration));
 }
 

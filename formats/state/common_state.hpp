@@ -18,7 +18,8 @@ Config args_of(torch::Value state);
 /// `state`'s entry "iteration"; unset if it has none.
 std::optional<std::int64_t> iteration_in(torch::Value state);
 
-/// `state`, a dict, with `args` set in its entry "args", which is created if missing, and with `iteration`.
+/// `state`, a dict, with `args` set in its entry "args", which is created if missing, and with `iteration`. Settings
+/// that are already equal keep their types.
 torch::Value with_args(torch::Document& document, torch::Value state, const Config& args, std::int64_t iteration);
 
 }  // namespace tpx::formats
