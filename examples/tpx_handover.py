@@ -39,7 +39,7 @@ class Held:
         for (name, _), shard in self.tensors.items() if at is not None else ():
             crc = int.from_bytes(self.memory.raw[at : at + 4], "little")
             if zlib.crc32(shard.reshape(-1).view(torch.uint8).cpu().numpy()) != crc:
-                raise self.keeper.error(f"rank {self.document['rank']}: '{name}' is not what was held; load the checkpoint on disk")
+                raise self.keeper.error(f"rank {self.document['rank']}: checksum of '{name}' differs; load the checkpoint from disk")
             at += 4
 
     def taken(self):
@@ -69,7 +69,8 @@ class Held:
         return state
 
     def load(self, state_dict):
-        """Fills the tensors of `state_dict`, and replaces its other values. Raises HandoverError before that if one is not held."""
+        """Fills the tensors of `state_dict`, and replaces its other values. If a value is missing, raises HandoverError and changes
+        nothing."""
         (flat, paths), shards, values = flatten_state_dict(state_dict), [], []
         for name, value in flat.items():
             if isinstance(value, torch.Tensor):
@@ -132,7 +133,10 @@ def export(state_dict, name, rank, ranks, iteration, job="", layout="", device="
         size += -(-local.nbytes // ALIGNMENT) * ALIGNMENT
     memory = keeper.allocate(size, torch.device(device))
     for offset, local, is_tensor in sources:
-        for whole in {memory.bytes} if is_tensor else {memory.bytes, memory.host}:  # a GPU has the other values, too
-            view(whole, offset, local.dtype, local.shape).copy_(local)
+        targets = [memory.bytes]
+        if memory.place and not is_tensor:  # objects are in both
+            targets.append(memory.host)
+        for target in targets:
+            view(target, offset, local.dtype, local.shape).copy_(local)
     about = {"rank": rank, "ranks": ranks, "iteration": iteration, "job": job, "layout": layout}
     keeper.put(about | {"size": size, "tensors": tensors, "objects": objects}, memory)

@@ -23,7 +23,8 @@ class HandoverError(RuntimeError):
 
 
 class Keeper:
-    """A connection to the keeper `name` of this user on this host. Waits `wait` seconds for answers, and for others that use a rank."""
+    """A connection to the keeper `name` of this user on this host. Waits up to `wait` seconds for each answer and, in total,
+    for ranks that other processes use."""
 
     def __init__(self, name, wait=60.0):
         runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -42,8 +43,17 @@ class Keeper:
     def error(self, text):
         return HandoverError(f"hold:{self.name}: {text}")
 
+    @contextlib.contextmanager
+    def memory_errors(self):
+        """Turns errors of the system into HandoverError."""
+        try:
+            yield
+        except OSError as error:
+            raise self.error(f"shared memory: {error.strerror}") from error
+
     def request(self, message, files=(), may_end=False):
-        """Returns the keeper's answer and its files. Raises HandoverError if it refuses, is late, or has ended and must not."""
+        """Returns the keeper's answer and its files. Raises HandoverError if the connection fails, or if the keeper refuses, times out,
+        or ends although `may_end` is false."""
         while True:
             try:
                 socket.send_fds(self.socket, [json.dumps(message).encode()], files)
@@ -67,13 +77,14 @@ class Keeper:
         return document, Memory(self, segment, document["size"], document.get("gpu"), "load the checkpoint on disk")
 
     def allocate(self, size, device=None):
-        """Memory for state that this process puts next, if it fits: of a GPU, if that is the device, or else of the host."""
+        """Allocates memory for the next put(): on `device` if it is a GPU, otherwise on the host."""
         place, advice = {}, "export to memory of the host"
         if device is not None and device.type == "cuda":
-            place = {"bus": Cuda(self, advice).address(device)}
+            place = {"bus": Cuda(self, advice).pci_address(device)}
         answer, (segment,) = self.request({"op": "allocate", "size": size} | place)
         if size and not place:
-            os.posix_fallocate(segment.fileno(), 0, size)  # at once is faster than page by page
+            with self.memory_errors():
+                os.posix_fallocate(segment.fileno(), 0, size)  # at once is faster than page by page
         return Memory(self, segment, size, answer if place else None, advice)
 
     def put(self, document, memory):
@@ -91,11 +102,12 @@ class Memory:
 
     def __init__(self, keeper, file, size, place, advice):
         self.file, self.place = file, place and {key: place[key] for key in ("bus", "handle")}
-        self.raw = mmap.mmap(file.fileno(), size) if size else bytearray(1)
+        with keeper.memory_errors():
+            self.raw = mmap.mmap(file.fileno(), size) if size else bytearray(1)
         self.host = self.bytes = torch.frombuffer(self.raw, dtype=torch.uint8)
         self.cuda = Cuda(keeper, advice) if place else None
         if place:
-            self.mapping = self.cuda.mapped(place, size)
+            self.mapping = self.cuda.open_handle(place, size)
             self.bytes = torch.as_tensor(self.mapping, device=f"cuda:{self.mapping.device}")
 
     def close(self):
@@ -152,13 +164,14 @@ class Cuda:
         if code := getattr(self.runtime, function)(*arguments):
             raise self.keeper.error(f"{function}: {self.reason(code)}; {self.advice}")
 
-    def address(self, device):
+    def pci_address(self, device):
         """The PCI address of a GPU."""
         bus, number = ctypes.create_string_buffer(32), torch.cuda.current_device() if device.index is None else device.index
         self.call("cudaDeviceGetPCIBusId", bus, len(bus), number)
         return bus.value.decode()
 
-    def mapped(self, place, size):
+    def open_handle(self, place, size):
+        """Maps the memory of a GPU that `place` names by PCI address and handle."""
         device, address = ctypes.c_int(), ctypes.c_void_p()
         self.call("cudaDeviceGetByPCIBusId", ctypes.byref(device), place["bus"].encode())
         with torch.cuda.device(device.value):

@@ -27,12 +27,12 @@ std::string add_staging(const mpi::Comm& comm, const HostsPlan& plan, HostGpus& 
         const auto need = std::ranges::find(gpus.needs(), endpoint.gpu, &GpuNeed::gpu);
         const std::uint64_t bytes = staging.sent + staging.received;
         const std::uint64_t others = need == gpus.needs().end() ? memory_of_lists : need->fresh + memory_of_lists;
-        const auto& rooms = gpus.rooms();
-        if (!rooms.empty() && others + bytes > rooms[static_cast<std::size_t>(endpoint.gpu)].free)
+        const auto& gpu_infos = gpus.gpu_infos();
+        if (!gpu_infos.empty() && others + bytes > gpu_infos[static_cast<std::size_t>(endpoint.gpu)].free)
             problem =
                 fmt::format("GPU {}: {} of messages do not fit beside {} of new state and lists of copies; {} are free",
                             endpoint.gpu, format_size(bytes), format_size(others),
-                            format_size(rooms[static_cast<std::size_t>(endpoint.gpu)].free));
+                            format_size(gpu_infos[static_cast<std::size_t>(endpoint.gpu)].free));
         else if (need != gpus.needs().end())
             need->messages = bytes;
     }

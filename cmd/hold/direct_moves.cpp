@@ -27,13 +27,13 @@ std::vector<int> segments_of_files(const Catalogue& catalogue, std::span<const G
     return found;
 }
 
-/// The GPUs of segments. Those that this process does not see get numbers after those of `rooms`: link_between() takes
-/// them for peers.
-std::vector<int> gpus_of_segments(std::span<const GpuSegment> sources, std::span<const GpuInfo> rooms) {
+/// The GPUs of segments. Those that this process does not see get numbers after those of `gpu_infos`: link_between()
+/// takes them for peers.
+std::vector<int> gpus_of_segments(std::span<const GpuSegment> sources, std::span<const GpuInfo> gpu_infos) {
     std::vector<int> gpus;
     for (const GpuSegment& source : sources) {
-        const auto room = std::ranges::find(rooms, source.bus, &GpuInfo::bus);
-        gpus.push_back(static_cast<int>(room - rooms.begin()));
+        const auto found = std::ranges::find(gpu_infos, source.bus, &GpuInfo::bus);
+        gpus.push_back(static_cast<int>(found - gpu_infos.begin()));
     }
     return gpus;
 }
@@ -94,7 +94,7 @@ DirectMoves::DirectMoves(const HoldJob& hold, const HoldPlace& place, const GpuS
       ranks_{*hold.job.target.held},
       gpus_{place.gpus},
       between_gpus_{place.links},
-      source_gpus_{gpus_of_segments(sources_, place.rooms)},
+      source_gpus_{gpus_of_segments(sources_, place.gpu_infos)},
       source_of_file_{segments_of_files(hold.job.opened.source.checkpoint.catalogue, sources_)},
       owner_{owners(conversion_.draft, conversion_.target_pieces)} {
     find_places();
@@ -128,9 +128,9 @@ MemoryLink DirectMoves::link(std::uint32_t source, std::uint32_t target) const {
 /// Decides which of the draft's pieces kernels fill.
 void DirectMoves::choose(const HoldPlace& place) {
     for (const int gpu : std::set<int>(gpus_.begin(), gpus_.end())) {
-        GpuNeed need{gpu, 0, 0, memory_of_lists, place.rooms[static_cast<std::size_t>(gpu)].free, false};
+        GpuNeed need{gpu, 0, 0, memory_of_lists, place.gpu_infos[static_cast<std::size_t>(gpu)].free, false};
         for (const GpuSegment& source : sources_)
-            if (source.bus == place.rooms[static_cast<std::size_t>(gpu)].bus) need.old += source.size;
+            if (source.bus == place.gpu_infos[static_cast<std::size_t>(gpu)].bus) need.old += source.size;
         for (std::size_t k = 0; k < ranks_.size(); ++k)
             if (gpus_[k] == gpu) need.fresh += segment_bytes_.at(ranks_[k]);
         need.is_direct = need.fresh + need.staging <= need.free;

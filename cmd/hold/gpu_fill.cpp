@@ -107,7 +107,7 @@ void GpuFill::describe(std::vector<HeldPart>& parts) const {
     for (std::size_t k = 0; k < targets_.size(); ++k) {
         formats::held::Document document = formats::held::parse_document(document_text(parts[k].document));
         free_tensors(parts[k].segment, document);
-        const std::string& bus = gpus_.place().rooms[static_cast<std::size_t>(targets_[k].gpu)].bus;
+        const std::string& bus = gpus_.place().gpu_infos[static_cast<std::size_t>(targets_[k].gpu)].bus;
         document.gpu = formats::held::GpuPlace{bus, hexadecimal(gpus_.handles()[k])};
         const std::string text = write_document(document);
         parts[k].document = make_memory_file(fmt::format("tpx-rank-{:05}.json", targets_[k].rank), text.size());

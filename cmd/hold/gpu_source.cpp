@@ -88,10 +88,11 @@ std::string hexadecimal(const GpuHandle& handle) {
     return text;
 }
 
-int gpu_at(const std::string& bus, std::span<const GpuInfo> rooms) {
-    const auto found = std::ranges::find_if(rooms, [&](const GpuInfo& room) { return is_same_address(room.bus, bus); });
-    if (found == rooms.end()) throw failure("CUDA finds no GPU at {}", bus);
-    return static_cast<int>(found - rooms.begin());
+int gpu_at(const std::string& bus, std::span<const GpuInfo> gpu_infos) {
+    const auto found =
+        std::ranges::find_if(gpu_infos, [&](const GpuInfo& info) { return is_same_address(info.bus, bus); });
+    if (found == gpu_infos.end()) throw failure("CUDA finds no GPU at {}", bus);
+    return static_cast<int>(found - gpu_infos.begin());
 }
 
 GpuSource::GpuSource(const std::string& name) : name_{name.substr(held_prefix.size())} {
@@ -140,11 +141,11 @@ void GpuSource::serve(const Fd& requests) const {
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::signal(signal, SIG_IGN);  // the parent ends it
     try {
         std::vector<std::unique_ptr<GpuMemory>> memory;
-        const std::vector<GpuInfo> rooms = list_gpus();
+        const std::vector<GpuInfo> gpu_infos = list_gpus();
         for (const GpuSegment& segment : segments_)
-            memory.push_back(std::make_unique<GpuMemory>(gpu_at(segment.bus, rooms), segment.handle, segment.size));
+            memory.push_back(std::make_unique<GpuMemory>(gpu_at(segment.bus, gpu_infos), segment.handle, segment.size));
         send_message(requests, "+");
-        std::vector<std::unique_ptr<GpuCopier>> copiers(rooms.size());
+        std::vector<std::unique_ptr<GpuCopier>> copiers(gpu_infos.size());
         for (GpuRead wanted{}; ::recv(requests.get(), &wanted, sizeof wanted, 0) == sizeof wanted;) {
             const GpuMemory& from = *memory[wanted.segment];
             auto& copier = copiers[static_cast<std::size_t>(from.gpu())];

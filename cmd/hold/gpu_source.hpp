@@ -77,7 +77,7 @@ private:
 std::unique_ptr<GpuSource> open_gpu_source(const std::string& checkpoint, std::string& reason);
 
 /// The number of the GPU at a PCI address. Throws Error if this process has no such GPU.
-int gpu_at(const std::string& bus, std::span<const GpuInfo> rooms);
+int gpu_at(const std::string& bus, std::span<const GpuInfo> gpu_infos);
 
 /// A handle as hexadecimal digits, as documents contain it.
 std::string hexadecimal(const GpuHandle& handle);

@@ -15,6 +15,7 @@
 #include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/output/own_job.hpp"
+#include "formats/files/profile/hardware_file.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
@@ -229,6 +230,8 @@ void hold(const HoldOptions& given, Output& out) {
     check_rank_gpus(options);
     check_transport(options, is_on_hosts(options));
     if (is_on_hosts(options)) return hold_on_hosts(options, timeout_of(options), out);
+    // A wrong file is an error without GPUs, too.
+    if (!options.hardware.empty()) formats::read_hardware(options.hardware);
     std::optional<NewSocket> socket;
     std::optional<StopSignals> signals;  // so that an end removes the socket
     if (!options.dry_run && !options.empty) signals.emplace();

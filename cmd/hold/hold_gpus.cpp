@@ -52,13 +52,13 @@ std::string in_child(std::string (*body)()) {
 }
 
 /// A line with the links between GPUs, and a line "FREE TOTAL BUS NAME" for each GPU; or "!REASON".
-std::string rooms_as_text() {
+std::string gpus_as_text() {
     std::string text;
     try {
-        const std::vector<GpuInfo> rooms = list_gpus();
+        const std::vector<GpuInfo> gpu_infos = list_gpus();
         text = to_text(list_gpu_links()) + "\n";
-        for (const GpuInfo& room : rooms)
-            text += fmt::format("{} {} {} {}\n", room.free, room.total, room.bus, room.name);
+        for (const GpuInfo& info : gpu_infos)
+            text += fmt::format("{} {} {} {}\n", info.free, info.total, info.bus, info.name);
     } catch (const std::exception& error) {
         return fmt::format("!{}", error.what());
     }
@@ -67,15 +67,15 @@ std::string rooms_as_text() {
 
 /// The GPUs and the links between them.
 HoldPlace survey_gpus() {
-    const std::string text = in_child(rooms_as_text);
+    const std::string text = in_child(gpus_as_text);
     if (text.starts_with('!')) throw failure("{}", text.substr(1));
     HoldPlace found;
     std::istringstream lines{text};
     std::string links;
     std::getline(lines, links);
     found.links = parse_gpu_links(links);
-    for (GpuInfo room; lines >> room.free >> room.total >> room.bus && std::getline(lines >> std::ws, room.name);)
-        found.rooms.push_back(room);
+    for (GpuInfo info; lines >> info.free >> info.total >> info.bus && std::getline(lines >> std::ws, info.name);)
+        found.gpu_infos.push_back(info);
     return found;
 }
 
@@ -115,8 +115,8 @@ std::vector<int> assign(const std::string& given, const std::vector<int>& ranks,
 }
 
 /// Throws Error unless each GPU has room for its ranks.
-void check_rooms(std::span<const GpuInfo> rooms, std::span<const int> ranks, std::span<const int> gpus,
-                 std::span<const std::uint64_t> bytes) {
+void check_room_on_gpus(std::span<const GpuInfo> gpu_infos, std::span<const int> ranks, std::span<const int> gpus,
+                        std::span<const std::uint64_t> bytes) {
     std::map<int, std::uint64_t> needed;
     std::map<int, std::vector<int>> ranks_of;
     for (std::size_t k = 0; k < ranks.size(); ++k) {
@@ -124,27 +124,27 @@ void check_rooms(std::span<const GpuInfo> rooms, std::span<const int> ranks, std
         ranks_of[gpus[k]].push_back(ranks[k]);
     }
     for (const auto& [gpu, size] : needed) {
-        if (static_cast<std::size_t>(gpu) >= rooms.size())
+        if (static_cast<std::size_t>(gpu) >= gpu_infos.size())
             throw failure("{} {}: there is no GPU {}; CUDA finds {}", ranks_of[gpu].size() == 1 ? "rank" : "ranks",
-                          fmt::join(ranks_of[gpu], ", "), gpu, counted(rooms.size(), "GPU"));
-        const GpuInfo& room = rooms[static_cast<std::size_t>(gpu)];
-        if (size > room.free)
-            throw failure("GPU {} ({}): {} {} {} {}, but {} of {} are free", gpu, room.name,
+                          fmt::join(ranks_of[gpu], ", "), gpu, counted(gpu_infos.size(), "GPU"));
+        const GpuInfo& info = gpu_infos[static_cast<std::size_t>(gpu)];
+        if (size > info.free)
+            throw failure("GPU {} ({}): {} {} {} {}, but {} of {} are free", gpu, info.name,
                           ranks_of[gpu].size() == 1 ? "rank" : "ranks", fmt::join(ranks_of[gpu], ", "),
-                          ranks_of[gpu].size() == 1 ? "needs" : "need", format_size(size), format_size(room.free),
-                          format_size(room.total));
+                          ranks_of[gpu].size() == 1 ? "needs" : "need", format_size(size), format_size(info.free),
+                          format_size(info.total));
     }
 }
 
 HoldPlace on_gpus(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {
     HoldPlace place = survey_gpus();
     if (!options.hardware.empty())
-        rank_by_rate(place.links, place.rooms, formats::read_hardware(options.hardware), host_name());
-    place.gpus = assign(options.rank_gpus, ranks, place.rooms.size());
+        rank_by_rate(place.links, place.gpu_infos, formats::read_hardware(options.hardware), host_name());
+    place.gpus = assign(options.rank_gpus, ranks, place.gpu_infos.size());
     place.is_auto = options.device == "auto";
     std::vector<std::uint64_t> bytes;
     for (const int rank : ranks) bytes.push_back(segment_size(files, rank));
-    check_rooms(place.rooms, ranks, place.gpus, bytes);
+    check_room_on_gpus(place.gpu_infos, ranks, place.gpus, bytes);
     return place;
 }
 
@@ -184,7 +184,7 @@ std::vector<Uploaded> upload_all(std::vector<HeldPart>& parts, const HoldPlace& 
     };
     for_each_rank(parts, [&](std::size_t k) {
         const int gpu = place.gpus[k];
-        uploaded.push_back(upload(parts[k], gpu, place.rooms[static_cast<std::size_t>(gpu)].bus, tensors_of(k)));
+        uploaded.push_back(upload(parts[k], gpu, place.gpu_infos[static_cast<std::size_t>(gpu)].bus, tensors_of(k)));
         memory.push_back(uploaded.back().memory.get());
     });
     if (direct == nullptr) return uploaded;
@@ -195,7 +195,7 @@ std::vector<Uploaded> upload_all(std::vector<HeldPart>& parts, const HoldPlace& 
 
 }  // namespace
 
-std::vector<GpuInfo> gpu_rooms() { return survey_gpus().rooms; }
+std::vector<GpuInfo> gpus_of_host() { return survey_gpus().gpu_infos; }
 
 std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank) {
     const auto found = std::ranges::find(files, std::filesystem::path{segment_name(rank)}, &FileEntry::path);
@@ -212,7 +212,7 @@ void check_rank_gpus(const HoldOptions& options) {
 }
 
 void check_gpu_memory(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes) {
-    check_rooms(survey_gpus().rooms, ranks, gpus, bytes);
+    check_room_on_gpus(survey_gpus().gpu_infos, ranks, gpus, bytes);
 }
 
 HoldPlace choose_place(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {
@@ -222,7 +222,7 @@ HoldPlace choose_place(const HoldOptions& options, const std::vector<int>& ranks
         return on_gpus(options, ranks, files);
     } catch (const Error& error) {
         if (!is_auto || error.exit() == Exit::usage) throw;
-        return {.gpus = {}, .rooms = {}, .is_auto = true, .reason = error.what()};
+        return {.gpus = {}, .gpu_infos = {}, .is_auto = true, .reason = error.what()};
     }
 }
 

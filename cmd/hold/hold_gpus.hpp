@@ -16,11 +16,11 @@ class DirectMoves;
 
 /// Where the tensors of the held ranks are stored.
 struct HoldPlace {
-    std::vector<int> gpus;       ///< of each rank, in their order; empty: host memory
-    std::vector<GpuInfo> rooms;  ///< of all GPUs; empty: host memory
-    GpuLinks links = {};         ///< between them
-    bool is_auto = false;        ///< whether host memory takes what GPUs cannot
-    std::string reason;          ///< with --device auto: why host memory was chosen
+    std::vector<int> gpus;           ///< of each rank, in their order; empty: host memory
+    std::vector<GpuInfo> gpu_infos;  ///< of all GPUs; empty: host memory
+    GpuLinks links = {};             ///< between them
+    bool is_auto = false;            ///< whether host memory takes what GPUs cannot
+    std::string reason;              ///< with --device auto: why host memory was chosen
 };
 
 /// Whether --device asks for GPU memory.
@@ -32,10 +32,11 @@ void check_rank_gpus(const HoldOptions& options);
 /// The bytes of the segment of a rank, which is among `files`.
 std::uint64_t segment_size(const std::vector<FileEntry>& files, int rank);
 
-/// The GPUs of this host, with their free memory. Uses CUDA as choose_place().
-std::vector<GpuInfo> gpu_rooms();
+/// The GPUs of this host, with their free memory. Uses CUDA only in a child process, like choose_place().
+std::vector<GpuInfo> gpus_of_host();
 
-/// Throws Error unless the GPUs of this host have room for ranks, by their GPU and bytes. Uses CUDA as choose_place().
+/// Throws Error unless the GPUs of this host have room for ranks, by their GPU and bytes. Uses CUDA only in a child
+/// process, like choose_place().
 void check_gpu_memory(std::span<const int> ranks, std::span<const int> gpus, std::span<const std::uint64_t> bytes);
 
 /// Chooses the memory for the segments of `ranks`, which are among `files`, as --device and --rank-gpus request. Throws

@@ -199,7 +199,7 @@ private:
             if (endpoint.host != comm_.rank()) continue;
             const StagingNeed staging = staging_of(plan.rounds, endpoint);  // that of a GPU may be pinned host memory
             own.bytes += staging.sent + staging.received;
-            if (staging.sent > 0 && endpoint.gpu >= 0) gpus_.check_sender(endpoint.gpu);
+            if (staging.sent > 0 && endpoint.gpu >= 0) gpus_.check_room_for_sending(endpoint.gpu);
         }
         check_fits(own, options_.checkpoint);
     }

@@ -56,8 +56,10 @@ void add_keeper_options(Command& command, HoldOptions& options) {
             "by MPI through pinned host memory. ipc: within one host, from GPU to GPU. If nccl or ipc is impossible, "
             "the command fails before anything moves. auto: the fastest transport that is possible; a note names it.");
     add_hardware_option(command, options.hardware, "Measured rates of links (written by tpx profile hardware)",
-                        "With hold:NAME, elements that several GPUs or hosts have come by the faster link, and hosts "
-                        "with faster NICs send more. Rates within 25 % of each other count as equal.");
+                        "With hold:NAME: if several GPUs or hosts hold an element, it is copied over the fastest link, "
+                        "and hosts with faster NICs send more. Rates are rounded to steps of 25 % below the fastest "
+                        "link; links in one step count as equal. Links are ordered by rate only if all links of their "
+                        "kind were measured, and rates between hosts are used only if FILE names all hosts.");
     command
         .option("--patience", &options.patience, "SECONDS",
                 "With several hosts: end if a host makes no progress for SECONDS")

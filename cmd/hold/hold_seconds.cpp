@@ -4,6 +4,7 @@
 #include "lib/core/error.hpp"
 
 #include <charconv>
+#include <limits>
 
 namespace tpx::cli {
 
@@ -12,7 +13,8 @@ std::optional<int> hold_seconds(const std::string& text, const char* option) {
     int seconds = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seconds);
     if (code != std::errc{} || end != text.data() + text.size() || seconds < 1)
-        throw usage_error("{}: '{}' is not a whole number of seconds of at least 1, or none", option, text);
+        throw usage_error("{}: '{}' is not a whole number of seconds from 1 to {}, or none", option, text,
+                          std::numeric_limits<int>::max());
     return seconds;
 }
 

@@ -25,14 +25,14 @@ void HostGpus::choose(const HoldOptions& options, const std::vector<int>& ranks,
     ranks_ = ranks;
     if (!ranks.empty()) place_ = choose_place(options, ranks, files);
     for (const int rank : ranks) sizes_.push_back(segment_size(files, rank));
-    rooms_ = place_.rooms;
-    if (rooms_.empty() && source_ != nullptr) rooms_ = gpu_rooms();
+    gpu_infos_ = place_.gpu_infos;
+    if (gpu_infos_.empty() && source_ != nullptr) gpu_infos_ = gpus_of_host();
     std::map<int, std::uint64_t> old;
     for (const int gpu : place_.gpus) old[gpu] = 0;
     if (source_ != nullptr)
         for (const GpuSegment& segment : source_->segments()) old[gpu_of(segment)] += segment.size;
     for (const auto& [gpu, bytes] : old) {
-        GpuNeed need{gpu, bytes, 0, memory_of_lists, rooms_.at(static_cast<std::size_t>(gpu)).free, false};
+        GpuNeed need{gpu, bytes, 0, memory_of_lists, gpu_infos_.at(static_cast<std::size_t>(gpu)).free, false};
         for (std::size_t k = 0; k < ranks.size(); ++k)
             if (place_.gpus[k] == gpu) need.fresh += sizes_[k];
         need.is_direct = need.fresh + need.staging <= need.free;
@@ -41,14 +41,13 @@ void HostGpus::choose(const HoldOptions& options, const std::vector<int>& ranks,
     }
 }
 
-void HostGpus::check_sender(int gpu) const {
+void HostGpus::check_room_for_sending(int gpu) const {
     const auto need = std::ranges::find(needs_, gpu, &GpuNeed::gpu);
     if (need == needs_.end() || need->fresh + memory_of_lists <= need->free) return;
     throw failure(
-        "GPU {}: {} of new state and {} of lists of copies, which it needs to send state to other hosts, do not fit "
-        "into "
-        "the {} that are free",
-        gpu, format_size(need->fresh), format_size(memory_of_lists), format_size(need->free));
+        "GPU {}: sending needs {} for lists of copies beside {} of new state, but only {} are free; free GPU memory or "
+        "use --rank-gpus",
+        gpu, format_size(memory_of_lists), format_size(need->fresh), format_size(need->free));
 }
 
 void HostGpus::allocate(WaitingKeeper& keeper) {
@@ -57,7 +56,7 @@ void HostGpus::allocate(WaitingKeeper& keeper) {
         handles_ = keeper.allocate(place_, ranks_, sizes_);
     } catch (const Error& error) {
         if (!place_.is_auto) throw;
-        place_ = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = error.what()};
+        place_ = {.gpus = {}, .gpu_infos = {}, .is_auto = true, .reason = error.what()};
         for (GpuNeed& need : needs_) {
             need.fresh = need.staging = 0;
             need.is_direct = false;
@@ -67,7 +66,7 @@ void HostGpus::allocate(WaitingKeeper& keeper) {
 }
 
 int HostGpus::gpu_of(const GpuSegment& segment) const {
-    return rooms_.empty() ? gpu_with_address(segment.bus) : gpu_at(segment.bus, rooms_);
+    return gpu_infos_.empty() ? gpu_with_address(segment.bus) : gpu_at(segment.bus, gpu_infos_);
 }
 
 bool HostGpus::is_direct(int gpu) const {

@@ -27,16 +27,16 @@ public:
     void choose(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files);
 
     /// Throws Error unless a GPU that sends old state to other hosts has room for lists of copies.
-    void check_sender(int gpu) const;
+    void check_room_for_sending(int gpu) const;
 
     /// Lets the keeper allocate the memory for the new state. If that fails with --device auto, chooses host memory.
     void allocate(WaitingKeeper& keeper);
 
     const HoldPlace& place() const { return place_; }
     /// The GPUs, with their free memory; empty if this host uses none.
-    const std::vector<GpuInfo>& rooms() const { return rooms_; }
+    const std::vector<GpuInfo>& gpu_infos() const { return gpu_infos_; }
 
-    /// Of the GPUs that get new state or have old state.
+    /// Memory needs of each GPU that receives new state or holds old state.
     const std::vector<GpuNeed>& needs() const { return needs_; }
     std::vector<GpuNeed>& needs() { return needs_; }
     const GpuSource* source() const { return source_.get(); }
@@ -57,7 +57,7 @@ private:
 
     std::unique_ptr<GpuSource> source_;
     HoldPlace place_;
-    std::vector<GpuInfo> rooms_;  // of all GPUs; empty: neither the old state nor the new one is in memory of a GPU
+    std::vector<GpuInfo> gpu_infos_;  // of all GPUs; empty: neither the old state nor the new one is in memory of a GPU
     std::vector<int> ranks_;
     std::vector<std::uint64_t> sizes_;
     std::vector<GpuNeed> needs_;

@@ -44,7 +44,7 @@ struct HostsPlan {
     std::vector<Endpoint> target_files;         ///< by file of the draft: its host and GPU; files without tensors: any
     Moves moves;                                ///< of all elements, within a host where that is possible
     Moves carried;                              ///< the moves of `moves` between hosts
-    std::vector<Endpoint> senders;              ///< by carried move: the host that sends it, and the GPU
+    std::vector<Endpoint> senders;              ///< for each carried move: the memory that sends it
     std::vector<Round> rounds;                  ///< in which `carried` is sent; see place_on_gpus()
     std::vector<LinkBytes> links;  ///< by host: bytes that it gets by each kind of link; see place_on_gpus()
 
@@ -72,10 +72,10 @@ struct HostsPlan {
 /// How far one memory is from another; lower is better. Memory of the same host is nearest.
 using EndpointDistance = std::function<int(const Endpoint& from, const Endpoint& to)>;
 
-/// How fast hosts send to each other, as far as it is known.
+/// Measured rates between hosts; empty members are unknown.
 struct HostRates {
-    std::vector<std::vector<int>> ranks;  ///< [from][to]: links with lower ranks are faster; empty: all are equal
-    std::vector<double> nics;             ///< bytes per second of each host; empty: all are equal
+    std::vector<std::vector<int>> link_ranks;  ///< [from][to]: links with lower ranks are faster
+    std::vector<double> nics;                  ///< bytes per second of each host
 };
 
 /// Plans to hold the checkpoint in `folder`, whose files are on the hosts that `files` names. `ranks` has the value of

@@ -82,11 +82,11 @@ private:
         State state = State::held;
         int by = 0;  ///< the process that has it
     };
-    /// Memory of the host that a client got for an export. It belongs to nobody else, although the client has not
-    /// written to all of it yet.
-    struct Promise {
+    /// Memory of the host that a client got for an export. Counts as used until `put` or disconnect, even where it is
+    /// not written yet.
+    struct Reservation {
         Fd file;
-        std::uint64_t size = 0;  ///< that counts as used; 0: the tensors are on a GPU
+        std::uint64_t size = 0;  ///< bytes that count as used; 0 for exports to a GPU
     };
     struct Client {
         Fd connection;
@@ -95,7 +95,7 @@ private:
         std::optional<int> lent;     ///< the rank that it is taking
         std::shared_ptr<const HeldSnapshot> reads;
         GpuAllocation allocated;  ///< for the state that it exports next; no memory: none
-        std::vector<Promise> promised;
+        std::vector<Reservation> reservations;
     };
 
     void poll_once(int signals);

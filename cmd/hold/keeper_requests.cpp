@@ -84,12 +84,14 @@ void Keeper::check_takes_exports() const {
 
 /// A file in memory for the state that the client exports next and, with the address of a GPU, also memory of the GPU.
 Json Keeper::allocate(Client& client, const Json& request, std::vector<int>& files) {
-    constexpr std::size_t most = 16;
+    constexpr std::size_t most_allocations = 16;
     check_takes_exports();
     if (!request.contains("size") || !request["size"].is_number_unsigned() ||
         (request.contains("bus") && !request["bus"].is_string()))
         throw failure("'allocate' needs a 'size' in bytes and, for memory of a GPU, its PCI address 'bus'");
-    if (client.promised.size() >= most) throw failure("{} allocations without 'put'", most);
+    if (client.reservations.size() >= most_allocations)
+        throw failure("this connection already has {} allocations; send 'put' or close the connection",
+                      most_allocations);
     const auto size = request["size"].get<std::uint64_t>();
     const bool is_on_gpu = request.contains("bus");
     Json reply{{"ok", true}};
@@ -97,20 +99,21 @@ Json Keeper::allocate(Client& client, const Json& request, std::vector<int>& fil
         reply = allocate_on_gpu(client, request["bus"].get<std::string>(), size);
     else
         check_room(client, size);
-    client.promised.push_back({make_memory_file("tpx-export", size), is_on_gpu ? 0 : size});
-    files = {client.promised.back().file.get()};
+    client.reservations.push_back({make_memory_file("tpx-export", size), is_on_gpu ? 0 : size});
+    files = {client.reservations.back().file.get()};
     return reply;
 }
 
-/// Throws Error unless the host has room for memory that the client will write to, beside what others were promised.
+/// Throws Error unless the host has room for memory that the client will write to, beside what is reserved for other
+/// exports.
 void Keeper::check_room(const Client& client, std::uint64_t size) const {
-    std::uint64_t promised = 0;
+    std::uint64_t reserved = 0;
     for (const Client& other : clients_)
-        for (const Promise& promise : other.promised)
-            promised += promise.size - std::min(promise.size, allocated_bytes(promise.file));
+        for (const Reservation& one : other.reservations)
+            reserved += one.size - std::min(one.size, allocated_bytes(one.file));
     // The kernel charges memory to the process that first writes to it.
     const AvailableMemory room = available_memory("/", std::to_string(client.process));
-    const std::uint64_t free = room.bytes - std::min(room.bytes, promised);
+    const std::uint64_t free = room.bytes - std::min(room.bytes, reserved);
     if (size > free)
         throw failure("{} do not fit into memory: {} are free ({})", format_size(size), format_size(free), room.limit);
 }
@@ -139,7 +142,7 @@ void Keeper::put(Client& client, LocalMessage& message) {
     });
     slots_[rank] = {std::make_shared<const HeldPart>(std::move(part))};
     client.allocated = {};
-    client.promised.clear();
+    client.reservations.clear();
     snapshot_ = nullptr;
 }
 

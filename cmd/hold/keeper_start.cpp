@@ -97,7 +97,7 @@ void become_background() {
 
 void bring_to(std::vector<HeldPart>& parts, HoldPlace& place, const DirectMoves* direct) {
     const std::string reason = move_to_gpus(parts, place, direct);
-    if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
+    if (!reason.empty()) place = {.gpus = {}, .gpu_infos = {}, .is_auto = true, .reason = reason};
 }
 
 NewSocket::NewSocket(const std::string& name) {
@@ -125,7 +125,7 @@ int start_in_background(const KeeperSettings& terms, NewSocket& socket, HeldFile
     pipe.into = Fd{};
     try {
         const std::string reason = await_keeper(pipe.from);
-        if (!reason.empty()) place = {.gpus = {}, .rooms = {}, .is_auto = true, .reason = reason};
+        if (!reason.empty()) place = {.gpus = {}, .gpu_infos = {}, .is_auto = true, .reason = reason};
     } catch (const DirectFailure&) {
         wait_for_exit(process);
         throw;

@@ -10,14 +10,17 @@
 #include <string>
 #include <vector>
 
-// Orders links by the rates that `tpx profile hardware` measured. Rates within 25 % of each other count as equal, so
-// that noise does not concentrate what is sent on a few links.
+// Orders links by the rates that `tpx profile hardware` measured. Rates are rounded to steps of 25 % below the fastest
+// link; links in one step count as equal, so that noise does not concentrate what is sent on a few links.
 namespace tpx::cli {
 
-/// Sets the ranks of those links between the GPUs `rooms` of the host `name` that were measured.
-void rank_by_rate(GpuLinks& links, std::span<const GpuInfo> rooms, const Hardware& hardware, const std::string& name);
+/// Sets the ranks of the links between the GPUs `gpu_infos` of the host `name`, for each kind of which all links were
+/// measured: ranks from rates and from CUDA cannot be compared.
+void rank_by_rate(GpuLinks& links, std::span<const GpuInfo> gpu_infos, const Hardware& hardware,
+                  const std::string& name);
 
-/// The rates between the hosts with these names.
+/// The rates between the hosts with these names. The ranks of links are empty if a link was not measured, the NICs if
+/// one was not, and both if `hardware` does not name a host.
 HostRates rates_between(const Hardware& hardware, std::span<const std::string> names);
 
 }  // namespace tpx::cli

@@ -97,7 +97,7 @@ void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places, const Hos
     const auto of_endpoints = [&](const Endpoint& from, const Endpoint& to) {
         const auto source = static_cast<std::size_t>(from.host), target = static_cast<std::size_t>(to.host);
         MemoryLink link = link_between(from, to, places[target].links);
-        if (source != target && !rates.ranks.empty()) link.rank = rates.ranks[source][target];
+        if (source != target && !rates.link_ranks.empty()) link.rank = rates.link_ranks[source][target];
         return distance(link);
     };
     set_moves(plan, of_endpoints, rates.nics);

@@ -25,7 +25,7 @@ public:
             first_[order_[k]] = k > 0 && key(order_[k]) == key(order_[k - 1]) ? first_[order_[k - 1]] : k;
     }
 
-    /// The piece itself among them, ascending.
+    /// All pieces with the same tensor and box as `piece`, itself included, in ascending order.
     std::span<const std::uint32_t> of(std::uint32_t piece) const {
         const std::uint32_t first = first_[piece];
         std::uint32_t end = first;
@@ -48,11 +48,11 @@ class SenderSpread {
 public:
     SenderSpread(const HostsPlan& plan, const EndpointDistance& distance)
         : plan_{plan}, distance_{distance}, replicas_{plan.hold.job.conversion.source_pieces} {
-        sets_.add({});  // of readers and relays
+        sets_.add({});  // set 0 is empty: no readers, no relays
     }
 
     void add(const Move& move) {
-        std::map<int, std::uint32_t> found = nearest(move);
+        std::map<int, std::uint32_t> found = nearest_senders(move);
         std::vector<std::int32_t> hosts;
         for (const auto& [host, piece] : found) hosts.push_back(host);
         demands_.push_back({.holders = sets_.add(hosts), .bytes = bytes_of(move)});
@@ -67,7 +67,7 @@ public:
             rates.push_back({.nic = nics.empty() ? 1 : nics[host]});
         const ChosenSenders chosen = choose_senders(sets_, demands_, rates);
         std::vector<SentMove> sent;
-        for (std::size_t k = 0; k < moves_.size(); ++k) cut(k, chosen.shares[k], sent);
+        for (std::size_t k = 0; k < moves_.size(); ++k) split(k, chosen.shares[k], sent);
         return sent;
     }
 
@@ -80,7 +80,7 @@ private:
     }
 
     /// The hosts that are nearest to the target of a move, and the piece that each of them sends.
-    std::map<int, std::uint32_t> nearest(const Move& move) const {
+    std::map<int, std::uint32_t> nearest_senders(const Move& move) const {
         const Endpoint& to = plan_.target_files[conversion().target_pieces[move.target].file];
         std::map<int, std::uint32_t> found;
         int least = 0;
@@ -99,7 +99,7 @@ private:
     }
 
     /// Appends the parts of move number `k`, one for each share of it.
-    void cut(std::size_t k, std::span<const SenderShare> shares, std::vector<SentMove>& sent) const {
+    void split(std::size_t k, std::span<const SenderShare> shares, std::vector<SentMove>& sent) const {
         const Box& box = moves_[k].box;
         if (box.size() == 0) shares = shares.first(1);
         int axis = 0;
@@ -113,9 +113,9 @@ private:
             const auto host = static_cast<int>(share.host);
             part.source = pieces_[k].at(host);
             if (shares.size() > 1) {
-                const double rows = static_cast<double>(box[axis].size());
+                const double length = static_cast<double>(box[axis].size());
                 const auto end = static_cast<Index>(
-                    std::llround(rows * static_cast<double>(bytes) / static_cast<double>(demands_[k].bytes)));
+                    std::llround(length * static_cast<double>(bytes) / static_cast<double>(demands_[k].bytes)));
                 part.box[axis] = {box[axis].begin + begin, box[axis].begin + end};
                 begin = end;
             }

@@ -7,10 +7,10 @@
 
 namespace tpx::cli {
 
-/// Chooses which host sends each carried move: among the nearest of those that have its elements, so that the host that
-/// is busy longest with sending finishes first. Moves are cut, along their longest axis, where several hosts share
-/// them. `nics` are the rates at which hosts send, in bytes per second; empty: all are equal. Equal arguments have
-/// equal results. Sets the moves, the carried moves and their senders.
+/// Chooses which host sends each carried move: the nearest of those that have its elements. If several hosts are
+/// equally near, the bytes are divided so that the slowest sender finishes as early as possible; moves are then split
+/// along their longest axis. `nics` are the rates at which hosts send, in bytes per second; empty: all are equal. Equal
+/// arguments have equal results. Sets the moves, the carried moves and their senders.
 void spread_senders(HostsPlan& plan, const EndpointDistance& distance, std::span<const double> nics);
 
 }  // namespace tpx::cli

@@ -169,7 +169,7 @@ std::vector<GpuHandle> WaitingKeeper::allocate(const HoldPlace& place, std::span
                                                std::span<const std::uint64_t> sizes) {
     for (std::size_t k = 0; k < ranks.size(); ++k)
         send_message(connection_, fmt::format("allocate {} {} {}", ranks[k], sizes[k],
-                                              place.rooms[static_cast<std::size_t>(place.gpus[k])].bus));
+                                              place.gpu_infos[static_cast<std::size_t>(place.gpus[k])].bus));
     send_message(connection_, "allocated");
     std::vector<GpuHandle> handles;
     std::istringstream words{expect("memory ")};

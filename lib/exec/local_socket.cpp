@@ -88,7 +88,7 @@ SocketFile::SocketFile(fs::path path) : path_{std::move(path)} {
 
 void SocketFile::remove() const {
     const Fd folder{::open(path_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    if (!folder || ::flock(folder.get(), LOCK_EX) != 0) return;  // as listen_at() does
+    if (!folder || ::flock(folder.get(), LOCK_EX) != 0) return;  // locks out listen_at()
     struct stat status {};
     if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_)
         ::unlink(path_.c_str());

@@ -24,7 +24,7 @@ std::filesystem::path socket_folder();
 /// process listens there.
 std::optional<Fd> listen_at(const std::filesystem::path& path);
 
-/// The file at the path of a socket, as it is when this object is made.
+/// Identifies a socket file by device and inode, so that remove() never deletes a successor's.
 class SocketFile {
 public:
     SocketFile() = default;

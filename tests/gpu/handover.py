@@ -88,7 +88,7 @@ def main(tpx, cudart):
             tpx_handover.attach("gpu", 0, verify=True)
             raise AssertionError("other bits were taken")
         except tpx_handover.HandoverError as error:
-            assert "is not what was held" in str(error), error
+            assert "differs; load the checkpoint from disk" in str(error), error
         tpx_handover.zlib.crc32 = crc32
         assert mappings() == unopened
         empty = {"model": {name: torch.zeros_like(tensor) for name, tensor in state["model"].items()}, "step": 0}

@@ -117,7 +117,7 @@ for host in 0 1; do on $host runs "$tpx" hold --release new; done
 on 0 runs "$tpx" hold --release back
 only 2
 
-# Of replicas on two hosts, the one on the same rail is sent; without one, both hosts send alike. A GPU that only sends needs memory, too.
+# Of replicas on two hosts, the one on the same rail is sent; without one, both hosts send equal parts. A GPU that only sends needs memory, too.
 spread ckpt dp=2 0 none
 on 1 runs "$tpx" hold ckpt --name old --to dp=2 --ranks 1 --timeout none --device cuda --rank-gpus 1
 for gpu in 0 1 2; do
@@ -131,7 +131,7 @@ done
 echo 'export FAKE_MEMORY=7000000; exec "$@" --rank-gpus 1' >"$RUN/0.sh"
 echo 'exec "$@" --rank-gpus 0' >"$RUN/2.sh"
 for transport in auto nccl mpi; do
-    refuses 1 "rank 0: GPU 0: 0 B of new state and " hosts 3 "$tpx" hold hold:old --name new --to dp=3 --device cuda --transport $transport
+    refuses 1 "rank 0: GPU 0: sending needs " hosts 3 "$tpx" hold hold:old --name new --to dp=3 --device cuda --transport $transport
 done
 rm "$RUN"/?.sh
 only 2

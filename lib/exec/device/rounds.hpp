@@ -45,7 +45,7 @@ using Round = std::vector<RoundMessage>;
 struct RoundsJob {
     const Moves& moves;
     Side source, target;
-    std::span<const Endpoint> senders;       ///< from which memory each move is sent, by its number
+    std::span<const Endpoint> senders;       ///< the memory that sends each move, by move number
     std::span<const Endpoint> target_files;  ///< where each file of the target is, by number
 };
 
