@@ -66,7 +66,7 @@ Belief prior_belief(const ModelSize& model) {
 Belief prior_for(Belief prior, std::size_t configurations) {
     if (configurations <= few_configurations) return prior;
     for (int i = 0; i < parameter_count; ++i) {
-        const double deviation = parameter_infos()[i].with_many_runs;
+        const double deviation = parameter_infos()[i].deviation_with_many;
         if (deviation > 0 && !is_free(prior, i)) prior.covariance[i][i] = deviation * deviation;
     }
     return prior;

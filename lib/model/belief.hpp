@@ -29,7 +29,7 @@ Parameters from_logarithms(const Vector& logarithms);
 Belief prior_belief(const ModelSize& model);
 
 /// `prior` of a fit to runs of `configurations` different configurations: with more than few_configurations, parameters
-/// that fewer runs do not change are free as well.
+/// with `deviation_with_many` become free.
 Belief prior_for(Belief prior, std::size_t configurations);
 
 /// Whether runs can change parameter `index` of `belief`.

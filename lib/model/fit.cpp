@@ -252,7 +252,7 @@ Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Beli
         maxima.search(descend(normal_errors, from));
     }
     const std::vector<std::size_t> same = configurations(runs);
-    // With few, a wrong one can pull the first maximum that is found away from all others, and each may be wrong.
+    // With few configurations, one wrong run can hide the best maximum, so also start without each of them.
     if (starts > 1 && count_configurations(runs) <= few_configurations) {
         for (std::size_t i = 0; i < runs.size(); ++i)
             if (same[i] == i) maxima.search(descend(normal_errors.without(i), prior.mean));

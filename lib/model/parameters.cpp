@@ -10,6 +10,7 @@ namespace {
 constexpr double assumed_uneven_doubling = 1.32;
 
 }  // namespace
+
 const std::array<ParameterInfo, parameter_count>& parameter_infos() {
     static constexpr std::array<ParameterInfo, parameter_count> infos{{
         {"forward", "s/sample", &Parameters::forward, 0, 0.7},

@@ -42,13 +42,13 @@ struct ParameterInfo {
     std::string_view name;
     std::string_view unit;
     double Parameters::*value;
-    double least;               ///< 1 for exponents, else 0
-    double deviation;           ///< of the logarithm, before any run is seen
-    double with_many_runs = 0;  ///< the same with more than `few_configurations`; 0: as with few
+    double least;                    ///< 1 for exponents, else 0
+    double deviation;                ///< of the logarithm, before any run is seen
+    double deviation_with_many = 0;  ///< the same with more than `few_configurations`; 0: as with few
 };
 
-/// Parameters that most clusters do not need are learned from more configurations than this; with fewer, a wrong run
-/// could be taken for them.
+/// Parameters with `deviation_with_many` are fitted only with more configurations than this; with fewer, they would
+/// absorb a wrong run.
 inline constexpr std::size_t few_configurations = 20;
 
 /// The deviation of a parameter that runs do not change.

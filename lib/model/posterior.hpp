@@ -18,8 +18,8 @@ enum class Errors { normal, some_wrong };
 /// The posterior density of the parameters once runs are known. Runs of one configuration count together as one run,
 /// because all of them are as far from the model as it is wrong about that configuration. The logarithms of times are
 /// normal, 3.5 % off; with Errors::some_wrong a run that contradicts the others hardly counts. Parameters that hardware
-/// decides have Student priors, because untuned hardware can be far from any prior. The prior is prior_for() the number
-/// of configurations.
+/// decides have Student priors, because untuned hardware can be far from any prior. Uses prior_for(prior, number of
+/// configurations).
 class Posterior {
 public:
     /// All of `runs` count. `model` and `runs` must outlive the posterior.

@@ -14,7 +14,7 @@ struct Routes {
     double pipeline_cut = 0;   ///< share of the borders between stages that are not inside a host
     int further_hosts = 0;     ///< hosts beyond the first
     bool uneven = false;       ///< on some host of several, a NIC serves fewer GPUs than it could
-    double largest_nics = 1;   ///< NICs that the host with the most GPUs has for them
+    double largest_nics = 1;   ///< NICs used by the host with the most GPUs
     bool alike = false;        ///< each host has one NIC in use, which serves equally many GPUs on all of them
 };
 

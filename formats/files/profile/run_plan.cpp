@@ -91,7 +91,7 @@ void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
 
 ExecutionPlan plan_of(const RowReader& row, int gpus, double batch) {
     std::string words = plan_text(row);
-    // Tables often have GPUs and degrees of model parallelism alone.
+    // Tables often omit dp.
     const auto has = [&](std::string_view degree) { return words.find(degree) != words.npos; };
     const bool has_model_parallelism = has("tp=") || has("pp=") || has("cp=");
     if (has_model_parallelism && !row.text("plan") && !has("dp=") && gpus > 0) words += ",dp=*";

@@ -70,8 +70,8 @@ std::vector<int> hosts_of(const RowReader& row, int gpus_of_plan) {
     const int each = per_host ? *per_host : count ? gpus_per_host(row, left, *count) : left;
     if (count && (left + each - 1) / each != *count)
         row.in_cell("hosts", [&] {
-            throw failure("{} with {} per host are not on {}", counted(std::uint64_t(left), "GPU"), each,
-                          counted(std::uint64_t(*count), "host"));
+            throw failure("{} at {} per host need{} {}, but the row has {}", counted(std::uint64_t(left), "GPU"), each,
+                          left == 1 ? "s" : "", counted(std::uint64_t((left + each - 1) / each), "host"), *count);
         });
     std::vector<int> hosts;
     for (; left > 0; left -= hosts.back()) hosts.push_back(std::min(left, each));
@@ -90,14 +90,15 @@ void check_sequence(const RowReader& row, double sequence) {
 // Throws Error if rows mix models or GPU types; a throughput model is fitted to one of each.
 class SameModelAndGpu {
 public:
-    void check(const RowReader& row, std::string_view place) {
+    void check(const RowReader& row) {
         for (const char* quantity : {"model", "gpu"}) {
             const auto value = row.text(quantity);
             if (!value) continue;
             const auto [known, is_new] = values_.try_emplace(quantity, *value);
-            if (!is_new && known->second != *value)
-                throw failure("{}: column '{}': rows mix '{}' and '{}'; select one with [where] in the --columns file",
-                              place, quantity, known->second, *value);
+            if (is_new || known->second == *value) continue;
+            row.in_cell(quantity, [&first = known->second, &value] {
+                throw failure("rows mix '{}' and '{}'; select one with [where] in the --columns file", first, *value);
+            });
         }
     }
 
@@ -205,7 +206,7 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
             found.failed.push_back(place);
             continue;
         }
-        model_and_gpu.check(reader, place);
+        model_and_gpu.check(reader);
         Run run = run_of(reader, time, defaults, label ? fmt::format("{} ({})", place, *label) : place);
         if (!time) {
             found.memory_runs.push_back(std::move(run));

@@ -137,7 +137,7 @@ Section fit_section(const Values& values, ThroughputModel& model) {
 
 void read_parameters(const Values& values, const toml::table& table, ThroughputModel& model) {
     Parameters& parameters = model.parameters.emplace(prior_parameters(model.size));
-    parameters.uneven_doubling = Parameters{}.uneven_doubling;  // of files of earlier versions, which lack it
+    parameters.uneven_doubling = Parameters{}.uneven_doubling;  // 1 for files written before this parameter existed
     Section section;
     for (const ParameterInfo& info : parameter_infos())
         section[std::string{info.name}] = values.into(parameters.*info.value, info.least);

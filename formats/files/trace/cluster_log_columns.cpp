@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-// Which column of a job log has which quantity.
+// Finds the columns of a job log by name.
 
 namespace tpx::formats {
 namespace {

@@ -49,8 +49,7 @@ private:
 // Whether Slurm puts a job back into the queue after a run that ended in `state`. Without a state, it may have.
 bool is_requeued(std::string_view state) {
     const std::string lower = lower_case(state);
-    constexpr std::array<std::string_view, 6> states{"requeue",   "preempted", "node_fail",
-                                                     "boot_fail", "revoked",   "suspended"};
+    constexpr std::array<std::string_view, 5> states{"requeue", "preempted", "node_fail", "boot_fail", "revoked"};
     return state.empty() || std::ranges::any_of(states, [&](std::string_view each) { return lower.starts_with(each); });
 }
 
@@ -71,7 +70,7 @@ void append_run(const SlurmColumns& columns, Table::Row& first, const Table::Row
         const auto end = columns.end == Table::npos ? std::nullopt : parse_moment(next.cells[columns.end]);
         const bool has_started = parse_moment(first.cells[columns.start]).has_value();
         std::string start = has_started ? first.cells[columns.start] : next.cells[columns.start];
-        // Where only start and end record how long a job ran, it starts later, without the time between its runs.
+        // If only start and end record the duration, move the start so that end - start is the total run time.
         if (!has_elapsed && end) start = fmt::format("{:.6f}", seconds_of(*end - total));
         first.cells[columns.start] = std::move(start);
     }
@@ -108,7 +107,7 @@ Requeues merge_requeues(Table& table) {
                 const bool is_first_part = id.find('+') == id.npos || id.ends_with("+0");
                 result.merged += ++job.runs == 2 && is_first_part;
             } catch (const Error&) {
-                rows.push_back(std::move(row));  // whoever reads the cell reports it
+                rows.push_back(std::move(row));  // ClusterLog reports the invalid time
             }
             continue;
         }

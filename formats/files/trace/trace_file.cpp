@@ -87,9 +87,9 @@ std::string lacking_of(const Table& table) {
     }
     constexpr double quantities = 3;
     const std::vector<std::string_view> missing = ClusterLog::missing(table);
-    // Job logs may have the names of these traces.
-    const bool shares_names = nearest && (nearest->name == "tpx" || nearest->name == "virtualflow");
-    if (const double share = 1 - static_cast<double>(missing.size()) / quantities; share > most && !shares_names)
+    // Columns of tpx and VirtualFlow traces also occur in job logs.
+    const bool is_ambiguous = nearest && (nearest->name == "tpx" || nearest->name == "virtualflow");
+    if (const double share = 1 - static_cast<double>(missing.size()) / quantities; share > most && !is_ambiguous)
         return fmt::format("the nearest is a job log, which also needs {}", fmt::join(missing, " and "));
     if (!nearest) return "none of the columns is of a known format";
     std::vector<std::string> lacking;

@@ -260,7 +260,7 @@ TEST_CASE("held-out runs are of other configurations than the fitted ones") {
         for (const std::size_t j : held.test) CHECK(same[i] != same[j]);
 }
 
-TEST_CASE("the growth of waits is learned from more than 20 configurations only, slow pairs of hosts from fewer") {
+TEST_CASE("uneven_doubling needs more than 20 configurations, two_hosts does not") {
     const ModelSize model = one_billion();
     Parameters truth = prior_parameters(model);
     truth.two_hosts = 1.8;

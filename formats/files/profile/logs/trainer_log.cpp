@@ -16,7 +16,7 @@ namespace {
 // A bar's rate is an average in which each update counts for this share and the one before it for the rest.
 constexpr double bar_smoothing = 0.3;
 
-// The share of the first update of a bar, which counts `steps` steps, that may be left in a rate.
+// The number of updates after which a first update of `steps` steps adds less than `negligible` to the average.
 double updates_until_steady(double steps) {
     constexpr double negligible = 0.005;
     return std::ceil(std::log(bar_smoothing * steps / negligible) / -std::log(1 - bar_smoothing));
@@ -32,15 +32,17 @@ public:
         if (updates_ == 1) {
             first_ = last_ = step;
             first_seconds_ = seconds;
+            if (run.reason().empty())
+                run.set_reason(
+                    "no step times: the progress bar was updated only once, and the log has no 'train_runtime'");
             return;
         }
         if (updates_ == 2 && step > last_) begin(step, is_resumed, run);
         last_ = step;
         if (updates_ > dropped_) return run.add_step(StepReport::bar, step, seconds);
         run.set_reason(
-            "no step times: since it was resumed, the progress bar had too few updates to be accurate, and the log "
-            "does "
-            "not contain 'train_runtime'");
+            "no step times: the progress bar shows too few steps after the restart, and the log has no "
+            "'train_runtime'");
     }
 
     // The steps before a restart that the first update counts; 0 if there was none.
@@ -70,7 +72,7 @@ public:
     }
 
     void read(const LogLine& line, LogRun& run) override {
-        if (starts_run(line)) rates_ = {}, resumed_at_ = runtime_ = 0;
+        if (starts_run(line)) forget_attempt();
         for (const auto& [mark, field] : marks)
             if (const auto count = number_after(line.text, mark)) run.set(field, *count);
         if (const auto seconds = number_after(line.text, "'eval_runtime':")) evaluation_ += *seconds;
@@ -91,6 +93,12 @@ public:
 private:
     using enum LogField;
 
+    // Of an attempt that failed before a step time was known, nothing counts for the next one.
+    void forget_attempt() {
+        rates_ = {};
+        runtime_ = rate_ = resumed_at_ = evaluation_ = first_total_ = 0;
+    }
+
     void add_bar(double step, double seconds, LogRun& run) {
         rates_.add(step, seconds, resumed_at_ > 0, run);
         if (runtime_ > 0) set_mean(run);  // the last bar may show that the job was resumed
@@ -104,9 +112,10 @@ private:
     // The steps of train_runtime. Versions of the Trainer differ in whether train_steps_per_second counts the steps
     // before a restart.
     double timed_steps(const LogRun& run) const {
-        constexpr double least_rate = 0.1, share = 0.9;  // lower rates have too few digits
+        constexpr double least_rate = 0.1;     // lower rates have too few digits
+        constexpr double resumed_share = 0.9;  // a larger share of the total may be all steps at a rounded rate
         const double total = run.number(total_steps, first_total_), counted = std::round(rate_ * runtime_);
-        if (resumed_at_ == 0 && rate_ >= least_rate && counted < share * total) return counted;
+        if (resumed_at_ == 0 && rate_ >= least_rate && counted < resumed_share * total) return counted;
         return total - (resumed_at_ > 0 ? resumed_at_ : rates_.steps_before());
     }
 

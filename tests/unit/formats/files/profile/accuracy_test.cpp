@@ -40,8 +40,8 @@ bool has_half_of_the_batch(const MeasuredModel& table, const Run& run) {
 struct RowErrors {
     double inside = 0, across = 0, worst = 0, regression = 0;
     int inside_count = 0, across_count = 0;
-    double halved = 0;  // those of RoBERTa's runs with half of the batch, which `inside` contains
-    int halved_count = 0;
+    double half_batch = 0;  // those of RoBERTa's runs with half of the batch, which `inside` contains
+    int half_batch_count = 0;
     std::size_t covered = 0;  // rows inside their 90 % interval
 
     void add(const MeasuredModel& table, const HoldOutResult& held_out) {
@@ -53,7 +53,7 @@ struct RowErrors {
             const bool one = run.allocation.gpus.size() == 1;
             (one ? inside : across) += error;
             ++(one ? inside_count : across_count);
-            if (has_half_of_the_batch(table, run)) halved += error, ++halved_count;
+            if (has_half_of_the_batch(table, run)) half_batch += error, ++half_batch_count;
             worst = std::max(worst, error);
             regression += std::abs(baseline.seconds(run) / run.seconds - 1);
         }
@@ -61,7 +61,7 @@ struct RowErrors {
     double mean_regression() const { return regression / (inside_count + across_count); }
     double mean_inside() const { return inside_count > 0 ? inside / inside_count : 0; }
     double mean_inside_whole() const {
-        return inside_count > halved_count ? (inside - halved) / (inside_count - halved_count) : 0;
+        return inside_count > half_batch_count ? (inside - half_batch) / (inside_count - half_batch_count) : 0;
     }
     double mean_across() const { return across_count > 0 ? across / across_count : 0; }
 };
@@ -69,6 +69,7 @@ struct RowErrors {
 // The errors allowed for one way to choose the nine runs, in percent: on one host, across hosts.
 struct Limit {
     double inside, across;
+    double inside_all = 0;  // of all rows on one host, if `inside` is for those with the whole batch
 };
 
 struct Target {
@@ -76,11 +77,12 @@ struct Target {
     Limit suggested, drawn, placements;
 };
 
-// 5 % and 7 %, 3 % for LLaMA-7B, whose rows across hosts are all 3D; for ViT, the errors that are reached. On one host,
-// RoBERTa's limit is for the rows with the whole batch; all of its rows are reported. ViT is so small that its steps on
-// several hosts wait most of the time, wherever GPUs do not fill their NICs, for 0.1 to 0.5 s.
+// 5 % and 7 %, 3 % for LLaMA-7B, whose rows across hosts are all 3D. Some limits are what is reached: those of ViT,
+// such as 23 % across hosts on other placements; 5.2 % for BERT on other placements; and 22, 21 and 20 % for all of
+// RoBERTa's rows on one host (21.7, 20.7 and 19.8 %), whose first limit is for the rows with the whole batch. ViT is so
+// small that its steps on several hosts wait most of the time, wherever GPUs do not fill their NICs, for 0.1 to 0.5 s.
 constexpr Target targets[] = {{"gpt2", {5, 7}, {5, 7}, {5, 7}},   {"t5", {5, 7}, {5, 7}, {5, 7}},
-                              {"bert", {5, 7}, {5, 7}, {5.2, 7}}, {"roberta", {9, 6}, {9, 5}, {9, 6}},
+                              {"bert", {5, 7}, {5, 7}, {5.2, 7}}, {"roberta", {9, 6, 22}, {9, 5, 21}, {9, 6, 20}},
                               {"vit", {6, 15}, {6, 22}, {9, 23}}, {"llama7", {5, 3}, {5, 3}, {5, 3}},
                               {"llama30", {0, 7}, {0, 7}, {0, 7}}};
 
@@ -88,8 +90,10 @@ void check(const char* name, const Limit& limit, const RowErrors& errors) {
     MESSAGE(std::string{name}, ": one host ", 100 * errors.mean_inside(), " % of ", errors.inside_count,
             ", across hosts ", 100 * errors.mean_across(), " % of ", errors.across_count, ", worst ",
             100 * errors.worst, ", regression ", 100 * errors.mean_regression());
-    if (errors.halved_count > 0)
+    if (errors.half_batch_count > 0) {
         MESSAGE(std::string{name}, ": rows with the whole batch on one host ", 100 * errors.mean_inside_whole(), " %");
+        CHECK(errors.mean_inside() <= limit.inside_all / 100);
+    }
     CHECK(errors.mean_inside_whole() <= limit.inside / 100);
     CHECK(errors.mean_across() <= limit.across / 100);
 }

@@ -164,6 +164,16 @@ TEST_CASE("columns of MLflow, Weights & Biases and torchtitan are recognized wit
     CHECK(column_runs("dp,iteration-time,mem-max-allocated-bytes\n8,1,23622320128\n")[0].memory == 23622320128.0);
 }
 
+TEST_CASE("rows of several GPU types are refused under every name of their column") {
+    for (const char* name : {"gpu", "cluster", "hardware", "accelerator"}) {
+        CHECK(column_refusal(fmt::format("plan,seconds,{}\ndp=2,1,a100\ndp=4,1,h100\n", name)) ==
+              fmt::format("runs.csv:3: column '{}': rows mix 'a100' and 'h100'; select one with [where] in the "
+                          "--columns file",
+                          name));
+        CHECK(column_runs(fmt::format("plan,seconds,{}\ndp=2,1,a100\ndp=4,1,a100\n", name)).size() == 2);
+    }
+}
+
 TEST_CASE("GPUs may be given by hosts, and data parallelism by what other degrees leave") {
     const auto placed = [](const char* text) {
         const Run run = column_runs(text).at(0);
@@ -178,6 +188,6 @@ TEST_CASE("GPUs may be given by hosts, and data parallelism by what other degree
           "runs.csv:2: column 'nodes': 8 GPUs cannot be divided evenly among 3 hosts; use a column 'placement', as in "
           "8+8+4");
     CHECK(column_refusal("nodes,gpus_per_node,gpus,tp,seconds\n3,8,16,2,1\n") ==
-          "runs.csv:2: column 'nodes': 16 GPUs with 8 per host are not on 3 hosts");
+          "runs.csv:2: column 'nodes': 16 GPUs at 8 per host need 2 hosts, but the row has 3");
     CHECK(column_refusal("gpus,tp,seconds\n6,4,1\n").find("6 GPUs are not divisible by 4") != std::string::npos);
 }

@@ -103,6 +103,13 @@ TEST_CASE("the runs of a job that Slurm requeued are one job, and a reused ID is
         "7|2026-01-01T00:01:00|2026-01-01T01:00:00|2026-01-01T01:01:00|gres/gpu=2\n");
     REQUIRE(without.jobs.size() == 1);
     CHECK(without.jobs[0].work == 90e6);
+    // A suspended run has not ended, so the next row is of another job.
+    const ParsedTrace suspended =
+        log_of(head +
+               "7|2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:01:10|60|SUSPENDED|gres/gpu=2\n"
+               "7|2026-01-02T00:00:00|2026-01-02T00:00:10|2026-01-02T00:01:10|60|COMPLETED|gres/gpu=2\n");
+    REQUIRE(suspended.jobs.size() == 2);
+    CHECK(suspended.jobs[1].name == "7#2");
 }
 
 TEST_CASE("columns of job logs may have other words, separators and units of time") {

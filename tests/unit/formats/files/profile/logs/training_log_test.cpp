@@ -148,6 +148,25 @@ TEST_CASE("the rates of a resumed Trainer's bar count only once the steps before
               .starts_with("seconds=2 "));
 }
 
+TEST_CASE("the evaluation of a failed attempt of the Trainer does not count for the next one") {
+    const std::string start = "***** Running training *****\n  Total optimization steps = 12\n";
+    const std::string end = "{'train_runtime': 12.0, 'train_steps_per_second': 1.0, 'epoch': 1.0}\n";
+    CHECK(cells(runs_of(start + "{'eval_runtime': 5.0, 'epoch': 0.5}\n" + start + end)) ==
+          "seconds=1 steps=12 dropped_steps=0");
+}
+
+TEST_CASE("a progress bar of the Trainer that was updated only once has no step times") {
+    CHECK_THROWS_WITH_AS(
+        runs_of(" 50%|█  | 50/100 [01:40<01:40,  2.00s/it]\n"),
+        "log: no step times: the progress bar was updated only once, and the log has no 'train_runtime'", Error);
+    CHECK_THROWS_WITH_AS(
+        runs_of("  Continuing training from global step 49\n 50%|█  | 50/100 [00:02<01:40, 25.00it/s]\n"
+                " 51%|█  | 51/100 [00:04<01:38, 17.00it/s]\n"),
+        "log: no step times: the progress bar shows too few steps after the restart, and the log has no "
+        "'train_runtime'",
+        Error);
+}
+
 TEST_CASE("progress bars of evaluation are not steps of the Trainer") {
     std::string text = "***** Running training *****\n  Total optimization steps = 12\n";
     std::string bars;
