@@ -58,6 +58,10 @@ void note_others(const std::vector<std::string>& others, Checkpoint& checkpoint)
                     others.size() > shown ? fmt::format(" and {} more", others.size() - shown) : ""));
 }
 
+/// Whether both formats store the values beside the tensors in the same kind of files, so that frameworks expect the
+/// same files beside them.
+bool are_alike(Format a, Format b) { return a->values == b->values; }
+
 }  // namespace
 
 void find_folder_files(const fs::path& directory, Checkpoint& checkpoint) {
@@ -100,7 +104,7 @@ void carry_folder_files(Checkpoint& checkpoint, Format target) {
     const auto& training = checkpoint.training_files;
     const auto& adapter = checkpoint.adapter_files;
     const Format source = checkpoint.format;
-    if (target->values == source->values) {
+    if (are_alike(source, target)) {
         companions.insert(companions.end(), training.begin(), training.end());
         companions.insert(companions.end(), adapter.begin(), adapter.end());
         return;

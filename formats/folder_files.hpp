@@ -11,7 +11,8 @@ namespace tpx::formats {
 /// folder, that do not belong to the checkpoint's tensors.
 void find_folder_files(const std::filesystem::path& directory, Checkpoint& checkpoint);
 
-/// Adds to training_files of `checkpoint` those in `directory`, of DCP or DeepSpeed, including Lightning's meta.pt.
+/// Adds the training files in `directory`, a DCP or DeepSpeed folder, to training_files of `checkpoint`, including
+/// Lightning's meta.pt.
 void find_training_files(const std::filesystem::path& directory, Checkpoint& checkpoint);
 
 /// Makes training_files and adapter_files companions if the target is a folder of the same kind: Hugging Face, DCP or

@@ -177,7 +177,7 @@ std::optional<RecognizedPath> checkpoint_above(const fs::path& folder) {
 
 std::vector<RecognizedPath> checkpoints_around_files(const fs::path& folder) {
     std::vector<RecognizedPath> around = checkpoints_below(folder);
-    if (!around.empty()) return around;  // the files hold only the rest of the state
+    if (!around.empty()) return around;  // these files contain the remaining state
     if (auto above = checkpoint_above(folder / "..")) around.push_back(std::move(*above));
     for (const std::string& name : list_directory(folder)) {
         try {

@@ -104,8 +104,8 @@ std::string why_no_titan_model(const Source& source) {
     return is_base && reading.family->tensors.contains("head") ? "needs an output layer" : "";
 }
 
-/// The names of `wanted` of the family that the source was recognized as, or nullptr and a note. `must` if the target
-/// requires such names; then throws Error if the family has none.
+/// The dialect `wanted` of the recognized family. If the family has none: throws Error if `must`, because the target
+/// requires it; otherwise adds a note and returns nullptr.
 const Dialect* names_of_family(const Reading& reading, std::string_view wanted, bool must,
                                std::vector<std::string>& notes) {
     if (reading.dialect->name == wanted) return reading.dialect;  // nested names stay nested
@@ -115,8 +115,8 @@ const Dialect* names_of_family(const Reading& reading, std::string_view wanted, 
     return nullptr;
 }
 
-/// The note that names are kept because the model or its sizes are unknown. Throws Error if transformers would take the
-/// result for a model of its own, and could not load it.
+/// The note that names are kept because the model or its sizes are unknown. Throws Error if transformers would
+/// recognize the output as one of its models but fail to load it.
 std::string note_of_unknown_model(const Source& source, const Target& target, std::string_view wanted) {
     const Reading& reading = source.reading;
     // The kept names would look like a transformers model without config.json.

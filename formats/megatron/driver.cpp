@@ -35,9 +35,9 @@ std::optional<RecognizedPath> recognize_zarr(const fs::path& folder) {
     return RecognizedPath{folder, &zarr_driver, "a Megatron-core checkpoint of the former zarr backend"};
 }
 
-/// The folder of the iteration that a Megatron root points to, or of the weights in a folder of NeMo 2, whose `context`
-/// describes the model.
-fs::path tracked_iteration(const fs::path& root) {
+/// The checkpoint folder of a root: the iteration that the tracker file names, or `weights` of a NeMo 2 folder, whose
+/// `context` describes the model. Empty if `root` is neither.
+fs::path checkpoint_of_megatron_root(const fs::path& root) {
     constexpr const char* tracker = "latest_checkpointed_iteration.txt";
     if (!path_exists(root / tracker)) {
         const fs::path weights = root / "weights";
@@ -106,7 +106,8 @@ constinit const Driver megatron_driver = megatron::with_shared_traits({
     .has_rank_names = true,
     .precedence = 30,  // before DeepSpeed: a folder with rank files of both is Megatron's
     .recognize_folder = recognize_rank_files,
-    .checkpoint_of_root = tracked_iteration,  // before DeepSpeed, as Megatron-DeepSpeed writes the roots of both
+    .checkpoint_of_root =
+        checkpoint_of_megatron_root,  // before DeepSpeed, as Megatron-DeepSpeed writes the roots of both
     .open = [](const fs::path& path, MissingFiles) { return open_rank_files(path); },
     .complete =
         [](Checkpoint& checkpoint, const Families& families, const Config& config) {

@@ -21,9 +21,10 @@ struct LayerKind {
 };
 
 constexpr LayerKind layer_kinds[]{{'M', "mamba_layers"}, {'*', "attention_layers"}, {'-', "mlp_layers"}};
-constexpr char expert_layer = 'E';  ///< layers that are none of these kinds
+constexpr char expert_layer = 'E';  ///< MoE layer; in none of the lists
 
-/// The pattern in `args`, under its name since Megatron-core 0.17 or before; null if there is none.
+/// The pattern in `args`: hybrid_layer_pattern (Megatron-core 0.17 and later) or hybrid_override_pattern; null if there
+/// is none.
 const std::string* pattern_in(const Config& args) {
     for (const char* key : {"hybrid_layer_pattern", "hybrid_override_pattern"}) {
         const auto found = args.find(key);

@@ -174,7 +174,7 @@ def worker(rank, runs, folder):
     import torch
 
     torch.set_num_threads(1)
-    # C++ code for inference, which would take a minute to compile. The name deepspeed.comm.torch is that of PyTorch.
+    # C++ code for inference, which would take a minute to compile. In sys.modules, because the attribute deepspeed.comm.torch is PyTorch.
     sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None
     dp = runs[0]["dp"]
     # The ranks meet through a file. DeepSpeed names its shared memory by address and port, which are not opened.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """warm_python.py serve SOCKET NAME...: imports the modules NAME and all that the programs NAME.py import, then runs programs, each
 in a forked process: importing PyTorch takes seconds, forking milliseconds. warm_python.py run SOCKET PROGRAM ARGUMENT... runs a
-program in this way, with the environment, folder and files of the caller, and exits with its status. A program that is run
-ends if its caller does."""
+program in this way, with the environment, folder and files of the caller, and exits with its status. If
+the caller ends, the program is killed (its child processes are not)."""
 import array
 import ctypes
 import importlib
@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 STREAMS = 3  # standard input, output and error
 
 
-def become(request):
+def run_program(request):
     """Makes this process the one that the caller asked for. Does not return."""
     os.chdir(request["folder"])
     os.environ.clear()
@@ -58,11 +58,13 @@ def answer(caller):
         for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
             os.close(descriptor)
-        become(json.loads(text))
+        run_program(json.loads(text))
     ends = os.pidfd_open(program)
     ready, _, _ = select.select([ends, caller], [], [])
     if ends not in ready:  # the caller has ended
         os.kill(program, signal.SIGKILL)
+        os.waitpid(program, 0)
+        os._exit(0)
     _, status = os.waitpid(program, 0)
     code = os.waitstatus_to_exitcode(status)
     caller.sendall(str(code if code >= 0 else 128 - code).encode())
