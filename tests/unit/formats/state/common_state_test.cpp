@@ -10,7 +10,6 @@ namespace tpx::formats {
 namespace {
 
 using torch::Document;
-using torch::Kind;
 using torch::Value;
 
 Value attribute(Value state, const char* name) {
@@ -32,9 +31,9 @@ TEST_CASE("settings that are written back as they were read keep their types; ot
     settings["num_layers"] = std::int64_t{8};
     const Value written = with_args(document, read, settings, 9);
     CHECK(iteration_in(written) == 9);
-    CHECK(attribute(written, "offload_modules").is(Kind::list));
-    CHECK(attribute(written, "recompute_modules").is(Kind::list));
-    CHECK(attribute(written, "config_logger_dir").is(Kind::string));
+    CHECK(attribute(written, "offload_modules").is(torch::Kind::list));
+    CHECK(attribute(written, "recompute_modules").is(torch::Kind::list));
+    CHECK(attribute(written, "config_logger_dir").is(torch::Kind::string));
     CHECK(attribute(written, "num_layers").as_int() == 8);
 }
 
