@@ -105,9 +105,6 @@ void check_cuts(const ModelState& model, const Layout& layout) {
                            throw Error{Exit::usage, "layout: {} attention heads cannot be split across tp={}; use {}",
                                        count, layout.tp, fitting("tp", count, layout.tp)};
                    }
-                   if (layout.ep > 1 && !model.classes.empty() &&
-                       std::ranges::all_of(model.classes, [](const TensorClass& kind) { return kind.experts == 0; }))
-                       throw Error{Exit::usage, "layout: ep={}: the model has no experts; omit ep", layout.ep};
                    for (const TensorClass& kind : model.classes) check_cut(model, kind, layout);
                });
 }
