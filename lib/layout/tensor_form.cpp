@@ -155,17 +155,6 @@ TensorForm make_form(const Reading& reading, const Tensor& tensor, const Meaning
     return form;
 }
 
-/// Whether a tensor belongs to an expert, or may, because no rule explains it.
-bool may_have_experts(const Reading& reading) {
-    if (!reading.unknown.empty()) return true;
-    return std::ranges::any_of(reading.meanings, [&](const Meaning& meaning) {
-        if (meaning.weight_part)
-            return reading.family->tensor(meaning.weight_part->meaning.rule->expression.parts[0]).ep != 0;
-        return meaning.kind == Meaning::Kind::parameter &&
-               reading.family->tensor(meaning.rule->expression.parts[0]).ep != 0;
-    });
-}
-
 /// The number of layers: the larger of that in the configuration and that by the layer numbers in names.
 Index layer_numbers(const Reading& reading) {
     Index count = reading.dims['l'].value_or(0);
@@ -203,9 +192,6 @@ void check_layout(const Reading& reading, const Layout& layout) {
                         to_string(layout), reading.why_not};
         return;
     }
-    if (layout.ep > 1 && !may_have_experts(reading))
-        throw Error{Exit::usage, "layout: ep={}: this {} model has no experts; omit ep", layout.ep,
-                    reading.family->name};
     const Index layers = layer_numbers(reading);
     for (const std::string& formula : reading.family->tp_divides) {
         const std::set<Index> sizes =
