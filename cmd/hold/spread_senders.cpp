@@ -48,7 +48,7 @@ class SenderSpread {
 public:
     SenderSpread(const HostsPlan& plan, const EndpointDistance& distance)
         : plan_{plan}, distance_{distance}, replicas_{plan.hold.job.conversion.source_pieces} {
-        sets_.add({});  // set 0 is empty: no readers, no relays
+        sets_.add({});  // set 0 is the empty set: that of the readers and of the relays of each demand
     }
 
     void add(const Move& move) {

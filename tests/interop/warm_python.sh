@@ -2,7 +2,7 @@
 # Sourced by tests after frameworks.sh. Needs $here, the folder of this file, and $venv.
 
 # warm_python FOLDER NAME...: makes FOLDER/warm-python, which runs a Python program as $venv/bin/python does, but in a process forked
-# from one that has imported the modules NAME and all that the programs NAME.py import. That process ends with this one.
+# from one that has imported the modules NAME and all that the programs NAME.py import. The importing process ends when the test does.
 warm_python() {
     warm=$1
     shift

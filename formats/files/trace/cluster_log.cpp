@@ -14,6 +14,7 @@ namespace tpx::formats {
 namespace {
 
 constexpr int most_log_gpus = 1 << 20;
+
 }  // namespace
 
 std::optional<ClusterLog> ClusterLog::find(const Table& table) {

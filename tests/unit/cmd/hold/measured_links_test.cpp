@@ -45,7 +45,7 @@ TEST_CASE("links between GPUs are ordered by their rates, and rates that are abo
         {"GPU", "0000:02:00.0", 0, 0}, {"GPU", "0000:00:00.0", 0, 0}, {"GPU", "0000:01:00.0", 0, 0}};
     GpuLinks links = alike(3);
     rank_by_rate(links, gpu_infos, three_gpus_each(100e9, 50e9), "a");
-    CHECK(links[1][2].rank == 0);  // by address: the file's GPU 0 is number 1 here
+    CHECK(links[1][2].rank == 0);  // matched by address: GPU 0 of the file is GPU 1 of this host
     CHECK(links[1][0].rank == 3);
     CHECK(links[0][1].rank == 0);
     CHECK(links[0][0].rank == 1);  // no link
