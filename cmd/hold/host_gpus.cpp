@@ -43,11 +43,9 @@ void HostGpus::choose(const HoldOptions& options, const std::vector<int>& ranks,
 
 void HostGpus::check_room_for_sending(int gpu) const {
     const auto need = std::ranges::find(needs_, gpu, &GpuNeed::gpu);
-    if (need == needs_.end() || need->fresh + memory_of_lists <= need->free) return;
-    throw failure(
-        "GPU {}: sending needs {} for lists of copies beside {} of new state, but only {} are free; free GPU memory or "
-        "use --rank-gpus",
-        gpu, format_size(memory_of_lists), format_size(need->fresh), format_size(need->free));
+    if (need == needs_.end() || need->fresh > 0 || memory_of_lists <= need->free) return;
+    throw failure("GPU {}: sending needs {} for lists of copies, but only {} are free; free GPU memory", gpu,
+                  format_size(memory_of_lists), format_size(need->free));
 }
 
 void HostGpus::allocate(WaitingKeeper& keeper) {

@@ -26,7 +26,8 @@ public:
     /// new state and for lists of copies.
     void choose(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files);
 
-    /// Throws Error unless a GPU that sends old state to other hosts has room for lists of copies.
+    /// Throws Error if a GPU that gets no new state, but sends old state to other hosts, lacks memory for lists of
+    /// copies.
     void check_room_for_sending(int gpu) const;
 
     /// Lets the keeper allocate the memory for the new state. If that fails with --device auto, chooses host memory.
