@@ -9,6 +9,7 @@
 #include "lib/core/error.hpp"
 #include "tests/support/checkpoints.hpp"
 #include "tests/support/families.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/unit/change/random_models.hpp"
 #include "tests/unit/formats/convert/parcel_amounts.hpp"
 
@@ -176,8 +177,9 @@ Layout layout_for(RandomSource& random, const Tiny& tiny) {
 
 TEST_CASE("a model description and a checkpoint of the model give the same parcels") {
     RandomSource random{17};
+    const int rounds = test::is_sanitized ? 300 : 1500;
     int done = 0;
-    for (int round = 0; round < 1500; ++round) {
+    for (int round = 0; round < rounds; ++round) {
         const test::Scratch scratch;
         const int kind = random.between(0, 2);
         const Tiny tiny = kind == 0 ? llama(random) : qwen3_moe(random, kind == 1);
@@ -214,5 +216,5 @@ TEST_CASE("a model description and a checkpoint of the model give the same parce
         CHECK(difference(pieces, by_class) == "");
         REQUIRE(difference(by_class, pieces) == "");
     }
-    CHECK(done > 500);
+    CHECK(done > rounds / 3);
 }

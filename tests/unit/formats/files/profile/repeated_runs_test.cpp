@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables in which configurations were measured several times. Repetition shows the noise, but not the error of the
 // model. The tables of testdata/profile/rubick and pollux have each configuration once; repeats are drawn from them.
+#include "tests/support/sanitized.hpp"
 #include "tests/unit/formats/files/profile/measured_tables.hpp"
 
 #include <doctest/doctest.h>
@@ -54,7 +55,8 @@ Coverage coverage_of(const test::MeasuredTable& table, const Repeats& repeats, u
 
 }  // namespace
 
-TEST_CASE("90 % intervals cover 85 to 97 % of unseen rows, also where each configuration was measured several times") {
+TEST_CASE("90 % intervals cover 85 to 97 % of unseen rows, also where each configuration was measured several times" *
+          doctest::skip(test::is_sanitized)) {
     std::vector<test::MeasuredTable> tables;
     for (const char* name : {"gpt2", "t5", "bert", "roberta", "vit", "llama7"})
         tables.push_back(test::rubick_table(name));
