@@ -10,9 +10,8 @@ cp -R "$testdata/training/dcp" training || exit 1
 # Prints the processes of this test that have state in memory.
 holders() {
     local process
-    for process in /proc/[0-9]*; do
-        tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qxF "XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR" || continue
-        [ -z "$(find "$process/fd" -lname '/memfd:tpx-*' 2>/dev/null)" ] || echo "${process#/proc/}"
+    for process in $(own_processes); do
+        [ -z "$(find "/proc/$process/fd" -lname '/memfd:tpx-*' 2>/dev/null)" ] || echo "$process"
     done
 }
 # contains EXPRESSION: EXPRESSION is true for the only JSON document in out, `found`.
