@@ -34,7 +34,7 @@ void HostGpus::choose(const HoldOptions& options, const std::vector<int>& ranks,
         for (const GpuSegment& segment : source_->segments()) old[gpu_of(segment)] += segment.size;
     for (const auto& [gpu, bytes] : old) {
         GpuNeed need{gpu, bytes, 0, 0, gpu_infos_.at(static_cast<std::size_t>(gpu)).free, false};
-        for (std::size_t k = 0; k < ranks.size(); ++k)
+        for (std::size_t k = 0; k < place_.gpus.size(); ++k)  // none with --device auto and too little memory
             if (place_.gpus[k] == gpu) need.fresh += sizes_[k];
         need.plan_lists();
         needs_.push_back(need);
