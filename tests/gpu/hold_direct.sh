@@ -43,14 +43,15 @@ with open("mixed/model.safetensors", "wb") as file:
     file.write(len(text).to_bytes(8, "little") + text + b"".join(values[name] for name in tensors))
 PY
 }
-# copying: within two minutes, two processes of this test, a keeper and another one, have memory of GPUs.
+# copying N: within two minutes, the processes of this test together have N mappings of GPU memory: two of the keeper, two of the
+# process that reads from GPUs and, when GPUs copy, two of the new state and one of what they copy.
 copying() {
     local _
     for _ in $(seq 2400); do
-        [ "$(own_processes | sed 's#.*#/proc/&/maps#' | xargs grep -ls fake-gpu | wc -l)" -lt 2 ] || break
+        [ "$(own_processes | sed 's#.*#/proc/&/maps#' | xargs grep -hs fake-gpu | wc -l)" -lt "$1" ] || break
         sleep 0.05
     done
-    sleep 0.5
+    sleep 0.3
 }
 
 # drawn SEED...: layouts, GPUs and types drawn at random; each case can be repeated by its seed.
@@ -249,7 +250,7 @@ killed_reader() {
     runs "$tpx" hold mixed --name old --to fsdp=2 --device cuda
     FAKE_DELAY=2000 "$tpx" hold hold:old --name new --to fsdp=3 --device cuda --dtype f32 >out 2>err &
     killed=$!
-    copying
+    copying 4
     kill -9 $killed
     wait $killed 2>/dev/null
     for _ in $(seq 2400); do "$tpx" hold --list | grep -q hold:new || break; sleep 0.05; done
@@ -264,7 +265,7 @@ killed_copier() {
     runs "$tpx" hold ckpt --name old --to fsdp=2 --device cuda
     FAKE_DELAY=3000 "$tpx" hold hold:old --name new --to tp=2 --device cuda --rank-gpus 0 >out 2>err &
     killed=$!
-    copying
+    copying 7
     kill -9 $killed
     wait $killed 2>/dev/null
     refuses 1 "rank 0 is being read by process" client take old 0
@@ -280,7 +281,7 @@ ended_keeper() {
         keeper=$(python3 -c 'import json; print(json.load(open("out"))["process"])')
         FAKE_DELAY=3000 "$tpx" hold hold:old --name new --to tp=2 --device cuda --rank-gpus 0 >late.out 2>late.err &
         late=$!
-        copying
+        copying 7
         if [ $end = release ]; then "$tpx" hold --release old >/dev/null; else kill -9 "$keeper"; fi
         wait $late && fail "$end: a state of unknown bytes is held"
         grep -q "hold:old: the keeper ended while its state was copied" late.err || fail "$end: no note"
