@@ -188,6 +188,8 @@ from_host_memory() {
     grep -q "round by MPI, not NCCL: --transport mpi" noted || fail "$(cat noted)"
     runs hosts 2 "$tpx" hold hold:old --name new --to tp=4 --device cuda --dry-run --json
     cp out told
+    [ "$(grep -c "note: $(hostname): GPU [01]: needs .* for new state and .* for lists of copies and messages, beside .* of old state; 17.2 GB are free" err)" -eq 4 ] ||
+        fail "no notes of the memory: $(cat err)"
     says "between['transport'] == 'nccl' and [need['direct'] for one in hosts for need in one['needs']] == [True] * 4" \
         "all(need['old'] > 0 and need['new'] > 0 and need['staging'] > 1 << 20 for one in hosts for need in one['needs'])"
     only 2
