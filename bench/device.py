@@ -3,15 +3,16 @@
 """device.py [--build DIR] [--scratch DIR] [--gib N] [--seconds S] [--write]
 
 On a GPU: kernels that pack, unpack and cast, compared with cudaMemcpy inside the device; copies between host and device, compared
-with the PCIe link; two processes on one GPU through CUDA IPC; a restart that takes N GiB of state (default 20) from
+with the PCIe link; two processes on one GPU through CUDA IPC; the GPU's exchange with itself by NCCL; a restart that takes N GiB of state (default 20) from
 `tpx hold --device cuda`, which reads it from disk or from what the former trainer exported to the GPU, compared with saving to and
 loading from disk; and state that two processes, which act as hosts, move between each other: by MPI, and by NCCL if there are two
-GPUs. The GPU needs four times N GiB. Run with a Python that has torch with CUDA (scripts/interop-venv.sh)
+GPUs. compute-sanitizer, if it is installed, checks the kernels. The GPU needs four times N GiB. Run with a Python that has torch with CUDA (scripts/interop-venv.sh)
 after building all targets.
 """
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -45,7 +46,17 @@ def kernel_rows(build, seconds):
     link = link_rate()
     rows = [(f"{name}, against device memcpy", rate, found["memcpy"], 0.85) for name, rate in found["kernels"].items()]
     rows += [(f"{name}, against the PCIe link", found[key], link, 0.9) for name, key in (("host to device", "to_device"), ("device to host", "from_device"))]
+    if found["nccl_to_itself"]:
+        rows.append(("a GPU to itself by NCCL, against device memcpy", 2 * found["nccl_to_itself"], found["memcpy"], None))
     return rows, found["memcpy"]
+
+
+def sanitizer_text(build):
+    """What compute-sanitizer says about the kernels; exits if it finds errors."""
+    if not shutil.which("compute-sanitizer"):
+        return "compute-sanitizer is not installed here."
+    lines = output(["compute-sanitizer", "--error-exitcode", "1", build / "tests/gpu/kernel_rates", "0.01"]).splitlines()
+    return f"compute-sanitizer on the kernels: {next(line.lstrip('= ') for line in lines if 'ERROR SUMMARY' in line)}."
 
 
 def ipc_row(tpx, memcpy, folder):
@@ -135,6 +146,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
         rows, memcpy = kernel_rows(options.build, options.seconds)
+        sanitized = sanitizer_text(options.build)
         rows.append(ipc_row(tpx, memcpy, Path(folder)))
         seconds = restart(tpx, Path(folder), options.gib, options.repeats)
         hosts = host_rows(tpx, options.gib)
@@ -144,7 +156,7 @@ def main():
     for name, rate, of, wanted in filter(None, rows):
         share = f"{of / 1e9:.1f} | {100 * rate / of:.0f} %" if of else "unknown | "
         lines.append(f"| {name} | {rate / 1e9:.1f} | {share} | {f'{100 * wanted:.0f} %' if wanted else ''} |")
-    lines += ["", f"A restart with {options.gib:g} GiB of state, median of {options.repeats}:", "", "| step | seconds |", "|---|---|"]
+    lines += ["", sanitized, "", f"A restart with {options.gib:g} GiB of state, median of {options.repeats}:", "", "| step | seconds |", "|---|---|"]
     lines += [f"| {name} | {value:.2f} |" for name, value in seconds.items()]
     lines += ["", f"`tpx hold` of {options.gib / 4:g} GiB by two processes that act as hosts and swap their ranks of fsdp=2:", ""]
     lines += ["| transport | GB between hosts | rounds | seconds |", "|---|---|---|---|", *hosts]

@@ -128,13 +128,12 @@ MemoryLink DirectMoves::link(std::uint32_t source, std::uint32_t target) const {
 /// Decides which of the draft's pieces kernels fill.
 void DirectMoves::choose(const HoldPlace& place) {
     for (const int gpu : std::set<int>(gpus_.begin(), gpus_.end())) {
-        GpuNeed need{gpu, 0, 0, memory_of_lists, place.gpu_infos[static_cast<std::size_t>(gpu)].free, false};
+        GpuNeed need{gpu, 0, 0, 0, place.gpu_infos[static_cast<std::size_t>(gpu)].free, false};
         for (const GpuSegment& source : sources_)
             if (source.bus == place.gpu_infos[static_cast<std::size_t>(gpu)].bus) need.old += source.size;
         for (std::size_t k = 0; k < ranks_.size(); ++k)
             if (gpus_[k] == gpu) need.fresh += segment_bytes_.at(ranks_[k]);
-        need.is_direct = need.fresh + need.staging <= need.free;
-        if (!need.is_direct) need.staging = 0;
+        need.plan_lists();
         needs_.push_back(need);
     }
     const Draft& draft = conversion_.draft;

@@ -29,6 +29,12 @@ struct GpuNeed {
     std::uint64_t free = 0;      ///< before the new state is allocated
     bool is_direct = false;      ///< whether tensors are copied to it from GPUs; otherwise, from memory of the host
     std::uint64_t messages = 0;  ///< for messages to and from GPUs of other hosts
+
+    /// Sets `is_direct` and `staging`: kernels need room for their lists beside the new state.
+    void plan_lists() {
+        is_direct = fresh + memory_of_lists <= free;
+        staging = is_direct ? memory_of_lists : 0;
+    }
 };
 
 /// Executes the moves whose numbers are `chosen` by kernels of `gpu`, which must be able to access all the memory, and

@@ -62,14 +62,25 @@ void copy_own(const FillRun& run, const HostsPlan& plan, const HostShare& share,
     }
 }
 
-/// The files of this host that rounds read and write; those in host memory are mapped.
+/// The files of this host that rounds read and write. Those in host memory are mapped; those of GPUs that cannot send
+/// are copied to host memory.
 struct MappedHost {
     std::vector<MappedFile> mapped;
+    std::vector<std::vector<std::byte>> copied;
     std::vector<const std::byte*> sources;  // by source file; null: not sent from here
     std::vector<std::byte*> targets;        // by file of the draft of all hosts; null: nothing is received
 
     std::byte* map(const Fd& file, std::uint64_t size, MappedFile::Access access, const fs::path& path) {
         return mapped.emplace_back(file, size, access, path).bytes().data();
+    }
+
+    /// Reads by read_at(), which knows what is in GPU memory; a mapping would have zeros there.
+    const std::byte* copy(const Fd& file, std::uint64_t size, const fs::path& path) {
+        constexpr std::uint64_t at_once = std::uint64_t{16} << 20;
+        const std::span<std::byte> bytes{copied.emplace_back(size)};
+        for (std::uint64_t done = 0; done < size; done += at_once)
+            read_at(file, done, bytes.subspan(done, std::min(at_once, size - done)), path);
+        return bytes.data();
     }
 };
 
@@ -78,13 +89,13 @@ MappedHost map_files(const FillRun& run, const HostsPlan& plan, const HostShare&
     MappedHost host;
     host.sources.resize(catalogue_of(plan).files.size());
     host.targets.resize(conversion.draft.files.size());
-    for (std::size_t k = 0; k < plan.carried.size(); ++k) {
-        const std::uint32_t file = conversion.source_pieces[plan.carried[k].source].file;
-        const Endpoint own{run.comm.rank(), -1};
-        if (plan.senders[k] != own || host.sources[file] != nullptr) continue;
+    for (const std::uint32_t file : plan.files_sent({run.comm.rank(), -1})) {
         const fs::path path = own_path(run, plan, file);
-        host.sources[file] =
-            host.map(open_file(path, O_RDONLY), catalogue_of(plan).files[file].size, MappedFile::Access::read, path);
+        const Fd opened = open_file(path, O_RDONLY);
+        if (const GpuSegment* const segment = run.gpus.segment_of(path))
+            host.sources[file] = host.copy(opened, segment->size, path);
+        else
+            host.sources[file] = host.map(opened, catalogue_of(plan).files[file].size, MappedFile::Access::read, path);
     }
     std::set<std::uint32_t> filled;
     for (const std::uint32_t piece : share.filled) {

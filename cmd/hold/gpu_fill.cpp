@@ -23,16 +23,10 @@ GpuFill::GpuFill(const HostsPlan& plan, const HostShare& share, const HostGpus& 
     }
 }
 
-const GpuSegment& GpuFill::segment_of(std::uint32_t source_file) const {
-    const auto& name = plan_.hold.job.opened.source.checkpoint.catalogue.files[source_file].path;
-    const auto segments = gpus_.source()->segments();
-    return *std::ranges::find_if(
-        segments, [&](const GpuSegment& segment) { return segment_name(segment.rank) == name.filename(); });
-}
-
 /// The memory of a source file, opened by a GPU that copies from it.
 const GpuMemory& GpuFill::opened(int gpu, std::uint32_t source_file) {
-    const GpuSegment& segment = segment_of(source_file);
+    const Catalogue& catalogue = plan_.hold.job.opened.source.checkpoint.catalogue;
+    const GpuSegment& segment = *gpus_.segment_of(catalogue.files[source_file].path);
     auto& memory = opened_[{gpu, segment.rank}];
     if (!memory) memory = std::make_unique<GpuMemory>(gpu, segment.handle, segment.size);
     return *memory;

@@ -43,7 +43,6 @@ private:
         std::unique_ptr<GpuMemory> memory;
     };
 
-    const GpuSegment& segment_of(std::uint32_t source_file) const;
     const GpuMemory& opened(int gpu, std::uint32_t source_file);
     std::vector<DirectTensor> tensors(const Target& target, bool only_unread) const;
     void copy_to(int gpu);

@@ -191,7 +191,8 @@ private:
         require_same(comm_, claims_of(plan));
     }
 
-    /// Throws Error unless this host has memory for its state and for the messages of a round.
+    /// Throws Error unless this host has memory for its state, for the messages of a round, and for what it sends of
+    /// GPUs by way of host memory.
     void check_memory(const HostsPlan& plan, const HostShare& share) const {
         HoldJob own{.job = {}, .bytes = share.bytes, .room = plan.hold.room, .limit = plan.hold.limit};
         own.saved = share.saved;
@@ -201,13 +202,22 @@ private:
             own.bytes += staging.sent + staging.received;
             if (staging.sent > 0 && endpoint.gpu >= 0) gpus_.check_room_for_sending(endpoint.gpu);
         }
+        for (const std::uint32_t file : plan.files_sent({comm_.rank(), -1}))
+            if (const auto* const segment =
+                    gpus_.segment_of(plan.hold.job.opened.source.checkpoint.catalogue.path(file)))
+                own.bytes += segment->size;  // read from the GPU before it is sent
         check_fits(own, options_.checkpoint);
     }
 
+    /// Collective.
     void note(const HostsPlan& plan, const JoinedSource& source) const {
         for (const std::string& note : plan.hold.job.conversion.notes) out_.note("{}", note);
         if (!source.missing().empty())
             out_.note("{}: {}; ranks there get their state from other hosts", options_.checkpoint, source.missing());
+        std::string text = gpus_.indirect_text();
+        if (!text.empty()) text = fmt::format("{}: {}", name_of_host(comm_), text);
+        for (const std::string& note : mpi::all_gather(comm_, text))
+            if (!note.empty()) out_.note("{}", note);
     }
 
     /// Reads the state of this host's ranks into memory.

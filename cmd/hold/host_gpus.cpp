@@ -23,6 +23,7 @@ void HostGpus::open_source(const HoldOptions& options, std::string& reason) {
 
 void HostGpus::choose(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files) {
     ranks_ = ranks;
+    transport_ = options.transport;
     if (!ranks.empty()) place_ = choose_place(options, ranks, files);
     for (const int rank : ranks) sizes_.push_back(segment_size(files, rank));
     gpu_infos_ = place_.gpu_infos;
@@ -32,20 +33,42 @@ void HostGpus::choose(const HoldOptions& options, const std::vector<int>& ranks,
     if (source_ != nullptr)
         for (const GpuSegment& segment : source_->segments()) old[gpu_of(segment)] += segment.size;
     for (const auto& [gpu, bytes] : old) {
-        GpuNeed need{gpu, bytes, 0, memory_of_lists, gpu_infos_.at(static_cast<std::size_t>(gpu)).free, false};
-        for (std::size_t k = 0; k < ranks.size(); ++k)
+        GpuNeed need{gpu, bytes, 0, 0, gpu_infos_.at(static_cast<std::size_t>(gpu)).free, false};
+        for (std::size_t k = 0; k < place_.gpus.size(); ++k)  // none with --device auto and too little memory
             if (place_.gpus[k] == gpu) need.fresh += sizes_[k];
-        need.is_direct = need.fresh + need.staging <= need.free;
-        if (!need.is_direct) need.staging = 0;
+        need.plan_lists();
         needs_.push_back(need);
     }
 }
 
 void HostGpus::check_room_for_sending(int gpu) const {
     const auto need = std::ranges::find(needs_, gpu, &GpuNeed::gpu);
-    if (need == needs_.end() || need->fresh > 0 || memory_of_lists <= need->free) return;
-    throw failure("GPU {}: sending needs {} for lists of copies, but only {} are free; free GPU memory", gpu,
-                  format_size(memory_of_lists), format_size(need->free));
+    if (need == needs_.end() || need->is_direct) return;
+    throw failure(
+        "--transport nccl: GPU {}: sending needs {} for lists of copies beside {} of new state, but only {} are free; "
+        "free GPU memory, or use --transport auto",
+        gpu, format_size(memory_of_lists), format_size(need->fresh), format_size(need->free));
+}
+
+std::string HostGpus::indirect_text() const {
+    std::string text;
+    for (const GpuNeed& need : needs_) {
+        if (need.is_direct) continue;
+        if (!text.empty()) text += "; ";
+        text += fmt::format("GPU {} has no room for {} of lists of copies beside {} of new state; ", need.gpu,
+                            format_size(memory_of_lists), format_size(need.fresh));
+        text += need.fresh > 0 ? "its tensors are copied through host memory"
+                               : "other hosts get its tensors through host memory";
+    }
+    return text;
+}
+
+const GpuSegment* HostGpus::segment_of(const std::filesystem::path& file) const {
+    if (source_ == nullptr) return nullptr;
+    const auto segments = source_->segments();
+    const auto found = std::ranges::find_if(
+        segments, [&](const GpuSegment& segment) { return segment_name(segment.rank) == file.filename(); });
+    return found == segments.end() ? nullptr : &*found;
 }
 
 void HostGpus::allocate(WaitingKeeper& keeper) {
@@ -56,8 +79,8 @@ void HostGpus::allocate(WaitingKeeper& keeper) {
         if (!place_.is_auto) throw;
         place_ = {.gpus = {}, .gpu_infos = {}, .is_auto = true, .reason = error.what()};
         for (GpuNeed& need : needs_) {
-            need.fresh = need.staging = 0;
-            need.is_direct = false;
+            need.fresh = 0;
+            need.plan_lists();
         }
         std::erase_if(needs_, [](const GpuNeed& need) { return need.old == 0; });
     }
@@ -74,9 +97,17 @@ bool HostGpus::is_direct(int gpu) const {
 GpuPlaces HostGpus::places() const {
     GpuPlaces places{.sources = {}, .targets = {}, .links = place_.links};
     if (source_ != nullptr)
-        for (const GpuSegment& segment : source_->segments()) places.sources[segment.rank] = gpu_of(segment);
+        for (const GpuSegment& segment : source_->segments()) {
+            const int gpu = places.sources[segment.rank] = gpu_of(segment);
+            if (transport_ != "nccl" && !is_direct(gpu)) places.silent.insert(segment.rank);
+        }
     for (std::size_t k = 0; k < place_.gpus.size(); ++k)
         if (is_direct(place_.gpus[k])) places.targets[ranks_[k]] = place_.gpus[k];
+    // Messages by MPI are in host memory.
+    for (const GpuNeed& need : needs_)
+        if (need.is_direct && transport_ != "mpi")
+            places.staging = std::min(places.staging, (need.free - need.fresh - memory_of_lists) / 2);
+    places.staging = std::max(places.staging, least_round_staging);
     return places;
 }
 

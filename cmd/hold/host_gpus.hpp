@@ -8,6 +8,7 @@
 #include "cmd/hold/waiting_keeper.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,13 +23,15 @@ public:
     /// name.
     void open_source(const HoldOptions& options, std::string& reason);
 
-    /// Chooses the GPUs of `ranks`, as choose_place() does, and which of them kernels can fill: those with room for the
-    /// new state and for lists of copies.
+    /// Chooses the GPUs of `ranks`, as choose_place() does, and of which GPUs kernels fill the new state and send the
+    /// old one: those with room for lists of copies beside the new state. With --transport nccl, all GPUs send.
     void choose(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files);
 
-    /// Throws Error if a GPU that gets no new state, but sends old state to other hosts, lacks memory for lists of
-    /// copies.
+    /// Throws Error if a GPU that sends old state to other hosts has no room for lists of copies.
     void check_room_for_sending(int gpu) const;
+
+    /// Which GPUs have no room for lists of copies, for a note; empty: all have.
+    std::string indirect_text() const;
 
     /// Lets the keeper allocate the memory for the new state. If that fails with --device auto, chooses host memory.
     void allocate(WaitingKeeper& keeper);
@@ -51,6 +54,10 @@ public:
     /// The number of the GPU that has a segment of the source.
     int gpu_of(const GpuSegment& segment) const;
 
+    /// The segment in GPU memory that a source file stands for; null if the file has all of its bytes.
+    const GpuSegment* segment_of(const std::filesystem::path& file) const;
+
+    /// The GPUs from and to which kernels copy, those that cannot send, and the room that they have for messages.
     GpuPlaces places() const;
 
 private:
@@ -63,6 +70,7 @@ private:
     std::vector<std::uint64_t> sizes_;
     std::vector<GpuNeed> needs_;
     std::vector<GpuHandle> handles_;
+    std::string transport_;  // as the option says
 };
 
 }  // namespace tpx::cli

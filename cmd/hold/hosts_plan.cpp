@@ -119,6 +119,13 @@ RoundsJob HostsPlan::rounds_job() const {
     return {carried, conversion.source_side(), conversion.target_side(), senders, target_files};
 }
 
+std::set<std::uint32_t> HostsPlan::files_sent(const Endpoint& sender) const {
+    std::set<std::uint32_t> files;
+    for (std::size_t k = 0; k < carried.size(); ++k)
+        if (senders[k] == sender) files.insert(hold.job.conversion.source_pieces[carried[k].source].file);
+    return files;
+}
+
 void set_moves(HostsPlan& plan, const EndpointDistance& distance, std::span<const double> nics) {
     const formats::Conversion& conversion = plan.hold.job.conversion;
     const auto of_pieces = [&](std::uint32_t source, std::uint32_t target) {
@@ -127,7 +134,7 @@ void set_moves(HostsPlan& plan, const EndpointDistance& distance, std::span<cons
         if (plan.has_source(to.host, {source, target, {}})) return distance(plan.source_endpoint(to.host, file), to);
         int least = std::numeric_limits<int>::max();
         for (const int host : plan.holders[file])
-            least = std::min(least, distance(plan.source_endpoint(host, file), to));
+            least = std::min(least, distance(plan.sender_endpoint(host, file), to));
         return least;
     };
     plan.moves = make_moves(conversion.source_side(), conversion.target_side(), of_pieces);
@@ -158,6 +165,7 @@ HostsPlan plan_hosts(const HoldOptions& given, const fs::path& folder, std::span
     plan.ranks = placed_ranks(ranks, plan.hold.job.target.layout);
     plan.holders = holders_of(plan.hold.job.opened.source.checkpoint.catalogue, folder, files);
     plan.source_gpus.assign(plan.ranks.size(), std::vector<int>(plan.holders.size(), -1));
+    plan.sender_gpus = plan.source_gpus;
     plan.target_files = places_of(conversion.draft, plan.ranks);
     set_moves(plan, [](const Endpoint& from, const Endpoint& to) { return from.host == to.host ? 0 : 1; });
     return plan;

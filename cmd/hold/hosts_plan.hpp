@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,15 +21,19 @@
 // it.
 namespace tpx::cli {
 
-/// Bytes of memory on each host for the messages that it sends in a round, and as many for those that it receives.
+/// Bytes of memory of each host or GPU for the messages that it sends in a round, and as many for those that it
+/// receives; fewer, but not fewer than the least, if a GPU has little memory.
 inline constexpr std::uint64_t round_staging = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t least_round_staging = std::uint64_t{8} << 20;
 
 /// The GPUs of a host from and to which state moves directly, by rank: `sources` have the state that a keeper holds,
 /// and `targets` get the state of new ranks. The state of all other ranks moves through host memory.
 struct GpuPlaces {
     std::map<int, int> sources;
     std::map<int, int> targets;
-    GpuLinks links = {};  ///< between the GPUs of the host
+    GpuLinks links = {};        ///< between the GPUs of the host
+    std::set<int> silent = {};  ///< ranks of `sources` whose GPU cannot send: other hosts get them through host memory
+    std::uint64_t staging = round_staging;  ///< for which the GPUs have room twice, but no less than the least
 };
 
 /// The places as one line of text, and the places that such a text contains.
@@ -41,6 +46,7 @@ struct HostsPlan {
     std::vector<std::vector<int>> ranks;        ///< that each host will hold, ascending
     std::vector<std::vector<int>> holders;      ///< by source file: the hosts that have it, ascending
     std::vector<std::vector<int>> source_gpus;  ///< by host, then source file: its GPU; -1: memory of the host
+    std::vector<std::vector<int>> sender_gpus;  ///< the same, but -1 for GPUs that cannot send
     std::vector<Endpoint> target_files;         ///< by file of the draft: its host and GPU; files without tensors: any
     Moves moves;                                ///< of all elements, within a host where that is possible
     Moves carried;                              ///< the moves of `moves` between hosts
@@ -50,6 +56,9 @@ struct HostsPlan {
 
     /// The carried moves, for functions about rounds. Refers to this plan.
     RoundsJob rounds_job() const;
+
+    /// The source files of which `sender` sends elements.
+    std::set<std::uint32_t> files_sent(const Endpoint& sender) const;
 
     /// The host that gets a piece of the target.
     int host_of(std::uint32_t target) const;
@@ -63,6 +72,11 @@ struct HostsPlan {
     /// The memory of a host that has a source file.
     Endpoint source_endpoint(int host, std::uint32_t file) const {
         return {host, source_gpus[static_cast<std::size_t>(host)][file]};
+    }
+
+    /// The memory from which a host sends a source file to other hosts.
+    Endpoint sender_endpoint(int host, std::uint32_t file) const {
+        return {host, sender_gpus[static_cast<std::size_t>(host)][file]};
     }
 
     /// Whether the values of a source file are computed from its bytes.

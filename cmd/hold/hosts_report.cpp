@@ -98,6 +98,20 @@ void note_links(const HostsHeld& held, Output& out) {
     if (!text.empty()) out.note("links that {} tensors: {}", held.options.dry_run ? "carry" : "carried", text);
 }
 
+/// Says what memory the GPUs of all hosts need.
+void note_needs(const HostsJson& hosts, Output& out) {
+    const auto size = [](const HostsJson& need, const char* key) {
+        return format_size(need[key].get<std::uint64_t>());
+    };
+    for (const HostsJson& host : hosts)
+        for (const HostsJson& need : host["needs"])
+            out.note(
+                "{}: GPU {}: needs {} for new state and {} for lists of copies and messages, beside {} of old state; "
+                "{} are free",
+                host["host"].get<std::string>(), need["gpu"].get<int>(), size(need, "new"), size(need, "staging"),
+                size(need, "old"), size(need, "free"));
+}
+
 void print(const HostsHeld& held, const HostsJson& json, Output& out) {
     const std::string what =
         fmt::format("{} of {} ({})", counted(json["ranks"].size(), "rank"), to_string(held.plan.hold.job.target.layout),
@@ -139,6 +153,7 @@ void report_hosts(const mpi::Comm& comm, const HostsHeld& held, const HostHeld& 
         out.note("{} of tensors {} between hosts, in {}{}", format_size(bytes), held.options.dry_run ? "move" : "moved",
                  counted(held.plan.rounds.size(), "round"), transport_text(held));
         if (wants_gpus(held.options)) note_links(held, out);
+        if (held.options.dry_run) note_needs(json["hosts"], out);
         out.json() ? out.object("tpx.hold/1", json) : print(held, json, out);
         out.finish();
     });

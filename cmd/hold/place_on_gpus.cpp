@@ -3,6 +3,7 @@
 
 #include "lib/exec/device/move_copies.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -13,16 +14,23 @@ std::string to_text(const GpuPlaces& places) {
     std::string text;
     for (const auto& [rank, gpu] : places.sources) text += fmt::format("s {} {} ", rank, gpu);
     for (const auto& [rank, gpu] : places.targets) text += fmt::format("t {} {} ", rank, gpu);
+    for (const int rank : places.silent) text += fmt::format("q {} 0 ", rank);
+    text += fmt::format("m {} 0 ", places.staging);
     return text + "l " + to_text(places.links);
 }
 
 GpuPlaces parse_gpu_places(const std::string& text) {
     GpuPlaces places;
     std::istringstream words{text};
-    int rank = 0, gpu = 0;
+    std::uint64_t value = 0;
+    int gpu = 0;
     char side = 0;
-    while (words >> side && side != 'l' && words >> rank >> gpu)
-        (side == 's' ? places.sources : places.targets)[rank] = gpu;
+    while (words >> side && side != 'l' && words >> value >> gpu) {
+        if (side == 's') places.sources[static_cast<int>(value)] = gpu;
+        if (side == 't') places.targets[static_cast<int>(value)] = gpu;
+        if (side == 'q') places.silent.insert(static_cast<int>(value));
+        if (side == 'm') places.staging = value;
+    }
     std::string links;
     if (std::getline(words, links)) places.links = parse_gpu_links(links);
     return places;
@@ -90,6 +98,9 @@ std::vector<LinkBytes> bytes_by_link(const HostsPlan& plan, std::span<const GpuP
 void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places, const HostRates& rates) {
     for (std::size_t host = 0; host < places.size(); ++host) {
         plan.source_gpus[host] = gpus_of_sources(plan, places[host]);
+        GpuPlaces sending = places[host];
+        for (const int rank : sending.silent) sending.sources.erase(rank);
+        plan.sender_gpus[host] = gpus_of_sources(plan, sending);
         const std::vector<int> targets = gpus_of_targets(plan, places[host]);
         for (std::size_t k = 0; k < targets.size(); ++k)
             if (plan.target_files[k].host == static_cast<int>(host)) plan.target_files[k].gpu = targets[k];
@@ -102,7 +113,7 @@ void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places, const Hos
     };
     set_moves(plan, of_endpoints, rates.nics);
     plan.links = bytes_by_link(plan, places);
-    plan.rounds = plan_rounds(plan.rounds_job(), round_staging);
+    plan.rounds = plan_rounds(plan.rounds_job(), std::ranges::min_element(places, {}, &GpuPlaces::staging)->staging);
 }
 
 }  // namespace tpx::cli

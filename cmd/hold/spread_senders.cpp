@@ -88,7 +88,7 @@ private:
             const std::uint32_t file = conversion().source_pieces[piece].file;
             if (plan_.is_computed(file) != plan_.is_computed(conversion().source_pieces[move.source].file)) continue;
             for (const int host : plan_.holders[file]) {
-                const int distance = distance_(plan_.source_endpoint(host, file), to);
+                const int distance = distance_(plan_.sender_endpoint(host, file), to);
                 if (!found.empty() && distance > least) continue;
                 if (!found.empty() && distance < least) found.clear();
                 least = distance;
@@ -120,7 +120,7 @@ private:
                 begin = end;
             }
             if (empty(part.box)) continue;
-            sent.push_back({part, plan_.source_endpoint(host, conversion().source_pieces[part.source].file)});
+            sent.push_back({part, plan_.sender_endpoint(host, conversion().source_pieces[part.source].file)});
         }
     }
 

@@ -50,8 +50,8 @@ struct NcclRates {
 };
 
 /// Measures NCCL between the ranks of `members`, each with its own GPU `gpu`: first the pairs, given as positions in
-/// `members`, then an all-reduce. Collective over `comm`; rank 0 gets the result. Throws Error "CALL: reason" on every
-/// rank.
+/// `members`, then an all-reduce. In a pair of equal positions, a GPU sends to itself. Collective over `comm`; rank 0
+/// gets the result. Throws Error "CALL: reason" on every rank.
 NcclRates measure_nccl(const mpi::Comm& comm, const std::vector<int>& members,
                        const std::vector<std::pair<int, int>>& pairs, int gpu);
 

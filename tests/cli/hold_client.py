@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """hold_client.py WHAT NAME [WORD...]: a client of keepers that shares no code with tpx and examples/tpx_handover.py.
 
-take NAME RANK     takes a rank, and prints the digest of the bytes of its tensors
-bytes NAME RANK    prints the digest of all bytes of a rank's segment, and that of its document but for the memory; does not take it
+take NAME RANK...  takes ranks, and prints the digest of the bytes of the tensors of each
+collect NAME FOLDER:RANK...
+                   takes ranks of the keepers NAME in several folders for sockets, and prints the same for each
+bytes NAME RANK... prints the digest of all bytes of each rank's segment, and that of its document but for the memory; does not take it
 die NAME RANK      is killed while it takes a rank
 read NAME SECONDS  reads the manifest, and stays connected
 open NAME SECONDS  the same of the state where it is, on GPUs
@@ -74,6 +76,12 @@ def take(name, rank, end=True):
         close()
     ask(connection, {"op": "done"})
     print(f"rank {rank}: {len(document['tensors'])} tensors {hashlib.sha256(' '.join(sorted(digests)).encode()).hexdigest()[:12]}")
+
+
+def collect(name, *places):
+    for place in places:
+        os.environ["XDG_RUNTIME_DIR"], rank = place.rsplit(":", 1)
+        take(name, rank)
 
 
 def whole(name, rank):
@@ -211,6 +219,10 @@ def many(name):
     print("done")
 
 
+def each(function):
+    return lambda name, *ranks: [function(name, rank) for rank in ranks]
+
+
 what, name, *words = sys.argv[1:]
 if what in ("read", "open"):
     connection = connect(name)
@@ -221,4 +233,4 @@ if what in ("read", "open"):
 elif what == "die":
     take(name, words[0], end=False)
 else:
-    {"take": take, "bytes": whole, "proxy": proxy, "put": put, "reserve": reserve, "many": many}[what](name, *words)
+    {"take": each(take), "collect": collect, "bytes": each(whole), "proxy": proxy, "put": put, "reserve": reserve, "many": many}[what](name, *words)

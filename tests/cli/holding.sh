@@ -2,7 +2,9 @@
 # Sourced by tests of state that tpx ($tpx) holds in memory: changes to a new folder, which is removed at the end with
 # all keepers, and puts a checkpoint of $testdata in ckpt.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-python3 -c 'import os, socket; os.memfd_create; socket.send_fds' 2>/dev/null || { echo "skipped: Python 3.9 or later is missing"; exit 77; }
+python=$(python3 -c 'import os, socket, sys; os.memfd_create; socket.send_fds; print(os.path.dirname(sys.executable))' 2>/dev/null) ||
+    { echo "skipped: Python 3.9 or later is missing"; exit 77; }
+PATH=$python:$PATH  # tests start Python often, and a wrapper such as that of pyenv takes longer than Python itself
 # shellcheck source=scripts/mpi-env.sh
 . "$here/../../scripts/mpi-env.sh"
 unset OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_JOB_ID
@@ -12,6 +14,8 @@ mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
 cd "$scratch" || exit 1
 cp -R "$testdata/dcp/fsdp2-tp2" ckpt || exit 1
 
+# The processes that this test has started, or this part of it.
+own_processes() { grep -lszxF "XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR" /proc/[0-9]*/environ | cut -d / -f 3; }
 # Finds the keepers by the sockets on which they listen.
 pids() { "$tpx" hold --list --json 2>/dev/null | grep -o '"process":[0-9]*' | cut -d : -f 2; }
 end() {
@@ -19,6 +23,13 @@ end() {
     rm -rf "$scratch"
 }
 trap end EXIT
+# own_keepers: gives a part of a test, in its folder $scratch, ckpt and keepers of its own; see side_by_side.sh.
+own_keepers() {
+    cp -R ../ckpt . || exit 1
+    export XDG_RUNTIME_DIR=$scratch/run
+    mkdir -m 700 "$XDG_RUNTIME_DIR" || exit 1
+    trap end EXIT
+}
 fail() {
     echo "$(basename "$0" .sh): $*" >&2
     cat out err >&2

@@ -36,8 +36,8 @@ chmod +x "$scratch/bin/tpx"
 for transcript in "$here"/*.transcript; do
     # Other formats; their documents have the same keys.
     case $transcript in */hdf5.* | */nemo.* | */precision.* | */torch.* | */files.* | */lossless.* | */outer.*) continue ;; esac
-    sh "$here/replay.sh" "$scratch/bin/tpx" "$testdata" "$transcript" >"$scratch/replayed" 2>&1
-done
+    echo "$transcript"
+done | xargs -n 1 -P 3 sh "$here/replay.sh" "$scratch/bin/tpx" "$testdata" >"$scratch/replayed" 2>&1
 
 # shellcheck source=scripts/mpi-env.sh
 . "$here/../../scripts/mpi-env.sh"

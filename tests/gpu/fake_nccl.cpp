@@ -180,6 +180,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+    if (fails("ncclCommFinalize", comm)) return ncclSystemError;
     comm->pending = 2;
     return meet(comm) ? ncclInProgress : ncclRemoteError;
 }

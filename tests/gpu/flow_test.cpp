@@ -87,6 +87,20 @@ TEST_CASE("members send in pairs and reduce, others wait, and rank 0 has the res
     if (world.rank() == 0) CHECK(all.pairs[1].median > 0);
 }
 
+TEST_CASE("a GPU sends to itself by NCCL, without MPI, and each call that fails is named") {
+    const auto measure = [] { return measure_nccl(mpi::Comm{}, {0}, {{0, 0}}, 1).pairs.at(0).median; };
+    CHECK(measure() > 0);
+    for (const std::string call :
+         {"ncclGetUniqueId", "ncclCommInitRankConfig", "ncclGroupStart", "ncclSend", "ncclRecv", "ncclGroupEnd",
+          "ncclAllReduce", "ncclCommGetAsyncError", "ncclCommFinalize"}) {
+        const Variable broken{"FAKE_FAULT", call.c_str()};
+        CHECK(fault_of(measure) == call + ": fake fault");
+    }
+    const Variable broken{"FAKE_FAULT", "ncclAsyncError"};
+    CHECK(fault_of(measure) == "ncclCommInitRankConfig: a peer is gone");
+    CHECK(measure_gpu(1, 0.01).copy.median > 0);
+}
+
 TEST_CASE("when NCCL fails on one rank, all say so and none waits for ever") {
     const mpi::Comm world = mpi::Comm::world();
     const Variable broken{"FAKE_FAULT", "ncclAllReduce"}, last{"FAKE_FAULT_PLACE", "2"};

@@ -17,8 +17,7 @@ refuses() {
 nothing_left() {
     [ -z "$(pids)$(ls "$XDG_RUNTIME_DIR/tpx")" ] || fail "a keeper is left"
     local process
-    for process in /proc/[0-9]*; do
-        tr '\0' '\n' 2>/dev/null <"$process/environ" | grep -qxF "XDG_RUNTIME_DIR=$XDG_RUNTIME_DIR" || continue
-        [ -z "$(find "$process/fd" -lname '/memfd:*' 2>/dev/null)" ] || fail "process ${process#/proc/} still has memory"
+    for process in $(own_processes); do
+        [ -z "$(find "/proc/$process/fd" -lname '/memfd:*' 2>/dev/null)" ] || fail "process $process still has memory"
     done
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernel_rates [SECONDS]: on GPU 0, compares what the kernels for strided copies make with what the host makes, then
-// prints how fast they are as JSON. Exits with 77 if CUDA finds no GPU.
+// prints how fast they are as JSON, and how fast the GPU sends to itself by NCCL. Exits with 77 if CUDA finds no GPU.
 #include "lib/core/memory_file.hpp"
 #include "lib/exec/cuda/copy_kernels.hpp"
 #include "lib/exec/cuda/runtime.hpp"
@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 using namespace tpx;
@@ -90,6 +91,16 @@ MeasuredValue rate(const Case& one, const GpuMemory& from, const GpuMemory& to, 
     });
 }
 
+// Bytes per second from the GPU to itself by NCCL, as JSON; null, with the reason on stderr, without NCCL.
+std::string nccl_to_itself() {
+    try {
+        return fmt::format("{:.4g}", measure_nccl(mpi::Comm{}, {0}, {{0, 0}}, 0).pairs.at(0).median);
+    } catch (const Error& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return "null";
+    }
+}
+
 int run(double seconds) {
     for (const Case& one : cases(64))
         if (!is_same(one)) {
@@ -99,8 +110,8 @@ int run(double seconds) {
     const GpuRates rates = measure_gpu(0, 3 * seconds);
     constexpr std::uint64_t size = std::uint64_t{4} * rows * columns;
     const GpuMemory from{0, size}, to{0, size};
-    std::printf("{\"memcpy\": %.4g, \"to_device\": %.4g, \"from_device\": %.4g, \"kernels\": {", 2 * rates.copy.median,
-                rates.to_device.median, rates.from_device.median);
+    std::printf("{\"memcpy\": %.4g, \"to_device\": %.4g, \"from_device\": %.4g, \"nccl_to_itself\": %s, \"kernels\": {",
+                2 * rates.copy.median, rates.to_device.median, rates.from_device.median, nccl_to_itself().c_str());
     const char* separator = "";
     for (const Case& one : cases(rows)) {
         std::printf("%s\"%s\": %.4g", separator, one.name, rate(one, from, to, seconds).median);

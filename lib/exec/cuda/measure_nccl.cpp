@@ -45,22 +45,22 @@ public:
         nccl().destroy(comm_.release());
     }
 
-    /// Bytes per second from place `a` to place `b`; zeros on all others.
+    /// Bytes per second from place `a` to place `b`, which may be the same; zeros on all others.
     MeasuredValue pair(int a, int b) {
         return measure(place_ == a || place_ == b, [&](std::size_t size) {
             if (place_ == a)
-                accept(nccl().send(from_.get(), size, ncclInt8, b, comm_.get(), stream_.get()), "ncclSend");
-            else
-                accept(nccl().receive(to_.get(), size, ncclInt8, a, comm_.get(), stream_.get()), "ncclRecv");
+                accept_nccl(nccl().send(from_.get(), size, ncclInt8, b, comm_.get(), stream_.get()), "ncclSend");
+            if (place_ == b)
+                accept_nccl(nccl().receive(to_.get(), size, ncclInt8, a, comm_.get(), stream_.get()), "ncclRecv");
         });
     }
 
     /// Bus bandwidth of all.
     MeasuredValue all_reduce() {
         MeasuredValue rate = measure(true, [&](std::size_t size) {
-            accept(nccl().all_reduce(from_.get(), to_.get(), size / sizeof(float), ncclFloat, ncclSum, comm_.get(),
-                                     stream_.get()),
-                   "ncclAllReduce");
+            accept_nccl(nccl().all_reduce(from_.get(), to_.get(), size / sizeof(float), ncclFloat, ncclSum, comm_.get(),
+                                          stream_.get()),
+                        "ncclAllReduce");
         });
         rate.median *= 2.0 * (count_ - 1) / count_;
         return rate;
@@ -68,10 +68,7 @@ public:
 
 private:
     using Work = std::function<void(std::size_t size)>;
-    struct Abort {
-        void operator()(ncclComm_t comm) const { nccl().abort(comm); }
-    };
-    using Comm = std::unique_ptr<ncclComm, Abort>;
+    using Comm = std::unique_ptr<ncclComm, AbortNccl>;
 
     // A first try determines the size of transfers that take about 10 ms; all members use the smallest size of all.
     MeasuredValue measure(bool takes_part, const Work& work) {
@@ -106,8 +103,8 @@ private:
         const Event end = make_event();
         copy(from_.get(), &value);
         grouped([&] {
-            accept(nccl().all_reduce(from_.get(), to_.get(), 1, ncclUint64, ncclMin, comm_.get(), stream_.get()),
-                   "ncclAllReduce");
+            accept_nccl(nccl().all_reduce(from_.get(), to_.get(), 1, ncclUint64, ncclMin, comm_.get(), stream_.get()),
+                        "ncclAllReduce");
         });
         copy(&value, to_.get());
         check(cudaEventRecord(end.get(), stream_.get()), "cudaEventRecord");
@@ -116,9 +113,10 @@ private:
     }
 
     void grouped(const std::function<void()>& calls) {
-        accept(nccl().group_start(), "ncclGroupStart");
+        NcclGroup group;
         calls();
-        settle(nccl().group_end(), "ncclGroupEnd");
+        group.end();
+        settle(ncclInProgress, "ncclGroupEnd");
     }
 
     void wait_for(const Event& event) {
@@ -127,25 +125,21 @@ private:
             if (code != cudaErrorNotReady) check(code, "cudaEventQuery");
             if (code == cudaSuccess) return true;
             ncclResult_t state = ncclSuccess;
-            accept(nccl().async_error(comm_.get(), &state), "ncclCommGetAsyncError");
-            accept(state, "NCCL");
+            accept_nccl(nccl().async_error(comm_.get(), &state), "ncclCommGetAsyncError");
+            accept_nccl(state, "NCCL");
             return false;
         });
     }
 
     // What a call began is done when the communicator says so.
     void settle(ncclResult_t begun, const char* call) {
-        accept(begun, call);
+        accept_nccl(begun, call);
         wait([&] {
             ncclResult_t state = ncclSuccess;
-            accept(nccl().async_error(comm_.get(), &state), "ncclCommGetAsyncError");
-            accept(state, call);
+            accept_nccl(nccl().async_error(comm_.get(), &state), "ncclCommGetAsyncError");
+            accept_nccl(state, call);
             return state == ncclSuccess;
         });
-    }
-
-    static void accept(ncclResult_t code, const char* call) {
-        if (code != ncclSuccess && code != ncclInProgress) throw failure("{}: {}", call, nccl().error_string(code));
     }
 
     static void wait(const std::function<bool()>& is_done) {

@@ -38,4 +38,8 @@ const NcclLibrary& nccl() {
     return library;
 }
 
+void accept_nccl(ncclResult_t code, const char* call) {
+    if (code != ncclSuccess && code != ncclInProgress) throw failure("{}: {}", call, nccl().error_string(code));
+}
+
 }  // namespace tpx::cuda

@@ -23,36 +23,6 @@ namespace {
 using namespace cuda;
 using RoundClock = std::chrono::steady_clock;
 
-/// Throws Error unless the call has succeeded or is in progress.
-void accept_nccl(ncclResult_t code, const char* call) {
-    if (code != ncclSuccess && code != ncclInProgress) throw failure("{}: {}", call, nccl().error_string(code));
-}
-
-/// A group of calls to NCCL, which start together when it ends.
-class NcclGroup {
-public:
-    NcclGroup() { accept_nccl(nccl().group_start(), "ncclGroupStart"); }
-    ~NcclGroup() {
-        if (!has_ended_) nccl().group_end();  // another error is being thrown
-    }
-    NcclGroup(const NcclGroup&) = delete;
-    NcclGroup& operator=(const NcclGroup&) = delete;
-
-    void end() {
-        has_ended_ = true;
-        accept_nccl(nccl().group_end(), "ncclGroupEnd");
-    }
-
-private:
-    bool has_ended_ = false;
-};
-
-/// Aborts a communicator instead of destroying it, because ncclCommDestroy may wait for peers. After success, nothing
-/// is in progress.
-struct AbortNccl {
-    void operator()(ncclComm_t comm) const { nccl().abort(comm); }
-};
-
 /// A GPU of this host.
 struct RoundGpu {
     Stream stream;
@@ -221,7 +191,7 @@ private:
         for (const auto start = RoundClock::now(); RoundClock::now() - start < most;) {
             check_others();
             mpi::call_hook(false);
-            std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds{1});
         }
     }
 

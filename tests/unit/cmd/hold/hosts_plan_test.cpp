@@ -216,11 +216,13 @@ TEST_CASE("the shares of all hosts together fill each element once, with GPUs an
 
 TEST_CASE("GPU places are the same after conversion to text and back") {
     const MemoryLink far{LinkClass::nvlink, 2}, near{LinkClass::same_gpu, 0};
-    const GpuPlaces places{one_gpu_each({0, 5}), one_gpu_each({7}), {{near, far}, {far, near}}};
+    const GpuPlaces places{one_gpu_each({0, 5}), one_gpu_each({7}), {{near, far}, {far, near}}, {5}, 12345678};
     const GpuPlaces parsed = parse_gpu_places(to_text(places));
     CHECK(parsed.sources == places.sources);
     CHECK(parsed.targets == places.targets);
     CHECK(parsed.links == places.links);
+    CHECK(parsed.silent == places.silent);
+    CHECK(parsed.staging == places.staging);
     CHECK(parse_gpu_places("").targets.empty());
 }
 
