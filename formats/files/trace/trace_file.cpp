@@ -243,6 +243,7 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
         });
     } else if (auto log = ClusterLog::find(table)) {
         trace.format = "log";
+        if (is_philly_log(plain)) log->allow_pauses();
         const Requeues requeues = merge_requeues(table);
         const std::size_t merged = merge_components(table);
         add_jobs(trace, table, context, elasticity, [&](const Table::Row& row) { return log->job(row, context); });
