@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/run_plan.hpp"
 
+#include "formats/files/profile/plan_text.hpp"
 #include "formats/files/profile/run_cells.hpp"
 #include "lib/core/counted.hpp"
 
@@ -41,8 +42,8 @@ std::string plan_entry(const RowReader& row, const PlanColumn& column) {
     return value ? fmt::format(",{}={}", column.word, *value) : "";
 }
 
-std::string plan_text(const RowReader& row) {
-    std::string text = row.text("plan").value_or("");
+std::string plan_of_row(const RowReader& row) {
+    std::string text = plan_text(row.text("plan").value_or(""));
     for (const PlanColumn& column : plan_columns) text += plan_entry(row, column);
     if (const auto shards = row.read("fsdp", cells::whole_text); shards && *shards != "1")
         text += row.text("dp") ? ",zero=3" : fmt::format(",dp={},zero=3", *shards);
@@ -90,7 +91,7 @@ void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
 }  // namespace
 
 ExecutionPlan plan_of(const RowReader& row, int gpus, double batch) {
-    std::string words = plan_text(row);
+    std::string words = plan_of_row(row);
     // Tables often omit dp.
     const auto has = [&](std::string_view degree) { return words.find(degree) != words.npos; };
     const bool has_model_parallelism = has("tp=") || has("pp=") || has("cp=");

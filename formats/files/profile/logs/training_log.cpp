@@ -24,7 +24,7 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::size_t longest_line = 64 * 1024;
+constexpr std::size_t longest_line = 16 << 20;  // such as JSON without line breaks
 constexpr std::size_t chunk = 1 << 20;
 constexpr std::size_t shortest_piece = 64;
 constexpr std::size_t most_runs = 10'000;
@@ -111,11 +111,13 @@ void TrainingLogReader::start_run() {
     runs_.emplace_back();
     frameworks_.clear();
     for (const auto make : {megatron_log, torchtitan_log, deepspeed_log, lightning_log, trainer_log, trainer_state_log,
-                            colossal_log, metrics_log})
+                            colossal_log, torchtune_log, metrics_log})
         frameworks_.push_back(make());
 }
 
 void TrainingLogReader::read(std::string_view piece) {
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    if (is_empty_ && piece.starts_with(byte_order_mark)) piece.remove_prefix(byte_order_mark.size());
     is_empty_ = is_empty_ && piece.empty();
     while (!piece.empty()) {
         const std::size_t end = std::min(piece.find_first_of("\n\r"), piece.size());  // bars end lines with \r
