@@ -2,6 +2,7 @@
 #include "formats/files/trace/rows.hpp"
 
 #include "formats/files/profile/run_cells.hpp"
+#include "formats/files/trace/log_cells.hpp"
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/nearest.hpp"
@@ -9,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -38,7 +40,33 @@ int Row::whole(std::string_view column, int least, int most) const {
     return static_cast<int>(value);
 }
 
-Time Row::time(std::string_view column) const { return time_of(number(column, 0, max_trace_seconds)); }
+Time Row::time(std::string_view column) const {
+    const std::string_view cell = text(column);
+    const bool has_clock = cell.find(':') != cell.npos, has_unit = cell.find_first_of("dhms") != cell.npos;
+    if (cell.empty() || cell[0] < '0' || cell[0] > '9' || (!has_clock && !has_unit))
+        return time_of(number(column, 0, max_trace_seconds));
+    try {
+        return parse_duration(cell);
+    } catch (const Error& error) {
+        throw bad(column, "{}", error.what());
+    }
+}
+
+std::optional<Time> Row::date(std::string_view column) const {
+    const std::string_view cell = text(column);
+    double value = 0;
+    const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    const bool is_number = code == std::errc{} && end == cell.data() + cell.size();
+    const bool is_date = cell.size() > 4 && (cell[4] == '-' || cell[4] == '/') && cell[0] >= '0' && cell[0] <= '9';
+    constexpr double latest = 1e11;  // in 5138
+    const bool is_since_1970 = value > max_trace_seconds && value * unit_of_moment(value) <= latest;
+    if (is_number ? !is_since_1970 : !is_date) return std::nullopt;
+    try {
+        return parse_moment(cell);
+    } catch (const Error& error) {
+        throw bad(column, "{}", error.what());
+    }
+}
 
 bool Row::truth(std::string_view column) const {
     const auto value = cells::truth(text(column));

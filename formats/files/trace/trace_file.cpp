@@ -197,6 +197,16 @@ void count_from_first(std::vector<TraceJob>& jobs) {
     for (TraceJob& job : jobs) job.arrival -= first;
 }
 
+// Whether arrivals are times since 1970. Throws Error if only some are.
+bool has_dates(const std::vector<TraceJob>& jobs, std::string_view file) {
+    const auto is_date = [](const TraceJob& job) { return job.arrival > time_of(max_trace_seconds); };
+    const auto dated = std::ranges::find_if(jobs, is_date), plain = std::ranges::find_if_not(jobs, is_date);
+    if (dated != jobs.end() && plain != jobs.end())
+        throw failure("{}: the arrival of line {} is a date, but that of line {} is a number of seconds", file,
+                      dated->line, plain->line);
+    return dated != jobs.end();
+}
+
 // Adds the jobs that `job_of` returns; rows for which it throws are added to trace.bad.
 void add_jobs(ParsedTrace& trace, const Table& table, const TraceContext& context,
               const std::optional<Elasticity>& elasticity,
@@ -264,7 +274,7 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
     }
     if (trace.format == "rubick" && std::ranges::none_of(trace.jobs, &TraceJob::guaranteed))
         for (TraceJob& job : trace.jobs) job.guaranteed = true;  // the column means nothing there
-    if (trace.format == "philly" || trace.format == "log") count_from_first(trace.jobs);
+    if (trace.format == "philly" || trace.format == "log" || has_dates(trace.jobs, file)) count_from_first(trace.jobs);
     std::ranges::stable_sort(trace.jobs, {}, &TraceJob::arrival);
     return trace;
 }
