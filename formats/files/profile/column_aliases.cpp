@@ -58,7 +58,10 @@ constexpr Aliases aliases[] = {
      "model_tflops_per_gpu model_tflops_gpu model_tflop_s_gpu tflops_per_sec_per_gpu tflops_sec_gpu"},
     {"rate", "hardware TFLOP/s/GPU", "hardware_tflops hardware_tflops_per_gpu hfu_tflops"},
     {"batch", "", "global_batch_size global_batch gbs train_batch_size"},
-    {"micro_batch", "", "micro_batch_size microbatch_size mbs"},
+    {"micro_batch", "",
+     "micro_batch_size microbatch_size mbs per_device_train_batch_size per_device_batch_size per_gpu_batch_size "
+     "batch_size_per_gpu batch_size_per_device batch_per_gpu device_batch_size train_micro_batch_size_per_gpu "
+     "micro_bs"},
     {"micro_batches", "", "num_micro_batches num_microbatches microbatches"},
     {"accumulation", "", "gradient_accumulation_steps gradient_accumulation grad_accum ga"},
     {"dp", "", "data_parallel data_parallel_size dp_size"},

@@ -129,6 +129,8 @@ double batch_of(const RowReader& row, const RunDefaults& defaults) {
         if (samples < 1 || samples > max_samples) throw failure("a step has 1 to 2^24 samples, not {}", text);
         return samples;
     });
+    if (!batch)
+        if (const auto product = batch_of_passes(row, recorded_gpus(row))) return *product;
     if (!batch && !defaults.batch)
         row.in_cell("batch", [] { throw failure("neither the row nor the model has a batch (samples per step)"); });
     return batch.value_or(defaults.batch.value_or(1));

@@ -274,3 +274,21 @@ TEST_CASE("tables of Markdown, UTF-16 without a mark, and words of other languag
     CHECK(runs[0].plan.offload);
     CHECK_FALSE(runs[1].plan.offload);
 }
+
+TEST_CASE("the batch follows from micro-batches and passes, which must agree with a given batch") {
+    const auto run = [](const std::string& header, const std::string& row) {
+        return column_runs(header + ",seconds\n" + row + ",1\n").at(0);
+    };
+    const Run implied = run("dp,per_device_train_batch_size,gradient_accumulation_steps", "2,4,3");
+    CHECK(implied.batch == 24);  // not that of the model, 32
+    CHECK(to_string(implied.plan) == "dp=2,ga=3");
+    const Run pipeline = run("gpus,pp,micro_batch,accumulation", "8,2,1,8");
+    CHECK(pipeline.batch == 32);
+    CHECK(to_string(pipeline.plan) == "dp=4,pp=2,mb=8");
+    CHECK(to_string(run("dp,pp,micro_batch,micro_batches,batch", "2,2,1,8,16").plan) == "dp=2,pp=2,mb=8");
+    CHECK(run("dp,micro_batch", "2,4").batch == 32);
+    CHECK(column_refusal("dp,micro_batch,accumulation,batch,seconds\n2,4,1,16,1\n") ==
+          "runs.csv:2: column 'micro_batch': 2 replicas with micro-batches of 4 and 1 of them have 8 samples per step, "
+          "but the batch is 16");
+    CHECK(to_string(run("gpus,zero_stage", "8,1").plan) == "dp=8,zero=1");
+}
