@@ -82,8 +82,9 @@ ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
 // The words of the row's plan. Tables often omit dp.
 std::string words_of_row(const RowReader& row, int gpus) {
     std::string words = plan_of_row(row);
-    const bool has_dp = words.find("dp=") != words.npos;
-    if (!row.text("plan") && !has_dp && gpus > 0) words += ",dp=*";
+    const auto has = [&](std::string_view degree) { return words.find(degree) != words.npos; };
+    const bool has_degree = has("tp=") || has("pp=") || has("cp=") || has("zero=");
+    if (has_degree && !row.text("plan") && !has("dp=") && gpus > 0) words += ",dp=*";
     return words;
 }
 
