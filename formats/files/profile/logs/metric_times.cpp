@@ -3,6 +3,7 @@
 
 #include "formats/files/profile/column_aliases.hpp"
 #include "formats/files/profile/run_cells.hpp"
+#include "lib/core/lower_case.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,18 @@ constexpr std::array<std::pair<std::string_view, StepReport>, 10> framework_metr
     {"tokens_per_second_per_gpu", StepReport::trained_tokens_per_gpu},  // of torchtune
 }};
 
+// `name` without the group before it, as in "timing/step_time"; empty if it has none, or one of evaluations or of a
+// part of the step.
+std::string_view without_metric_group(std::string_view name) {
+    const std::size_t end = name.find_last_of("/.");
+    if (end == name.npos) return {};
+    const std::string group = lower_case(name.substr(0, end));
+    for (const std::string_view word : {"val", "eval", "test", "predict", "infer", "generat", "rollout", "optim",
+                                        "forward", "backward", "data", "load", "checkpoint", "save"})
+        if (group.find(word) != group.npos) return {};
+    return name.substr(end + 1);
+}
+
 // The rate of a step that is like a column of a table of runs. Names that could also be the time since the start of the
 // job, or tokens of one or of all GPUs, are not used.
 std::optional<MetricTime> alias_time(std::string_view name) {
@@ -32,7 +45,10 @@ std::optional<MetricTime> alias_time(std::string_view name) {
                                                        "time_s",  "time_sec", "time_ms"};
     if (std::ranges::count(doubtful, name) > 0) return std::nullopt;
     const auto alias = known_alias(name);
-    if (!alias) return std::nullopt;
+    if (!alias) {
+        const std::string_view plain = without_metric_group(name);
+        return plain.empty() ? std::nullopt : alias_time(plain);
+    }
     const auto& [quantity, source] = *alias;
     if (quantity == "seconds") return MetricTime{StepReport::seconds, cells::seconds_in(source.unit, 1)};
     if (source.unit == "samples/s") return MetricTime{StepReport::samples_per_second};

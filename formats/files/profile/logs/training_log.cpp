@@ -57,13 +57,16 @@ public:
         if (is_first_) {
             refuse_binary(piece, name_, "training log");
             if (is_gzip(piece)) inflater_.emplace(name_);
+            is_wide_ = piece.starts_with("\xFF\xFE") || piece.starts_with("\xFE\xFF");
             is_first_ = false;
         }
+        if (is_wide_) return void(wide_ += piece);
         if (!inflater_) return reader_.read(piece);
         inflater_->inflate(piece, [&](std::string_view text) { reader_.read(text); });
     }
 
     void finish() const {
+        if (is_wide_) reader_.read(table_text(wide_, name_));
         if (inflater_) inflater_->finish();
     }
 
@@ -72,6 +75,8 @@ private:
     std::string name_;
     std::optional<GzipInflater> inflater_;
     bool is_first_ = true;
+    bool is_wide_ = false;  // UTF-16, as PowerShell writes the output of programs
+    std::string wide_;
 };
 
 void read_stream(LogPieces& pieces, int fd, const std::string& name) {

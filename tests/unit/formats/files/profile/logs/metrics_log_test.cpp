@@ -158,6 +158,11 @@ TEST_CASE("metrics with names like columns of a table of runs are step times") {
     CHECK(cells(runs_of(lines_of(40, [&](int i) {
               return fmt::format(R"({{"_step": {}, "eval/step_time": 9, "perf/step_time": {}}})", i, seconds(i));
           }))) == "seconds=1.5 steps=36 dropped_steps=4");
+    CHECK(cells(runs_of(lines_of(40, [&](int i) {
+              return fmt::format(
+                  R"({{"step": {}, "val/step_time": 9, "timing": {{"step_time": {}}}, "optimizer.step_time": 0.1}})", i,
+                  seconds(i));
+          }))) == "seconds=1.5 steps=36 dropped_steps=4");
     // Time since the start, and tables of runs.
     CHECK(refusal("step,time_s\n" + lines_of(40, [](int i) { return fmt::format("{},{}", i, 2 * i); }))
               .find("no step times in its metrics") != std::string::npos);
