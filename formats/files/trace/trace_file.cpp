@@ -171,9 +171,12 @@ Table table_of(std::string_view text, std::string_view file, std::vector<std::st
     return is_philly_log(text) ? philly_log_table(text, file, bad) : parse_table(text, file, &bad);
 }
 
-// Lists of kubectl have objects of many forms.
-void refuse_kubernetes(std::string_view text, std::string_view file) {
+// Lists of kubectl and of Slurm's --json have objects of many forms.
+void refuse_nested_lists(std::string_view text, std::string_view file) {
     const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+    const auto has = [&](std::string_view key) { return text.find(key) != text.npos; };
+    if (text.substr(begin).starts_with('{') && has("\"jobs\"") && has("\"tres\"") && has("\"job_id\""))
+        throw failure("{}: jobs of Slurm as JSON; pass the output of sacct -P with the columns in tpx-trace(5)", file);
     text = text.substr(begin, 200);
     if (text.starts_with("apiVersion:") || (text.starts_with('{') && text.find("\"apiVersion\"") != text.npos))
         throw failure(
@@ -237,7 +240,7 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
                         const std::optional<Elasticity>& elasticity) {
     ParsedTrace trace;
     const std::string plain = table_text(text, file);
-    refuse_kubernetes(plain, file);
+    refuse_nested_lists(plain, file);
     Table table = table_of(plain, file, trace.bad);
     if (table.columns.empty()) throw failure("{}: it has no jobs", file);
     if (!format_of(table))

@@ -138,6 +138,9 @@ TEST_CASE("objects of Kubernetes are refused with what to pass instead") {
     CHECK_THROWS_WITH_AS(log_of(R"({"apiVersion": "v1", "items": [], "kind": "List"})"),
                          doctest::Contains("a list of Kubernetes objects; pass a table with columns such as"), Error);
     CHECK_THROWS_WITH_AS(log_of("apiVersion: v1\nitems: []\n"), doctest::Contains("Kubernetes"), Error);
+    CHECK_THROWS_WITH_AS(
+        log_of(R"({"meta": {"slurm": {}}, "jobs": [{"job_id": 7, "tres": {"allocated": [{"type": "gres"}]}}]})"),
+        "t: jobs of Slurm as JSON; pass the output of sacct -P with the columns in tpx-trace(5)", Error);
 }
 
 TEST_CASE("no job starts before its submission, except by a fraction of a second") {
