@@ -119,8 +119,12 @@ ordered_json rows_of(const ordered_json& whole, std::string_view file) {
         if (!whole["runs"].is_array()) throw failure("{}: \"runs\" is not an array", file);
         return whole["runs"];
     }
-    const auto is_array = [&](const char* key) { return whole.contains(key) && whole[key].is_array(); };
-    if (is_array("columns") && is_array("data")) return rows_of_split(whole);
+    const auto has_all = [&](const char* key, auto&& is_right) {
+        return whole.contains(key) && whole[key].is_array() && std::ranges::all_of(whole[key], is_right);
+    };
+    const auto is_text = [](const ordered_json& each) { return each.is_string(); };
+    const auto is_cells = [](const ordered_json& each) { return each.is_array(); };
+    if (has_all("columns", is_text) && has_all("data", is_cells)) return rows_of_split(whole);
     if (const ordered_json* found = only_array(whole)) {
         ordered_json rows = *found;
         for (ordered_json& row : rows)  // what all rows have in common

@@ -158,6 +158,7 @@ void check_columns(const Table& table, const ColumnMap& columns) {
     const auto missing = [&](std::string_view name) {
         return failure("{}:1: there is no column '{}'; it has {}", table.file, name, fmt::join(table.columns, ", "));
     };
+    if (table.columns.empty()) throw failure("{}: it has no runs", table.file);
     for (const auto& [quantity, source] : columns.sources)
         if (!source.column.empty() && table.find(source.column) == Table::npos) throw missing(source.column);
     for (const std::string& column : columns.ignored)

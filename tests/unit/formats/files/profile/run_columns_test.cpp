@@ -260,6 +260,8 @@ TEST_CASE("JSON tables may be nested, by column or by row") {
     CHECK(total(R"({"0":{"tp":4,"dp":2,"step_time":2},"1":{"tp":1,"dp":8,"step_time":4}})") == expected);
     CHECK(total(R"({"columns":["tp","dp","step_time"],"index":[0,1],"data":[[4,2,2],[1,8,4]]})") == expected);
     CHECK(total("{\"tp\":4,\"dp\":2,\"step_time\":2}\n{\"tp\":1,\"dp\":8,\"step_time\":4}\n") == expected);
+    for (const char* empty : {"[]", "{}", R"({"runs":[]})"}) CHECK(column_refusal(empty) == "runs.csv: it has no runs");
+    CHECK(column_refusal(R"({"columns":["dp"],"data":[5]})").starts_with("runs.csv:1: there is no column 'seconds'"));
     CHECK(column_refusal(R"([{"dp":8,"seconds":1,"hosts":["a","b"]}])") ==
           "runs.csv:1: column 'hosts': a number, text or truth value was expected");
 }
