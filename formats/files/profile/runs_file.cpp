@@ -159,6 +159,8 @@ void check_columns(const Table& table, const ColumnMap& columns) {
         return failure("{}:1: there is no column '{}'; it has {}", table.file, name, fmt::join(table.columns, ", "));
     };
     if (table.columns.empty()) throw failure("{}: it has no runs", table.file);
+    if (table.columns.size() == 1 && table.columns[0].find("  ") != std::string::npos)
+        throw failure("{}: its columns are separated by blanks; use commas, semicolons, tabs or bars", table.file);
     for (const auto& [quantity, source] : columns.sources)
         if (!source.column.empty() && table.find(source.column) == Table::npos) throw missing(source.column);
     for (const std::string& column : columns.ignored)

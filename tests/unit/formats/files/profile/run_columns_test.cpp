@@ -235,6 +235,11 @@ TEST_CASE("plans have several forms, also in columns of other names") {
               "ignore");
 }
 
+TEST_CASE("tables of blanks are refused with what to use") {
+    CHECK(column_refusal("  dp   tp  step_time\n   8    1        1.5\n") ==
+          "runs.csv: its columns are separated by blanks; use commas, semicolons, tabs or bars");
+}
+
 TEST_CASE("placements may be lists") {
     const auto gpus = [](const std::string& cell) {
         return column_runs("dp,placement,seconds\n16," + cell + ",1\n").at(0).allocation.gpus;
