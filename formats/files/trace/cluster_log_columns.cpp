@@ -18,6 +18,7 @@ namespace {
 // of time, "runtime" with 3600 seconds.
 struct ColumnWords {
     std::string all, without_unit;
+    std::string inner;  // of "gpus" in "resources.gpus"
     double seconds = 0;  // 0: without a unit
 };
 
@@ -170,12 +171,16 @@ void ClusterLog::find_columns() {
         {"qos", Quantity::job_class},
     };
     std::vector<ColumnWords> columns;
-    for (const std::string& column : table_.columns) columns.push_back(column_words(column));
+    for (const std::string& column : table_.columns) {
+        columns.push_back(column_words(column));
+        if (const std::size_t point = column.rfind('.'); point != column.npos)
+            columns.back().inner = column_words(column.substr(point + 1)).all;
+    }
     for (const auto& [name, quantity, unit, per_instance] : names) {
         if (has(quantity)) continue;
         for (std::size_t i = 0; i < columns.size() && !has(quantity); ++i) {
             const ColumnWords& words = columns[i];
-            if (words.all == name)
+            if (words.all == name || words.inner == name)
                 columns_[std::size_t(quantity)] = {i, unit, per_instance};
             else if (is_time(quantity) && words.seconds > 0 && words.without_unit == name)
                 columns_[std::size_t(quantity)] = {i, words.seconds, false};

@@ -261,6 +261,16 @@ TEST_CASE("durations that do not fit start and end, or that may be in another un
     CHECK(notes("id,submit_time,duration_ms,gpus\n1,1700000000000,3600000,1\n").empty());
 }
 
+TEST_CASE("jobs may be nested objects") {
+    const ParsedTrace trace = log_of(
+        R"({"metadata": {"name": "a", "creationTimestamp": "2026-01-05T10:00:00Z"}, "status": {"startTime": )"
+        R"("2026-01-05T10:00:30Z", "completionTime": "2026-01-05T11:00:30Z"}, "resources": {"gpus": 4}})");
+    REQUIRE(trace.jobs.size() == 1);
+    CHECK(trace.jobs[0].name == "a");
+    CHECK(trace.jobs[0].gpus == 4);
+    CHECK(trace.jobs[0].work == 3600e6);
+}
+
 TEST_CASE("GPUs per node need a number of nodes") {
     CHECK(log_of("id,submit,duration,gpus_per_node,nnodes\n1,0,9,4,2\n").jobs.at(0).gpus == 8);
     CHECK(log_of("id,submit,duration,gpus_per_node,workers,node_num\n1,0,9,4,7,2\n").jobs.at(0).gpus == 8);
