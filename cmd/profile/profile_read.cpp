@@ -85,7 +85,8 @@ void print_notes(const formats::RunsTable& runs, Output& out) {
                  fmt::join(runs.by_clock, "; "));
     if (!runs.of_trained_tokens.empty())
         out.note(
-            "torchtune counts only tokens that contribute to the loss; if there were others, such as padding, the step "
+            "rates such as torchtune's count only tokens that contribute to the loss; if there were others, such as "
+            "padding, the step "
             "times are too long: {}",
             fmt::join(runs.of_trained_tokens, "; "));
     if (!runs.also_out_of_memory.empty())

@@ -39,10 +39,12 @@ std::string_view without_metric_group(std::string_view name) {
 }
 
 // The rate of a step that is like a column of a table of runs. Names that could also be the time since the start of the
-// job, or tokens of one or of all GPUs, are not used.
+// job, or tokens of one or of all GPUs, are not used, nor are the averages of Hugging Face's Trainer over a whole job,
+// which count the steps before a restart.
 std::optional<MetricTime> alias_time(std::string_view name) {
-    constexpr std::array<std::string_view, 6> doubtful{"seconds", "rate",     "tokens_per_second",
-                                                       "time_s",  "time_sec", "time_ms"};
+    constexpr std::array<std::string_view, 8> doubtful{
+        "seconds",  "rate",    "tokens_per_second",        "time_s",
+        "time_sec", "time_ms", "train_samples_per_second", "train_steps_per_second"};
     if (std::ranges::count(doubtful, name) > 0) return std::nullopt;
     const auto alias = known_alias(name);
     if (!alias) {

@@ -169,6 +169,20 @@ TEST_CASE("metrics with names like columns of a table of runs are step times") {
     CHECK(refusal("tp,dp,step_time\n4,2,1.5\n4,4,1.2\n").find("not a training log") != std::string::npos);
 }
 
+TEST_CASE("averages of Hugging Face's Trainer over a whole job are no step times") {
+    std::string text;
+    for (int i = 1; i <= 200; ++i) {
+        text += fmt::format("{{\"_step\": {}, \"_runtime\": {}, \"train/global_step\": {}, \"train/loss\": 2}}\n", i,
+                            1.5 * i, i);
+        if (i % 100 == 0)  // at the end of a job that was restarted once
+            text += fmt::format(
+                "{{\"_step\": {}, \"_runtime\": {}, \"train/global_step\": {}, "
+                "\"train/train_steps_per_second\": 9}}\n",
+                i, 1.5 * i, i);
+    }
+    CHECK(cells(runs_of(text)).starts_with("seconds=1.5 "));
+}
+
 TEST_CASE("MLflow and TensorBoard store a row for each value") {
     const std::string mlflow = lines_of(40, [](int i) {
         return fmt::format("loss,{},{},{}\nstep_time,{},{},{}", 4 - 0.1 * i, 1700000000000 + 2000 * i, i,
