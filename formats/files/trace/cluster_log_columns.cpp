@@ -18,7 +18,7 @@ namespace {
 // of time, "runtime" with 3600 seconds.
 struct ColumnWords {
     std::string all, without_unit;
-    std::string inner;  // of "gpus" in "resources.gpus"
+    std::string inner;   // of "gpus" in "resources.gpus"
     double seconds = 0;  // 0: without a unit
 };
 

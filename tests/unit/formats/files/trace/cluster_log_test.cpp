@@ -262,9 +262,9 @@ TEST_CASE("durations that do not fit start and end, or that may be in another un
 }
 
 TEST_CASE("jobs may be nested objects") {
-    const ParsedTrace trace = log_of(
-        R"({"metadata": {"name": "a", "creationTimestamp": "2026-01-05T10:00:00Z"}, "status": {"startTime": )"
-        R"("2026-01-05T10:00:30Z", "completionTime": "2026-01-05T11:00:30Z"}, "resources": {"gpus": 4}})");
+    const ParsedTrace trace =
+        log_of(R"({"metadata": {"name": "a", "creationTimestamp": "2026-01-05T10:00:00Z"}, "status": {"startTime": )"
+               R"("2026-01-05T10:00:30Z", "completionTime": "2026-01-05T11:00:30Z"}, "resources": {"gpus": 4}})");
     REQUIRE(trace.jobs.size() == 1);
     CHECK(trace.jobs[0].name == "a");
     CHECK(trace.jobs[0].gpus == 4);
