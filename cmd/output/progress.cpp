@@ -27,7 +27,9 @@ std::chrono::milliseconds interval(bool on_terminal) {
 
 std::string progress_line(std::string_view what, std::uint64_t done, std::uint64_t total, double seconds,
                           ProgressUnit counted) {
-    const std::string_view noun = counted == ProgressUnit::jobs ? "jobs" : "steps";
+    const std::string_view noun = counted == ProgressUnit::jobs   ? "jobs"
+                                  : counted == ProgressUnit::fits ? "fits"
+                                                                  : "steps";
     done = std::min(done, total);
     std::string line = counted == ProgressUnit::bytes
                            ? fmt::format("{} {} of {}", what, format_bytes(double(done)), format_bytes(double(total)))
@@ -36,7 +38,8 @@ std::string progress_line(std::string_view what, std::uint64_t done, std::uint64
     if (done == 0 || seconds <= 0) return line;
     const double rate = double(done) / seconds;
     if (counted == ProgressUnit::bytes) line += ", " + format_rate(rate);
-    if (counted == ProgressUnit::jobs) line += fmt::format(", {:.3g} jobs/s", rate);
+    if (counted == ProgressUnit::jobs || counted == ProgressUnit::fits)
+        line += fmt::format(", {:.3g} {}/s", rate, noun);
     if (done < total) line += fmt::format(", {} left", format_seconds(double(total - done) / rate));
     return line;
 }

@@ -11,7 +11,7 @@
 namespace tpx::cli {
 
 /// What a progress line counts.
-enum class ProgressUnit { bytes, jobs, steps };
+enum class ProgressUnit { bytes, jobs, steps, fits };
 
 /// "read 1.20 GB of 2.00 GB, 60 %, 812 MB/s, 1.00 s left", "wfs: 1200 of 2000 jobs, 60 %, 812 jobs/s, 1.00 s left" or
 /// "links: 3 of 12 steps, 25 %, 9.00 s left".
@@ -30,6 +30,9 @@ public:
     /// Takes how much is done so far and, if there are several stages, which one is the slowest. Draws at most ten
     /// times a second, so it may be called at any rate.
     void update(std::uint64_t done, std::string_view slowest = {});
+
+    /// Sets how much there is to do, if more turns up during the work.
+    void set_total(std::uint64_t total) { total_ = total; }
 
     /// Sets the name of the work from now on.
     void rename(std::string_view what) { what_ = what; }

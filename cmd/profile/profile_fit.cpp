@@ -2,6 +2,7 @@
 #include "cmd/cli/shared_options.hpp"
 #include "cmd/output/output.hpp"
 #include "cmd/output/output_file.hpp"
+#include "cmd/profile/fit_progress.hpp"
 #include "cmd/profile/implausible_times.hpp"
 #include "cmd/profile/profile.hpp"
 #include "formats/files/profile/runs_file.hpp"
@@ -31,6 +32,7 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t fewest_runs = 7;
 constexpr std::size_t fewest_offloaded = 3;
+constexpr int fit_starts = 6;
 constexpr double worst_explained = 0.2;  // a mean error above this explains nothing
 
 // Everything that is found out about the runs.
@@ -75,8 +77,9 @@ void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
         table, columns, {model.batch, model.gpus_per_nic, model.cpus, sequence, model.size.sample_flops()});
     report_columns(name, rows, out);
     if (!rows.failed.empty())
-        out.note("{} without a time, such as {}, did not run and {} left out", counted(rows.failed.size(), "row"),
-                 rows.failed[0], rows.failed.size() == 1 ? "is" : "are");
+        out.note("{} without a time{}, such as {}, did not run and {} left out", counted(rows.failed.size(), "row"),
+                 rows.has_status ? " or with the status of a failure" : "", rows.failed[0],
+                 rows.failed.size() == 1 ? "is" : "are");
     if (!rows.memory_runs.empty())
         out.note("{} without a time, such as {}, {} used for the memory estimate alone",
                  counted(rows.memory_runs.size(), "row"), rows.memory_runs[0].label,
@@ -139,14 +142,26 @@ std::vector<Run> candidates(const Findings& found) {
 }
 
 // `uncertainty` is that of predictions now.
-void add_suggestions(Findings& found, const Uncertainty& uncertainty, int count) {
+void add_suggestions(Findings& found, const Uncertainty& uncertainty, int count, FitProgress& progress) {
     const std::vector<Run> offered = candidates(found);
     if (offered.empty())
         throw failure("no plan{} fits into the memory of the GPUs, so there is nothing to suggest",
                       found.excluded.empty() ? "" : fmt::format(" without {}", fmt::join(found.excluded, ", ")));
-    for (const Suggestion& suggestion : most_informative(found.model.size, offered, uncertainty.belief, count))
+    for (const Suggestion& suggestion :
+         most_informative(found.model.size, offered, uncertainty.belief, count, progress.count()))
         found.suggestions.emplace_back(offered[suggestion.candidate],
                                        expected_error(uncertainty.scale, suggestion.variance));
+}
+
+// What the runs teach if they are too few for a fit.
+Belief belief_without_fit(const Findings& found) {
+    Belief belief = found.prior;
+    const std::vector<std::size_t> same = configurations(found.runs);
+    for (std::size_t i = 0; i < found.runs.size(); ++i)
+        if (same[i] == i)
+            learn(belief.covariance, slope_of(belief.mean, found.model.size, found.runs[i]),
+                  run_deviation * run_deviation);
+    return belief;
 }
 
 // Half of the magnitudes of `errors` are above it, so that a few wrong runs do not matter.
@@ -158,9 +173,9 @@ double median_magnitude(std::vector<double> errors) {
 }
 
 // Writes what `result` says of the `fitted` runs into the model. Returns how sure predictions are.
-Uncertainty describe_fit(const Fit& result, const std::vector<Run>& fitted, Findings& found) {
+Uncertainty describe_fit(const Fit& result, const std::vector<Run>& fitted, Findings& found, FitProgress& progress) {
     formats::ThroughputModel& model = found.model;
-    const std::vector<double> left_out = leave_one_out(model.size, fitted, found.prior, result);
+    const std::vector<double> left_out = leave_one_out(model.size, fitted, found.prior, result, progress.count());
     const Uncertainty uncertainty = uncertainty_of(result, left_out);
     model.parameters = result.parameters;
     model.covariance = result.belief.covariance;
@@ -175,15 +190,19 @@ Uncertainty describe_fit(const Fit& result, const std::vector<Run>& fitted, Find
     return uncertainty;
 }
 
-Uncertainty fit(Findings& found, bool drop_outliers) {
-    found.outliers = outliers(found.model.size, found.runs, found.prior);
+Uncertainty fit(Findings& found, bool drop_outliers, FitProgress& progress) {
+    const std::size_t left_out = count_configurations(found.runs);
+    progress.set_later(fit_starts + left_out);
+    found.outliers = outliers(found.model.size, found.runs, found.prior, progress.count());
+    progress.set_later(left_out);
     std::vector<Run> fitted;
     for (std::size_t i = 0; i < found.runs.size(); ++i)
         if (!drop_outliers || std::ranges::count(found.outliers, i) == 0) fitted.push_back(found.runs[i]);
-    const Fit result = fit_parameters(found.model.size, fitted, found.prior);
+    const Fit result = fit_parameters(found.model.size, fitted, found.prior, fit_starts, progress.count());
+    progress.set_later(0);
     found.errors = result.errors;
     found.certainties = certainties(result);
-    const Uncertainty uncertainty = describe_fit(result, fitted, found);
+    const Uncertainty uncertainty = describe_fit(result, fitted, found, progress);
     if (const double typical = median_magnitude(result.errors); typical > worst_explained)
         throw Error{Exit::no,
                     "the model does not explain these runs: half of them are off by {:.0f} % or more; are units, plans "
@@ -295,15 +314,11 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     check_outputs_apart({{"--output", options.output}}, record);
     const auto suggest = static_cast<int>(options.suggest.value_or(0));
     found.excluded = excluded_techniques(options, techniques);
+    FitProgress progress{out};
     if (options.hold_out) return print_hold_out(found, static_cast<int>(*options.hold_out), out);
     if (suggest > 0 && found.runs.size() < fewest_runs) {
-        Belief belief = found.prior;
-        const std::vector<std::size_t> same = configurations(found.runs);
-        for (std::size_t i = 0; i < found.runs.size(); ++i)
-            if (same[i] == i)
-                learn(belief.covariance, slope_of(belief.mean, found.model.size, found.runs[i]),
-                      run_deviation * run_deviation);
-        add_suggestions(found, {belief, 1}, suggest);
+        add_suggestions(found, {belief_without_fit(found), 1}, suggest, progress);
+        progress.finish();
         if (!options.output.empty())
             out.note("{} is not written: a fit needs at least {} runs, and {} has {}", options.output, fewest_runs,
                      input_name(options.runs), found.runs.size());
@@ -311,9 +326,10 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
         return print_suggestions(found, out);
     }
     check_runs(input_name(options.runs), found.runs, out);
-    const Uncertainty uncertainty = fit(found, options.drop_outliers);
+    const Uncertainty uncertainty = fit(found, options.drop_outliers, progress);
     if (!options.output.empty()) write_file(options.output, formats::throughput_model_text(found.model));
-    if (suggest > 0) add_suggestions(found, uncertainty, suggest);
+    if (suggest > 0) add_suggestions(found, uncertainty, suggest, progress);
+    progress.finish();
     out.json() ? out.object("tpx.profile.fit/1", fit_json(found)) : print_text(found, input_name(options.runs), out);
 }
 

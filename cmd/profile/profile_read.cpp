@@ -80,6 +80,15 @@ void print_notes(const formats::RunsTable& runs, Output& out) {
     if (!runs.on_nvme.empty())
         out.note("skipped, offloads to NVMe drives, which the throughput model does not cover: {}",
                  fmt::join(runs.on_nvme, "; "));
+    if (!runs.by_clock.empty())
+        out.note("step times are the times between records, divided by their steps: {}",
+                 fmt::join(runs.by_clock, "; "));
+    if (!runs.of_trained_tokens.empty())
+        out.note(
+            "rates such as torchtune's count only tokens that contribute to the loss; if there were others, such as "
+            "padding, the step "
+            "times are too long: {}",
+            fmt::join(runs.of_trained_tokens, "; "));
     if (!runs.also_out_of_memory.empty())
         out.note("also ran out of memory, after the steps used or in another attempt: {}",
                  fmt::join(runs.also_out_of_memory, "; "));

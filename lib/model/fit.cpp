@@ -88,7 +88,7 @@ constexpr double flat_mass_cost = 1e300;
 // parameter, nothing says for sure whether it is wrong; the average over both cases is then the safest prediction.
 class Maxima {
 public:
-    explicit Maxima(const Posterior& posterior) : posterior_{posterior} {}
+    Maxima(const Posterior& posterior, SearchCount* count) : posterior_{posterior}, count_{count} {}
 
     void search(const Vector& from) {
         Maximum found{descend(posterior_, from), 0, {}};
@@ -100,6 +100,7 @@ public:
             found_.push_back(std::move(found));
         else if (found.mass_cost < same->mass_cost)
             *same = std::move(found);
+        if (count_) count_->end_one();
     }
 
     // The mean and covariance of the posterior as a mixture of normal distributions, one for each maximum.
@@ -125,6 +126,7 @@ public:
 
 private:
     const Posterior& posterior_;
+    SearchCount* count_;
     std::vector<Maximum> found_;
 };
 
@@ -235,14 +237,19 @@ private:
 
 }  // namespace
 
-Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts) {
+Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts,
+                   SearchCount* count) {
     const Posterior posterior{model, runs, prior, Errors::some_wrong};
     // Searches begin at the maximum of the posterior with normal errors, because far from a maximum all runs look
     // wrong.
     const Posterior normal_errors = posterior.with(Errors::normal);
     std::mt19937 random{1};
     std::normal_distribution<double> normal;
-    Maxima maxima{posterior};
+    // With few configurations, one wrong run can hide the best maximum, so also start without each of them.
+    const std::size_t different = count_configurations(runs);
+    const bool leaves_out = starts > 1 && different <= few_configurations;
+    if (count) count->expect(static_cast<std::size_t>(starts) + (leaves_out ? different : 0));
+    Maxima maxima{posterior, count};
     const Belief& assumed = posterior.prior();
     maxima.search(descend(normal_errors, prior.mean));
     for (int start = 1; start < starts; ++start) {
@@ -252,8 +259,7 @@ Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Beli
         maxima.search(descend(normal_errors, from));
     }
     const std::vector<std::size_t> same = configurations(runs);
-    // With few configurations, one wrong run can hide the best maximum, so also start without each of them.
-    if (starts > 1 && count_configurations(runs) <= few_configurations) {
+    if (leaves_out) {
         for (std::size_t i = 0; i < runs.size(); ++i)
             if (same[i] == i) maxima.search(descend(normal_errors.without(i), prior.mean));
     }
@@ -261,11 +267,15 @@ Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Beli
 }
 
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                  const Fit& fit) {
+                                  const Fit& fit, SearchCount* count) {
+    if (count) count->expect(count_configurations(runs));
     const LeftOut left_out{model, runs, prior, fit.belief.mean};
     std::vector<double> predicted, errors;  // `predicted` is by configuration
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        if (left_out.group(i) == predicted.size()) predicted.push_back(left_out.seconds(i));
+        if (left_out.group(i) == predicted.size()) {
+            predicted.push_back(left_out.seconds(i));
+            if (count) count->end_one();
+        }
         errors.push_back(predicted[left_out.group(i)] / runs[i].seconds - 1);
     }
     return errors;
@@ -284,12 +294,13 @@ std::vector<Certainty> certainties(const Fit& fit) {
     return result;
 }
 
-std::vector<std::size_t> outliers(const ModelSize& model, std::span<const Run> runs, const Belief& prior) {
+std::vector<std::size_t> outliers(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
+                                  SearchCount* count) {
     Suspects suspects{runs};
     for (std::size_t before = runs.size() + 1; suspects.can_shrink() && suspects.kept().size() < before;) {
         before = suspects.kept().size();
-        const Fit fit = fit_parameters(model, suspects.kept(), prior, 2);
-        suspects.remove_outliers(fit, leave_one_out(model, suspects.kept(), prior, fit));
+        const Fit fit = fit_parameters(model, suspects.kept(), prior, 2, count);
+        suspects.remove_outliers(fit, leave_one_out(model, suspects.kept(), prior, fit, count));
     }
     return suspects.found();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/model/posterior.hpp"
+#include "lib/model/search_count.hpp"
 
 #include <span>
 #include <vector>
@@ -23,12 +24,13 @@ struct Fit {
 /// Fits parameters to `runs` in log space by Levenberg-Marquardt. The search for maxima of Posterior starts from the
 /// prior's mean and from `starts` - 1 fixed draws of it; with few runs and `starts` above 1, also from the fits that
 /// leave out one configuration each. The result is the average of the maxima that differ in which runs are wrong,
-/// weighted by the mass around them.
-Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts = 6);
+/// weighted by the mass around them. `count` counts the searches; null: none are counted.
+Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts = 6,
+                   SearchCount* count = nullptr);
 
 /// predicted / measured - 1 of each run, by a fit to all runs of other configurations.
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                  const Fit& fit);
+                                  const Fit& fit, SearchCount* count = nullptr);
 
 /// How sure a fit is of one parameter.
 struct Certainty {
@@ -45,7 +47,8 @@ inline constexpr double determined = 0.5;
 
 /// Indices of the runs that do not belong: the fit to all others misses one by more than four times the usual and by
 /// more than 10 %. The worst is put aside first, then the rest are judged without it; a quarter of the runs at most.
-std::vector<std::size_t> outliers(const ModelSize& model, std::span<const Run> runs, const Belief& prior);
+std::vector<std::size_t> outliers(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
+                                  SearchCount* count = nullptr);
 
 /// The mean of |x|.
 double mean_magnitude(std::span<const double> values);

@@ -3,6 +3,8 @@
 
 #include "lib/model/fit.hpp"
 
+#include <algorithm>
+
 namespace tpx {
 namespace {
 
@@ -35,16 +37,18 @@ std::size_t best_next(std::span<const Vector> slopes, const Matrix& covariance, 
 }  // namespace
 
 std::vector<Suggestion> most_informative(const ModelSize& model, std::span<const Run> candidates, Belief belief,
-                                         int count) {
+                                         int most, SearchCount* count) {
     std::vector<Vector> slopes;
     for (const Run& run : candidates) slopes.push_back(slope_of(belief.mean, model, run));
     std::vector<bool> chosen(candidates.size());
     std::vector<Suggestion> suggestions;
-    while (static_cast<int>(suggestions.size()) < count && suggestions.size() < candidates.size()) {
+    if (count) count->expect(std::min<std::size_t>(static_cast<std::size_t>(most), candidates.size()));
+    while (static_cast<int>(suggestions.size()) < most && suggestions.size() < candidates.size()) {
         const std::size_t next = best_next(slopes, belief.covariance, chosen);
         chosen[next] = true;
         learn(belief.covariance, slopes[next], run_deviation * run_deviation);
         suggestions.push_back({next, mean_variance(slopes, belief.covariance)});
+        if (count) count->end_one();
     }
     return suggestions;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/model/run.hpp"
+#include "lib/model/search_count.hpp"
 
 #include <span>
 #include <vector>
@@ -14,10 +15,10 @@ struct Suggestion {
     double variance = 0;  ///< mean over the candidates of the predicted logarithms', once it and those before are seen
 };
 
-/// The `count` of `candidates` that would teach most, in order: each makes the mean variance of the predicted
+/// The `most` of `candidates` that would teach most, in order: each makes the mean variance of the predicted
 /// logarithms of all candidates' times least, given `belief` and those chosen before it. Times of candidates are not
-/// looked at.
+/// looked at. `count` counts the suggestions; null: none are counted.
 std::vector<Suggestion> most_informative(const ModelSize& model, std::span<const Run> candidates, Belief belief,
-                                         int count);
+                                         int most, SearchCount* count = nullptr);
 
 }  // namespace tpx

@@ -28,6 +28,7 @@ constexpr Aliases aliases[] = {
      "step_time_ms iter_time_ms iteration_time_ms time_per_step_ms ms_per_step ms_per_iter "
      "ms_per_iteration time_ms time_per_iter_ms time_per_iteration_ms elapsed_time_per_iteration_ms "
      "step_ms iter_ms iteration_ms ms_per_it ms_it ms_iter ms_step step_time_in_ms iter_time_in_ms"},
+    {"seconds", "us", "step_time_us iter_time_us iteration_time_us us_per_step us_per_iteration step_us"},
     {"rate", "samples/s",
      "samples_per_second samples_per_sec samples_s samples_sec throughput_samples_s samples_per_s "
      "examples_per_second examples_per_sec examples_s images_per_second images_per_sec images_s img_s "
@@ -39,6 +40,9 @@ constexpr Aliases aliases[] = {
      "iterations_per_sec iters_per_sec iterations_s iters_s it_per_s steps_sec steps_per_s step_per_s "
      "step_per_sec it_sec it_per_sec iter_per_s iter_per_sec iters_sec iters_per_s iterations_sec "
      "iterations_per_s train_steps_per_second"},
+    {"rate", "steps/min", "steps_per_min steps_per_minute steps_min iterations_per_minute it_per_min it_min"},
+    {"tokens_per_second", "ktokens/s",
+     "ktokens_s ktokens_sec ktokens_per_s ktokens_per_sec ktokens_per_second k_tokens_s k_tokens_sec ktok_s"},
     {"tokens_per_second", "",
      "tokens_per_sec tok_s tok_sec toks_s tokens_s tokens_sec throughput_tokens_s tokens_per_s"},
     {"tokens_per_second", "tokens/s/GPU",
@@ -54,7 +58,10 @@ constexpr Aliases aliases[] = {
      "model_tflops_per_gpu model_tflops_gpu model_tflop_s_gpu tflops_per_sec_per_gpu tflops_sec_gpu"},
     {"rate", "hardware TFLOP/s/GPU", "hardware_tflops hardware_tflops_per_gpu hfu_tflops"},
     {"batch", "", "global_batch_size global_batch gbs train_batch_size"},
-    {"micro_batch", "", "micro_batch_size microbatch_size mbs"},
+    {"micro_batch", "",
+     "micro_batch_size microbatch_size mbs per_device_train_batch_size per_device_batch_size per_gpu_batch_size "
+     "batch_size_per_gpu batch_size_per_device batch_per_gpu device_batch_size train_micro_batch_size_per_gpu "
+     "micro_bs"},
     {"micro_batches", "", "num_micro_batches num_microbatches microbatches"},
     {"accumulation", "", "gradient_accumulation_steps gradient_accumulation grad_accum ga"},
     {"dp", "", "data_parallel data_parallel_size dp_size"},
@@ -82,6 +89,7 @@ constexpr Aliases aliases[] = {
     {"cpus", "", "cpus_per_gpu"},
     {"gpu", "", "gpu_type gpu_name gpu_model device_type accelerator hardware cluster"},
     {"model", "", "model_name"},
+    {"status", "", "state run_status job_status outcome"},
     {"ep", "", "expert_parallel_size expert_model_parallel_size"},
     {"etp", "", "expert_tensor_parallel_size"},
 };
@@ -132,9 +140,24 @@ std::string normal_name(std::string_view column, std::string_view slash = "") {
 
 // `column` without the prefix that experiment trackers add for a group of columns, as in "params.tp".
 std::string_view without_group(std::string_view column) {
-    for (const std::string_view group : {"params.", "metrics.", "config.", "config/", "summary.", "perf/", "train/"})
+    for (const std::string_view group :
+         {"params.", "metrics.", "config.", "config/", "summary.", "perf/", "train/", "plan.", "parallelism.",
+          "parallel.", "layout.", "result.", "results.", "timing.", "perf.", "performance.", "hardware.", "cluster."})
         if (column.starts_with(group)) return column.substr(group.size());
     return column;
+}
+
+// `name` without a word for the usual value of several measurements, as in "mean_step_time" and "step_time_avg_ms".
+std::string without_average(const std::string& name) {
+    for (const std::string_view word : {"mean", "avg", "average", "median", "p50"}) {
+        const std::string front = fmt::format("{}_", word), back = fmt::format("_{}", word);
+        if (name.starts_with(front)) return name.substr(front.size());
+        if (name.ends_with(back)) return name.substr(0, name.size() - back.size());
+        for (const std::string_view unit : {"_s", "_ms", "_us", "_sec", "_seconds", "_gb", "_gib", "_mb", "_mib"})
+            if (const std::string both = back + std::string{unit}; name.ends_with(both))
+                return name.substr(0, name.size() - both.size()) + std::string{unit};
+    }
+    return name;
 }
 
 }  // namespace
@@ -148,6 +171,7 @@ std::optional<std::pair<std::string, ColumnSource>> known_alias(std::string_view
     // "iter/s" are iterations per second, while "iter_s" are seconds, as "iter_ms" are milliseconds.
     const Aliases* found = aliases_with(normal_name(column, "per"));
     if (found == nullptr) found = aliases_with(name);
+    if (found == nullptr) found = aliases_with(without_average(name));
     if (found == nullptr) return std::nullopt;
     source.unit = found->unit;
     return std::pair{std::string{found->quantity}, source};

@@ -2,6 +2,7 @@
 #include "formats/files/profile/columns.hpp"
 
 #include "formats/files/profile/column_aliases.hpp"
+#include "formats/files/profile/plan_text.hpp"
 #include "formats/files/profile/run_cells.hpp"
 #include "formats/files/toml_text.hpp"
 
@@ -63,11 +64,11 @@ ColumnSource source_of(const toml::node& node, std::string_view file) {
 // Throws Error if the quantity cannot have the unit.
 void check_unit(std::string_view quantity, const ColumnSource& source, const toml::node& node, std::string_view file) {
     static const std::map<std::string_view, std::vector<std::string_view>> units{
-        {"seconds", {"s", "ms"}},
+        {"seconds", {"s", "ms", "us"}},
         {"rate",
-         {"samples/s", "steps/s", "tokens/s", "samples/s/GPU", "tokens/s/GPU", "TFLOP/s", "TFLOP/s/GPU",
-          "hardware TFLOP/s", "hardware TFLOP/s/GPU"}},
-        {"tokens_per_second", {"tokens/s", "tokens/s/GPU"}}};
+         {"samples/s", "steps/s", "steps/min", "tokens/s", "ktokens/s", "samples/s/GPU", "tokens/s/GPU",
+          "ktokens/s/GPU", "TFLOP/s", "TFLOP/s/GPU", "hardware TFLOP/s", "hardware TFLOP/s/GPU"}},
+        {"tokens_per_second", {"tokens/s", "ktokens/s", "tokens/s/GPU", "ktokens/s/GPU"}}};
     if (source.unit.empty() || quantity == "memory") return;
     const auto known = units.find(quantity);
     if (known == units.end())
@@ -76,6 +77,14 @@ void check_unit(std::string_view quantity, const ColumnSource& source, const tom
     if (std::ranges::count(known->second, source.unit) == 0)
         throw toml_error(node, file, "unknown unit '{}' of {}; use {}", source.unit, quantity,
                          fmt::join(known->second, ", "));
+}
+
+// Whether all cells of a column that have text are plans.
+bool has_plans(const Table& table, std::size_t column) {
+    const auto is_plan = [&](const Table::Row& row) {
+        return cells::is_missing(row.cells[column]) || is_plan_text(row.cells[column]);
+    };
+    return !table.rows.empty() && std::ranges::all_of(table.rows, is_plan);
 }
 
 }  // namespace
@@ -113,7 +122,8 @@ const std::vector<std::string>& run_quantities() {
                                                      "etp",
                                                      "steps",
                                                      "dropped_steps",
-                                                     "hosts"};
+                                                     "hosts",
+                                                     "status"};
     return quantities;
 }
 
@@ -133,6 +143,9 @@ ColumnMap default_columns(const Table& table) {
             if (!timed) map.sources.insert(*alias);  // unless the quantity has a column
         }
     }
+    for (std::size_t i = 0; i < table.columns.size() && !has("plan"); ++i)
+        if (doubtful_meaning(table.columns[i]) == "plan" && has_plans(table, i))
+            map.sources["plan"].column = table.columns[i];
     return map;
 }
 

@@ -15,8 +15,11 @@
 namespace tpx::formats::cells {
 
 std::optional<bool> truth(std::string_view text) {
-    constexpr std::array<std::string_view, 8> yes{"1", "1.0", "true", "t", "yes", "y", "on", "enabled"};
-    constexpr std::array<std::string_view, 9> no{"0", "0.0", "false", "f", "no", "n", "off", "disabled", "none"};
+    // Also as German and French spreadsheets write them.
+    constexpr std::array<std::string_view, 12> yes{"1",  "1.0",     "true", "t",  "yes",  "y",
+                                                   "on", "enabled", "wahr", "ja", "vrai", "oui"};
+    constexpr std::array<std::string_view, 13> no{"0",        "0.0",  "false",  "f",    "no",   "n",  "off",
+                                                  "disabled", "none", "falsch", "nein", "faux", "non"};
     const std::string word = lower_case(text);
     if (std::ranges::count(yes, word) > 0) return true;
     if (std::ranges::count(no, word) > 0) return false;
@@ -107,7 +110,36 @@ bool is_missing(std::string text) {
 double seconds_in(std::string_view unit, double time) {
     if (unit.empty() || unit == "s") return time;
     if (unit == "ms") return time / 1e3;
-    throw failure("unknown unit '{}'; use s or ms", unit);
+    if (unit == "us") return time / 1e6;
+    throw failure("unknown unit '{}'; use s, ms or us", unit);
+}
+
+MeasuredTime measured_time(std::string_view text) {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> units{{{"", ""},
+                                                                                          {"s", "s"},
+                                                                                          {"sec", "s"},
+                                                                                          {"secs", "s"},
+                                                                                          {"seconds", "s"},
+                                                                                          {"s/it", "s"},
+                                                                                          {"ms", "ms"},
+                                                                                          {"milliseconds", "ms"},
+                                                                                          {"us", "us"},
+                                                                                          {"\xC2\xB5s", "us"}}};
+    constexpr std::string_view number_characters = "0123456789.";
+    const std::string_view number = text.substr(0, std::min(text.find_first_not_of(number_characters), text.size()));
+    std::string_view rest = text.substr(number.size());
+    const auto skip = [&] { rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size())); };
+    skip();
+    for (const std::string_view sign : {"\xC2\xB1", "+/-"}) {  // the spread, as in "0.52 ± 0.01"
+        if (!rest.starts_with(sign)) continue;
+        rest.remove_prefix(sign.size());
+        skip();
+        rest.remove_prefix(std::min(rest.find_first_not_of(number_characters), rest.size()));
+        skip();
+    }
+    const auto* unit = std::ranges::find(units, rest, &std::pair<std::string_view, std::string_view>::first);
+    if (number.empty() || unit == units.end()) return {positive(text), ""};  // such as 1e-3; throws for words
+    return {positive(number), std::string{unit->second}};
 }
 
 namespace {
@@ -134,15 +166,27 @@ double seconds_at(std::string_view unit, double rate, const StepSize& step) {
     const double total = is_per_gpu ? rate * step.gpus : rate;
     if (unit.empty() || unit == "samples/s") return step.batch / total;
     if (unit == "steps/s" && !is_per_gpu) return 1 / rate;
+    if (unit == "steps/min" && !is_per_gpu) return 60 / rate;
     if (unit == flops_unit || (unit.starts_with(hardware_prefix) && unit.ends_with(flops_unit)))
         return flops_of(unit, step) / (total * 1e12);
-    if (unit != "tokens/s")
+    const double tokens = unit == "ktokens/s" ? 1000 : 1;
+    if (unit != "tokens/s" && tokens == 1)
         throw failure(
-            "unknown unit '{}'; use samples/s, steps/s, tokens/s, TFLOP/s or hardware TFLOP/s, followed by /GPU if the "
+            "unknown unit '{}'; use samples/s, steps/s, steps/min, tokens/s, ktokens/s, TFLOP/s or hardware TFLOP/s, "
+            "followed by /GPU if the "
             "rate is that of one GPU",
             unit);
     if (step.sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
-    return step.batch * step.sequence / total;
+    return step.batch * step.sequence / (total * tokens);
+}
+
+bool has_failed(std::string_view status) {
+    constexpr std::array<std::string_view, 16> words{
+        "oom",      "out of memory", "outofmemory", "cuda oom", "cuda out of memory",
+        "fail",     "failed",        "failure",     "error",    "timeout",
+        "killed",   "crash",         "crashed",     "canceled", "aborted",
+        "cancelled"};
+    return std::ranges::count(words, lower_case(status)) > 0;
 }
 
 std::string recompute_word(const std::string& cell) {

@@ -32,8 +32,20 @@ bool lacks_number(std::string text);
 /// Whether a cell has no value: it is empty or a word such as NaN. For a time, this does not mean that the run failed.
 bool is_missing(std::string text);
 
-/// Seconds of a time in `unit`: s, which is the default, or ms.
+/// Seconds of a time in `unit`: s, which is the default, ms or us.
 double seconds_in(std::string_view unit, double time);
+
+/// A time above 0, and its unit if the cell has one.
+struct MeasuredTime {
+    double value = 0;
+    std::string unit;
+};
+
+/// The time of "0.52", "520 ms" or "0.52 ± 0.01 s". Throws Error for other text.
+MeasuredTime measured_time(std::string_view text);
+
+/// Whether the word for the status of a run says that it failed.
+bool has_failed(std::string_view status);
 
 /// The work of a step, and the GPUs that share it.
 struct StepSize {
@@ -47,8 +59,9 @@ struct StepSize {
 /// Whether rates in `unit` count floating-point operations.
 bool counts_flops(std::string_view unit);
 
-/// Seconds of a step at a rate in `unit`: samples/s, which is the default, steps/s, tokens/s or TFLOP/s, or samples/s,
-/// tokens/s or TFLOP/s of each GPU, as in samples/s/GPU. "hardware TFLOP/s" include the recomputation of layers.
+/// Seconds of a step at a rate in `unit`: samples/s, which is the default, steps/s, steps/min, tokens/s, ktokens/s or
+/// TFLOP/s, or samples/s, tokens/s, ktokens/s or TFLOP/s of each GPU, as in samples/s/GPU. "hardware TFLOP/s" include
+/// the recomputation of layers.
 double seconds_at(std::string_view unit, double rate, const StepSize& step);
 
 /// The plan's word for recomputation: some tables say only whether all layers are recomputed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/run_plan.hpp"
 
+#include "formats/files/profile/plan_text.hpp"
 #include "formats/files/profile/run_cells.hpp"
 #include "lib/core/counted.hpp"
 
@@ -41,8 +42,8 @@ std::string plan_entry(const RowReader& row, const PlanColumn& column) {
     return value ? fmt::format(",{}={}", column.word, *value) : "";
 }
 
-std::string plan_text(const RowReader& row) {
-    std::string text = row.text("plan").value_or("");
+std::string plan_of_row(const RowReader& row) {
+    std::string text = plan_text(row.text("plan").value_or(""));
     for (const PlanColumn& column : plan_columns) text += plan_entry(row, column);
     if (const auto shards = row.read("fsdp", cells::whole_text); shards && *shards != "1")
         text += row.text("dp") ? ",zero=3" : fmt::format(",dp={},zero=3", *shards);
@@ -78,26 +79,55 @@ ExecutionPlan complete_plan(std::string text, int gpus, double batch) {
     return plan;
 }
 
-// Computes the number of micro-batches of a pipeline, or of passes without one, from the samples of each.
-void set_micro_batches(ExecutionPlan& plan, double samples, double batch) {
+// The words of the row's plan. Tables often omit dp.
+std::string words_of_row(const RowReader& row, int gpus) {
+    std::string words = plan_of_row(row);
+    const auto has = [&](std::string_view degree) { return words.find(degree) != words.npos; };
+    const bool has_degree = has("tp=") || has("pp=") || has("cp=") || has("zero=");
+    if (has_degree && !row.text("plan") && !has("dp=") && gpus > 0) words += ",dp=*";
+    return words;
+}
+
+// Whether the row has the number of passes or of micro-batches.
+bool has_passes(const RowReader& row) {
+    const std::string plan = row.text("plan").value_or("");
+    return row.text("accumulation") || row.text("micro_batches") || plan.find("ga=") != plan.npos ||
+           plan.find("mb=") != plan.npos;
+}
+
+// Computes the number of micro-batches of a pipeline, or of passes without one, from the samples of each. With
+// `is_given`, the plan has them already, and they must agree; some frameworks count the micro-batches of a pipeline as
+// accumulation.
+void set_micro_batches(ExecutionPlan& plan, double samples, double batch, bool is_given) {
     const double passes = batch / plan.dp / samples;
     if (passes != std::floor(passes) || passes < 1 || passes > max_samples)
         throw failure("{} sample{} over {} cannot be split into whole micro-batches of {}", batch,
                       batch == 1 ? "" : "s", counted(std::uint64_t(plan.dp), "replica"), samples);
+    if (const int given = plan.accumulation * plan.micro_batches; is_given && given != passes)
+        throw failure("{} with micro-batches of {} and {} of them {} {:g} samples per step, but the batch is {:g}",
+                      counted(std::uint64_t(plan.dp), "replica"), samples, given, plan.dp == 1 ? "has" : "have",
+                      plan.dp * samples * given, batch);
+    if (is_given && (plan.pp == 1 || plan.micro_batches > 1)) return;
+    plan.accumulation = 1;
     (plan.pp > 1 ? plan.micro_batches : plan.accumulation) = static_cast<int>(passes);
 }
 
 }  // namespace
 
+std::optional<double> batch_of_passes(const RowReader& row, int gpus) {
+    const auto samples = row.read("micro_batch", cells::positive);
+    const bool has_stars =
+        plan_of_row(row).find("a=*") != std::string::npos || plan_of_row(row).find("mb=*") != std::string::npos;
+    if (!samples || !has_passes(row) || has_stars) return std::nullopt;
+    const ExecutionPlan plan = row.in_cell("plan", [&] { return complete_plan(words_of_row(row, gpus), gpus, 1); });
+    return plan.dp * *samples * plan.accumulation * plan.micro_batches;
+}
+
 ExecutionPlan plan_of(const RowReader& row, int gpus, double batch) {
-    std::string words = plan_text(row);
-    // Tables often omit dp.
-    const auto has = [&](std::string_view degree) { return words.find(degree) != words.npos; };
-    const bool has_model_parallelism = has("tp=") || has("pp=") || has("cp=");
-    if (has_model_parallelism && !row.text("plan") && !has("dp=") && gpus > 0) words += ",dp=*";
+    const std::string words = words_of_row(row, gpus);
     ExecutionPlan plan = row.in_cell("plan", [&] { return complete_plan(words, gpus, batch); });
     if (const auto samples = row.read("micro_batch", cells::positive))
-        row.in_cell("micro_batch", [&] { set_micro_batches(plan, *samples, batch); });
+        row.in_cell("micro_batch", [&] { set_micro_batches(plan, *samples, batch, has_passes(row)); });
     row.in_cell("plan", [&] {
         if (plan.dp > batch)
             throw failure("{} replicas cannot share {} sample{}", plan.dp, batch, batch == 1 ? "" : "s");

@@ -27,9 +27,14 @@ std::optional<std::string> time_quantity(const RowReader& row) {
 
 // Seconds of a step, from a time or from a rate.
 double seconds_of(const RowReader& row, const std::string& quantity, const Run& run, const RunDefaults& defaults) {
-    const double value = *row.read(quantity, cells::positive);
+    cells::MeasuredTime measured;
+    if (quantity == "seconds")
+        measured = *row.read(quantity, [](const std::string& text) { return cells::measured_time(text); });
+    else
+        measured.value = *row.read(quantity, cells::positive);
     return row.in_cell(quantity, [&] {
-        std::string unit = row.unit(quantity);
+        const double value = measured.value;
+        std::string unit = measured.unit.empty() ? row.unit(quantity) : measured.unit;
         if (unit.empty() && quantity == "tokens_per_second") unit = "tokens/s";
         const cells::StepSize step{run.batch, defaults.sequence, run.allocation.total(), defaults.flops,
                                    run.plan.recompute == Recompute::full};
@@ -124,6 +129,8 @@ double batch_of(const RowReader& row, const RunDefaults& defaults) {
         if (samples < 1 || samples > max_samples) throw failure("a step has 1 to 2^24 samples, not {}", text);
         return samples;
     });
+    if (!batch)
+        if (const auto product = batch_of_passes(row, recorded_gpus(row))) return *product;
     if (!batch && !defaults.batch)
         row.in_cell("batch", [] { throw failure("neither the row nor the model has a batch (samples per step)"); });
     return batch.value_or(defaults.batch.value_or(1));
@@ -151,6 +158,9 @@ void check_columns(const Table& table, const ColumnMap& columns) {
     const auto missing = [&](std::string_view name) {
         return failure("{}:1: there is no column '{}'; it has {}", table.file, name, fmt::join(table.columns, ", "));
     };
+    if (table.columns.empty()) throw failure("{}: it has no runs", table.file);
+    if (table.columns.size() == 1 && table.columns[0].find("  ") != std::string::npos)
+        throw failure("{}: its columns are separated by blanks; use commas, semicolons, tabs or bars", table.file);
     for (const auto& [quantity, source] : columns.sources)
         if (!source.column.empty() && table.find(source.column) == Table::npos) throw missing(source.column);
     for (const std::string& column : columns.ignored)
@@ -192,6 +202,7 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
     const ColumnMap columns = given.is_default ? given : with_standard_columns(given, table);
     check_columns(table, columns);
     RunRows found;
+    found.has_status = columns.sources.contains("status");
     if (given.is_default) check_unknown(table, columns, found);
     SameModelAndGpu model_and_gpu;
     for (const Table::Row& row : table.rows) {
@@ -202,7 +213,8 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
         const std::string place = fmt::format("{}:{}", table.file, row.line);
         const auto label = reader.text("label");
         const auto time = time_quantity(reader);
-        if (!time && !has_only_memory(reader)) {
+        const bool has_failed = cells::has_failed(reader.text("status").value_or(""));
+        if (has_failed || (!time && !has_only_memory(reader))) {
             found.failed.push_back(place);
             continue;
         }

@@ -30,6 +30,7 @@ struct RunRows {
     std::vector<std::pair<std::string, std::string>> aliases;  ///< columns that are read as a quantity, which follows
     std::string gpu;                                           ///< name of the GPU type; empty: unknown
     std::vector<std::string> failed;
+    bool has_status = false;     ///< whether the table has a column of quantity `status`
     std::size_t from_flops = 0;  ///< runs whose time is computed from TFLOP/s
     std::size_t expert_parallel =
         0;  ///< runs with expert parallelism, whose communication the throughput model ignores

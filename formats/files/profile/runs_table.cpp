@@ -139,7 +139,7 @@ void add_times(const StepTimes& times, const LogRun& run, Cells& cells) {
     } else if (times.report == StepReport::tokens_per_second) {
         seconds = tokens > 0 ? std::optional{tokens / times.median} : std::nullopt;
         if (!seconds) cells["tokens_per_second"] = fmt::format("{:g}", times.median);
-    } else if (times.report == StepReport::tokens_per_gpu) {
+    } else if (times.report == StepReport::tokens_per_gpu || times.report == StepReport::trained_tokens_per_gpu) {
         seconds = tokens > 0 && count > 0 ? std::optional{tokens / times.median / count} : std::nullopt;
         if (!seconds && count > 0) cells["tokens_per_second"] = fmt::format("{:g}", times.median * count);
     }
@@ -198,6 +198,8 @@ private:
             if (run.has_steps()) result_.short_runs.push_back(label);
             return;
         }
+        if (times && times->report == StepReport::clock) result_.by_clock.push_back(label);
+        if (times && times->report == StepReport::trained_tokens_per_gpu) result_.of_trained_tokens.push_back(label);
         if (times && run.is_out_of_memory()) result_.also_out_of_memory.push_back(label);
         Cells cells{{"label", label}};
         for (const auto& [field, value] : run.values())
@@ -245,7 +247,8 @@ private:
             if (!run.reason().empty()) return failure("{}: {}", log.file, run.reason());
         return failure(
             "{}: not a training log: found no step times of Megatron-LM, Megatron Bridge, NeMo, torchtitan, DeepSpeed, "
-            "PyTorch Lightning, Colossal-AI or Hugging Face's Trainer, and no metrics of W&B or LLaMA-Factory",
+            "PyTorch Lightning, Colossal-AI, torchtune or Hugging Face's Trainer, and no metrics of W&B, TensorBoard, "
+            "MLflow or LLaMA-Factory",
             log.file);
     }
 

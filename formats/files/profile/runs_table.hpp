@@ -36,6 +36,8 @@ struct RunsTable {
     std::vector<std::string> short_runs;          ///< labels of runs skipped because no step was steady
     std::vector<std::string> without_steps;       ///< logs without step times, if other logs have rows
     std::vector<std::string> on_nvme;             ///< labels of runs skipped because they offload to NVMe drives
+    std::vector<std::string> by_clock;            ///< labels of rows with the times between records
+    std::vector<std::string> of_trained_tokens;   ///< labels of rows whose rate counts only tokens of the loss
     std::vector<std::string> also_out_of_memory;  ///< labels of rows with step times whose run also ran out of memory
 };
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/table.hpp"
 
+#include "formats/files/profile/json_table.hpp"
 #include "formats/files/profile/table_text.hpp"
 #include "lib/core/counted.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -98,6 +97,13 @@ void refuse(std::vector<std::string>* bad, const Error& error) {
     bad->emplace_back(error.what());
 }
 
+// Whether a row is "|---|:--:|" below the header of a Markdown table.
+bool is_rule(const Table::Row& row) {
+    const auto is_dashes = [](const std::string& cell) { return cell.find_first_not_of(":-") == cell.npos; };
+    const auto has_dash = [](const std::string& cell) { return cell.find("--") != cell.npos; };
+    return std::ranges::all_of(row.cells, is_dashes) && std::ranges::any_of(row.cells, has_dash);
+}
+
 // Columns without names are numbers of rows, or follow from a separator at the ends of all lines.
 void drop_unnamed(Table& table) {
     for (std::size_t i = table.columns.size(); i-- > 0;) {
@@ -124,59 +130,10 @@ Table parse_csv(std::string_view text, std::string_view file, std::vector<std::s
                                 counted(table.columns.size(), "column")));
             continue;
         }
-        table.rows.push_back(std::move(row));
+        if (reader.separator() != '|' || !is_rule(row)) table.rows.push_back(std::move(row));
     }
     drop_unnamed(table);
     normalize_numbers(table, reader.separator());
-    return table;
-}
-
-void add_object(Table& table, const nlohmann::json& object) {
-    Table::Row row{table.rows.size() + 1, std::vector<std::string>(table.columns.size())};
-    if (!object.is_object()) throw failure("{}:{}: an object was expected", table.file, row.line);
-    for (const auto& [key, value] : object.items()) {
-        if (value.is_structured()) throw bad_cell(table, row, key, "a number, text or truth value was expected");
-        std::size_t column = table.find(key);
-        if (column == Table::npos) {
-            column = table.columns.size();
-            table.columns.push_back(key);
-            for (Table::Row& before : table.rows) before.cells.emplace_back();
-            row.cells.emplace_back();
-        }
-        if (!value.is_null()) row.cells[column] = value.is_string() ? value.get<std::string>() : value.dump();
-    }
-    table.rows.push_back(std::move(row));
-}
-
-void add_line(Table& table, std::string_view line, std::vector<std::string>* bad) {
-    try {
-        add_object(table, nlohmann::json::parse(line));
-    } catch (const nlohmann::json::exception& error) {
-        refuse(bad, failure("{}:{}: not JSON: {}", table.file, table.rows.size() + 1, error.what()));
-    }
-}
-
-Table parse_json(std::string_view text, std::string_view file, std::vector<std::string>* bad) {
-    Table table{std::string{file}, {}, {}};
-    try {
-        if (text.starts_with('[')) {
-            for (const nlohmann::json& object : nlohmann::json::parse(text)) add_object(table, object);
-            return table;
-        }
-        if (const auto whole = nlohmann::json::parse(text, nullptr, false); whole.contains("runs")) {
-            if (!whole["runs"].is_array()) throw failure("{}: \"runs\" is not an array", file);
-            for (const nlohmann::json& object : whole["runs"]) add_object(table, object);
-            return table;
-        }
-        while (!text.empty()) {
-            const std::size_t end = std::min(text.find('\n'), text.size());
-            const std::string_view line = text.substr(0, end);
-            if (line.find_first_not_of(" \t\r") != line.npos) add_line(table, line, bad);
-            text.remove_prefix(std::min(end + 1, text.size()));
-        }
-    } catch (const nlohmann::json::exception& error) {
-        throw failure("{}:{}: not JSON: {}", file, table.rows.size() + 1, error.what());
-    }
     return table;
 }
 
@@ -192,7 +149,7 @@ Table parse_table(std::string_view bytes, std::string_view file, std::vector<std
     const std::string_view text = plain;
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first != text.npos && (text[first] == '[' || text[first] == '{'))
-        return parse_json(text.substr(first), file, bad);
+        return parse_json_table(text.substr(first), file, bad);
     return parse_csv(text, file, bad);
 }
 

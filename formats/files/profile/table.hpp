@@ -26,9 +26,8 @@ struct Table {
 
 /// The rows of `bytes`, after table_text(): CSV as in RFC 4180, also with semicolons, tabs or bars (a header; quotes,
 /// also over lines; blank lines, lines with # and columns without a name are skipped; decimal commas and separators of
-/// thousands are understood), or JSON: an array of flat objects, also as the member `runs` of an object, or lines of
-/// them. Throws Error "FILE:LINE: cause"; with `bad`, what is wrong with one row of CSV or one line of JSON is added
-/// there instead, and the row left out.
+/// thousands are understood), or JSON, as for parse_json_table(). Throws Error "FILE:LINE: cause"; with `bad`, what is
+/// wrong with one row of CSV or one line of JSON is added there instead, and the row left out.
 Table parse_table(std::string_view bytes, std::string_view file, std::vector<std::string>* bad = nullptr);
 
 /// An error about one cell: "FILE:LINE: column 'NAME': cause".

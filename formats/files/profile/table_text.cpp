@@ -132,6 +132,8 @@ std::string table_text(std::string_view bytes, std::string_view file) {
     std::string text;
     if (bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF"))
         text = from_utf16(bytes.substr(2), bytes[0] == '\xFE', file);
+    else if (const std::size_t zero = bytes.substr(0, 2).find('\0'); zero != bytes.npos && bytes.size() % 2 == 0)
+        text = from_utf16(bytes, zero == 0, file);  // whose first character is one of ASCII
     else
         text = bytes.substr(bytes.starts_with("\xEF\xBB\xBF") ? 3 : 0);
     if (text.find('\0') != text.npos) throw failure("{}: not text: it contains NUL bytes", file);

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace tpx::formats {
@@ -33,6 +34,7 @@ std::vector<std::string_view> ClusterLog::missing(const Table& table) {
     if (!log.has(Quantity::duration) && !(log.has(Quantity::started) && log.has(Quantity::ended)))
         lacking.emplace_back("a duration (such as duration, or start_time and end_time)");
     if (!log.has(Quantity::gpus)) lacking.emplace_back("GPUs (such as gpu_num, num_gpus or gpus)");
+    if (log.lacks_nodes_) lacking.emplace_back("a number of nodes (such as num_nodes), as GPUs are per node");
     return lacking;
 }
 
@@ -137,8 +139,9 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
         ++skipped_[why];
         return std::nullopt;
     };
-    // sacct lists the steps of a job ("101.batch") after the job.
+    // sacct lists the steps of a job ("101.batch") after the job, and its durations leave out suspensions.
     const bool of_slurm = lower_case(table_.columns[column(Quantity::gpus).index]).ends_with("tres");
+    has_pauses_ = has_pauses_ || of_slurm;
     if (of_slurm && text(row, Quantity::name).find('.') != std::string_view::npos) return std::nullopt;
     if (has(Quantity::started) && !moment(row, Quantity::started)) return leave_out("that never ran");
     TraceJob job;
@@ -152,6 +155,7 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
     const auto submitted = moment(row, has(Quantity::submitted) ? Quantity::submitted : Quantity::started);
     if (!submitted) return leave_out("without a submission time");
     job.arrival = arrival_of(row, *submitted);
+    compare_duration(row, *duration);
     job.cpus = number(row, Quantity::cores, "cpu") * instances(row, Quantity::cores) / job.gpus;
     job.kind = kind_of(row, context.cluster);
     job.tenant = find_tenant(context.cluster, text(row, Quantity::tenant));
@@ -160,6 +164,41 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
     set_duration(job, context, *duration, 1);
     if (has_part_of_gpu(row)) ++rounded_;
     return job;
+}
+
+// Notices durations that are not from start to end, such as those that include the time in the queue, or are in another
+// unit.
+void ClusterLog::compare_duration(const Table::Row& row, Time duration) {
+    if (is_missing_time(text(row, Quantity::duration)) || has_pauses_) return;
+    const Quantity arrival = has(Quantity::submitted) ? Quantity::submitted : Quantity::started;
+    double number = 0;
+    const std::string_view cell = text(row, arrival), length = text(row, Quantity::duration);
+    const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+    const bool is_number = code == std::errc{} && end == cell.data() + cell.size();
+    const bool is_plain = length.find_first_not_of("0123456789.") == length.npos;
+    if (is_number && is_plain && column(arrival).unit == 1 && column(Quantity::duration).unit == 1)
+        has_fine_times_ = has_fine_times_ || unit_of_moment(number) < 1;
+    const auto started = moment(row, Quantity::started), ended = moment(row, Quantity::ended);
+    if (!started || !ended || *ended < *started) return;
+    constexpr double tolerance = 0.05;
+    const double run = seconds_of(*ended - *started), given = seconds_of(duration);
+    ++timed_;
+    differing_ += std::abs(run - given) > 1 + tolerance * std::max(run, given);
+}
+
+void ClusterLog::add_notes_on_times(std::vector<std::string>& notes) const {
+    if (!has(Quantity::duration)) return;
+    const std::string& name = table_.columns[column(Quantity::duration).index];
+    if (differing_ * 2 > timed_)
+        notes.push_back(
+            fmt::format("'{}' is used, though it differs by more than 5 % from the time from start to end "
+                        "of {} of {}",
+                        name, differing_, counted(timed_, "job")));
+    else if (has_fine_times_ && timed_ == 0)
+        notes.push_back(
+            fmt::format("'{}' is read as seconds, but submissions are in smaller units; rename it to {}_ms if "
+                        "it is in milliseconds",
+                        name, name));
 }
 
 std::vector<std::string> ClusterLog::unused_columns() const {
@@ -179,6 +218,7 @@ std::vector<std::string> ClusterLog::notes() const {
         notes.push_back(fmt::format("column{} {}{} {} not used", all == 1 ? "" : "s", fmt::join(unused, ", "), more,
                                     all == 1 ? "is" : "are"));
     }
+    add_notes_on_times(notes);
     for (const auto& [why, count] : skipped_)
         notes.push_back(fmt::format("left out {} {}", counted(count, "job"), why));
     if (rounded_ > 0)

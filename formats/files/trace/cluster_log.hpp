@@ -29,6 +29,9 @@ public:
     /// ended; notes() counts these. Throws Error that names the column.
     std::optional<TraceJob> job(const Table::Row& row, const TraceContext& context);
 
+    /// States that durations may be shorter than the time from start to end.
+    void allow_pauses() { has_pauses_ = true; }
+
     /// Notes about the rows read so far, such as "left out 3 jobs without GPUs", and about columns that are not used.
     std::vector<std::string> notes() const;
 
@@ -80,12 +83,18 @@ private:
     std::optional<Time> moment(const Table::Row& row, Quantity quantity) const;
     std::optional<Time> duration_of(const Table::Row& row) const;
     Time arrival_of(const Table::Row& row, Time submitted) const;
+    void compare_duration(const Table::Row& row, Time duration);
+    void add_notes_on_times(std::vector<std::string>& notes) const;
     std::vector<std::string> unused_columns() const;
 
     const Table& table_;
     std::array<Column, quantity_count> columns_{};
     std::map<std::string_view, std::uint64_t> skipped_;  // jobs by why
     std::uint64_t rounded_ = 0;                          // jobs that requested a part of a GPU
+    std::uint64_t timed_ = 0, differing_ = 0;  // jobs with start, end and duration; those where the duration differs
+    bool has_pauses_ = false;                  // durations may be shorter than the time from start to end
+    bool lacks_nodes_ = false;                 // the table has GPUs per node, but no number of nodes
+    bool has_fine_times_ = false;              // of milliseconds or less, though no column says so
 };
 
 }  // namespace tpx::formats

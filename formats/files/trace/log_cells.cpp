@@ -4,17 +4,26 @@
 #include "formats/files/trace/rows.hpp"
 #include "lib/core/lower_case.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
 
-constexpr double latest_moment = 1e11;       // seconds since 1970, or since the log began
-constexpr double first_milliseconds = 3e11;  // of 1979; as seconds, 9,500 years later
+constexpr double latest_moment = 1e11;  // seconds since 1970, or since the log began
+
+// The least number that counts milliseconds, microseconds and nanoseconds since 1970: all of 1979. As seconds, the
+// first is 9,500 years later.
+constexpr std::array<std::pair<double, double>, 3> fine_units{{{3e11, 1e-3}, {3e14, 1e-6}, {3e17, 1e-9}}};
 
 Error no_duration(std::string_view text) {
-    return failure("'{}' is not a duration such as 90, 01:30:00 or 1-02:30:00", text);
+    return failure("'{}' is not a duration such as 90, 01:30:00, 1-02:30:00 or 1h30m", text);
 }
 
 // A field of `text`, which is not negative.
@@ -46,10 +55,77 @@ double clock_seconds(std::string_view text) {
     return total;
 }
 
+bool is_letter(char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
+
+// The seconds of one unit, named by a word or its first letters; 0 for another word.
+double seconds_of_word(std::string_view word) {
+    struct Unit {
+        std::string_view names;
+        double seconds;
+    };
+    static constexpr std::array<Unit, 6> units{{{" ms millisecond milliseconds ", 1e-3},
+                                                {" s sec secs second seconds ", 1},
+                                                {" m min mins minute minutes ", 60},
+                                                {" h hr hrs hour hours ", 3600},
+                                                {" d day days ", 86'400},
+                                                {" w week weeks ", 604'800}}};
+    const std::string name = fmt::format(" {} ", word);
+    const auto* unit =
+        std::ranges::find_if(units, [&](const Unit& each) { return each.names.find(name) != each.names.npos; });
+    return word.empty() || unit == units.end() ? 0 : unit->seconds;
+}
+
+std::string_view take_while(std::string_view& text, auto&& is_part) {
+    const auto end = std::ranges::find_if_not(text, is_part);
+    const std::string_view taken{text.begin(), end};
+    text.remove_prefix(taken.size());
+    return taken;
+}
+
+// The seconds of "2h30m", "1 day, 2:03:04", "0 days 02:03:04.5" or "P1DT2H".
+double worded_seconds(std::string_view given) {
+    const std::string lower = lower_case(given);
+    std::string_view text = lower;
+    const bool is_iso = text.starts_with('p');
+    if (is_iso) text.remove_prefix(1);
+    double total = 0;
+    bool is_time = !is_iso;  // behind the T of ISO 8601; before it, M are months
+    while (!text.empty()) {
+        take_while(text, [](char c) { return c == ' ' || c == ','; });
+        if (is_iso && text.starts_with('t')) {
+            is_time = true;
+            text.remove_prefix(1);
+        }
+        if (text.empty()) break;
+        const std::string_view rest = text;
+        const std::string_view number = take_while(text, [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+        if (text.starts_with(':')) return total + clock_seconds(rest);
+        take_while(text, [](char c) { return c == ' '; });
+        const std::string_view word = take_while(text, [&](char c) { return is_letter(c) && (!is_iso || c != 't'); });
+        const double unit = seconds_of_word(word);
+        if (unit == 0 || (!is_time && word == "m")) throw no_duration(given);
+        total += field_of(number, given) * unit;
+    }
+    return total;
+}
+
+// Whether words such as "days" are in `text`; the e of "1e3" is none.
+bool has_words(std::string_view text) {
+    return std::ranges::any_of(text, [](char c) { return is_letter(c) && c != 'e' && c != 'E'; });
+}
+
+// The number in `text` if that is all of it.
+std::optional<double> whole_number(std::string_view text) {
+    double value = 0;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = code == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+    return is_number ? std::optional{value} : std::nullopt;
+}
+
 }  // namespace
 
 bool is_missing_time(std::string_view text) {
-    constexpr std::array<std::string_view, 6> words{"", "none", "null", "nan", "unknown", "n/a"};
+    constexpr std::array<std::string_view, 9> words{"", "none", "null", "nan", "unknown", "n/a", "-", "<none>", "nat"};
     return std::ranges::count(words, lower_case(text)) > 0;
 }
 
@@ -80,19 +156,34 @@ std::string_view slurm_gpu_type(std::string_view list) {
 }
 
 Time parse_duration(std::string_view text, double unit) {
-    const bool has_days =
-        !text.starts_with('-') && text.find('-') != text.npos && text.find_first_of("eE") == text.npos;
-    const double total = has_days || text.find(':') != text.npos ? clock_seconds(text) : parse_number(text) * unit;
+    const bool has_clock = text.find(':') != text.npos || (!text.starts_with('-') && text.find('-') != text.npos &&
+                                                           text.find_first_of("eE") == text.npos);
+    double total = 0;
+    if (const auto number = whole_number(text))
+        total = *number * unit;
+    else if (has_words(text))
+        total = worded_seconds(text);
+    else if (has_clock)
+        total = clock_seconds(text);
+    else
+        throw no_duration(text);
     if (total < 0 || total > max_trace_seconds)
         throw failure("{:g} is not from 0 to {:g} seconds", total, max_trace_seconds);
     return time_of(total);
 }
 
+double unit_of_moment(double value) {
+    for (const auto& [least, unit] : fine_units)
+        if (value >= least && value * unit <= latest_moment) return unit;
+    return 1;
+}
+
 std::optional<Time> parse_moment(std::string_view text, double unit) {
     if (is_missing_time(text)) return std::nullopt;
-    if (text.find('-', 1) != text.npos && text.find_first_of("eE") == text.npos) return parse_timestamp(text);
-    double value = parse_number(text) * unit;
-    if (unit == 1 && value >= first_milliseconds && value <= latest_moment * 1e3) value /= 1e3;
+    const auto number = whole_number(text);
+    if (!number) return parse_timestamp(text);
+    const bool is_plain = text.find_first_of("eE") == text.npos;
+    const double value = *number * (unit == 1 && is_plain ? unit_of_moment(*number) : unit);
     if (value < 0 || value > latest_moment)
         throw failure("{:g} is not a time in seconds from 0 to {:g}", value, latest_moment);
     return time_of(value);

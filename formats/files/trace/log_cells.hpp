@@ -22,11 +22,15 @@ double slurm_amount(std::string_view list, std::string_view resource);
 /// The first type of GPU in such a list; empty if there is none.
 std::string_view slurm_gpu_type(std::string_view list);
 
-/// A number of units of `unit` seconds, or [DAYS-]HH:MM:SS as Slurm writes how long a job ran. Throws Error for other
-/// text, and for more than max_trace_seconds.
+/// A number of units of `unit` seconds, [DAYS-]HH:MM:SS as Slurm writes how long a job ran, or words such as "2h30m",
+/// "1 day, 2:03:04" and "PT2H". Throws Error for other text, and for more than max_trace_seconds.
 Time parse_duration(std::string_view text, double unit = 1);
 
-/// A number of units of `unit` seconds, or a date; nothing if is_missing_time(). Throws Error for other text.
+/// The unit of a number that counts since 1970 what can only be milliseconds, microseconds or nanoseconds; otherwise 1.
+double unit_of_moment(double value);
+
+/// A number of units of `unit` seconds, or a date; nothing if is_missing_time(). A `unit` of 1 means that of
+/// unit_of_moment(). Throws Error for other text.
 std::optional<Time> parse_moment(std::string_view text, double unit = 1);
 
 }  // namespace tpx::formats

@@ -24,7 +24,10 @@ TraceJob job_of(const Row& row, const Columns& columns, std::string name) {
     job.name = row.has("name") ? std::string{row.text("name")} : std::move(name);
     job.model = row.text(columns.model);
     job.plan = row.text(columns.plan);
-    if (!columns.arrival.empty()) job.arrival = row.time(columns.arrival);
+    if (!columns.arrival.empty()) {
+        const auto date = row.date(columns.arrival);
+        job.arrival = date ? *date : row.time(columns.arrival);
+    }
     job.gpus = job.least = job.most = row.whole(columns.gpus, 1, most_job_gpus);
     if (row.has(columns.priority)) job.priority = row.number(columns.priority, 1e-6, 1e6);
     return job;

@@ -2,6 +2,7 @@
 #include "formats/files/trace/rows.hpp"
 
 #include "formats/files/profile/run_cells.hpp"
+#include "formats/files/trace/log_cells.hpp"
 #include "lib/cluster/sensitivity.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/nearest.hpp"
@@ -9,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -38,7 +40,33 @@ int Row::whole(std::string_view column, int least, int most) const {
     return static_cast<int>(value);
 }
 
-Time Row::time(std::string_view column) const { return time_of(number(column, 0, max_trace_seconds)); }
+Time Row::time(std::string_view column) const {
+    const std::string_view cell = text(column);
+    const bool has_clock = cell.find(':') != cell.npos, has_unit = cell.find_first_of("dhms") != cell.npos;
+    if (cell.empty() || cell[0] < '0' || cell[0] > '9' || (!has_clock && !has_unit))
+        return time_of(number(column, 0, max_trace_seconds));
+    try {
+        return parse_duration(cell);
+    } catch (const Error& error) {
+        throw bad(column, "{}", error.what());
+    }
+}
+
+std::optional<Time> Row::date(std::string_view column) const {
+    const std::string_view cell = text(column);
+    double value = 0;
+    const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    const bool is_number = code == std::errc{} && end == cell.data() + cell.size();
+    const bool is_date = cell.size() > 4 && (cell[4] == '-' || cell[4] == '/') && cell[0] >= '0' && cell[0] <= '9';
+    constexpr double latest = 1e11;  // in 5138
+    const bool is_since_1970 = value > max_trace_seconds && value * unit_of_moment(value) <= latest;
+    if (is_number ? !is_since_1970 : !is_date) return std::nullopt;
+    try {
+        return parse_moment(cell);
+    } catch (const Error& error) {
+        throw bad(column, "{}", error.what());
+    }
+}
 
 bool Row::truth(std::string_view column) const {
     const auto value = cells::truth(text(column));
@@ -152,49 +180,87 @@ Error no_timestamp(std::string_view text) {
     return failure("'{}' is not a time such as 2017-10-09 07:01:55 or 2023-03-01T00:18:22+08:00", text);
 }
 
-int digits(std::string_view text, std::size_t at, std::size_t length) {
-    int value = 0;
-    const std::string_view part = text.substr(std::min(at, text.size()), length);
-    if (part.size() != length) throw no_timestamp(text);
-    for (const char digit : part) {
-        if (digit < '0' || digit > '9') throw no_timestamp(text);
-        value = value * 10 + (digit - '0');
-    }
-    return value;
-}
+// Takes the parts of a time from the front of its text.
+class TimestampParts {
+public:
+    explicit TimestampParts(std::string_view text) : text_{text}, rest_{text} {}
 
-// How far the time zone at the end of `text`, from `at` on, is ahead of UTC: nothing, Z, +08:00, +0800 or +08.
-Time zone_of(std::string_view text, std::size_t at) {
-    const std::string_view zone = text.substr(at);
-    if (zone.empty() || zone == "Z" || zone == " UTC" || zone == " GMT") return 0;
-    if (zone[0] != '+' && zone[0] != '-') throw no_timestamp(text);
-    const bool colon = zone.size() == 6 && zone[3] == ':';
-    if (zone.size() != 3 && zone.size() != 5 && !colon) throw no_timestamp(text);
-    const int minutes = digits(text, at + 1, 2) * 60 + (zone.size() == 3 ? 0 : digits(text, at + (colon ? 4 : 3), 2));
-    return (zone[0] == '-' ? -1 : 1) * Time{minutes} * 60 * second;
+    bool at_end() const { return rest_.empty(); }
+    std::string_view rest() const { return rest_; }
+
+    // A number of `least` to `most` digits.
+    int number(std::size_t least, std::size_t most) {
+        std::size_t length = 0;
+        int value = 0;
+        for (; length < rest_.size() && length < most && rest_[length] >= '0' && rest_[length] <= '9'; ++length)
+            value = value * 10 + (rest_[length] - '0');
+        if (length < least) throw no_timestamp(text_);
+        rest_.remove_prefix(length);
+        return value;
+    }
+
+    // Takes the next character if it is one of `any`.
+    bool take(std::string_view any) {
+        if (rest_.empty() || any.find(rest_[0]) == any.npos) return false;
+        rest_.remove_prefix(1);
+        return true;
+    }
+
+    void expect(std::string_view any) {
+        if (!take(any)) throw no_timestamp(text_);
+    }
+
+    // Microseconds behind a point.
+    Time fraction() {
+        Time value = 0, unit = second;
+        if (take("."))
+            for (; !rest_.empty() && rest_[0] >= '0' && rest_[0] <= '9'; rest_.remove_prefix(1))
+                value += (unit /= 10) * (rest_[0] - '0');
+        return value;
+    }
+
+private:
+    std::string_view text_, rest_;
+};
+
+// How far the time zone that `parts` end with is ahead of UTC: nothing, Z, UTC, +08:00, +0800 or +08.
+Time take_zone(TimestampParts& parts, std::string_view text) {
+    std::string_view zone = parts.rest();
+    while (zone.starts_with(' ')) zone.remove_prefix(1);
+    if (zone.empty() || zone == "Z" || zone == "UTC" || zone == "GMT") return 0;
+    if (zone.ends_with(" UTC") || zone.ends_with(" GMT")) zone.remove_suffix(4);  // "+0000 UTC" of Go
+    TimestampParts rest{zone};
+    const bool behind = rest.take("-");
+    if (!behind && !rest.take("+")) throw no_timestamp(text);
+    int minutes = rest.number(2, 2) * 60;
+    if (rest.take(":") || !rest.at_end()) minutes += rest.number(2, 2);
+    if (!rest.at_end()) throw no_timestamp(text);
+    return (behind ? -1 : 1) * Time{minutes} * 60 * second;
 }
 
 }  // namespace
 
 Time parse_timestamp(std::string_view text) {
-    const bool shaped = text.size() >= 16 && text[4] == '-' && text[7] == '-' && (text[10] == ' ' || text[10] == 'T') &&
-                        text[13] == ':';
-    if (!shaped) throw no_timestamp(text);
-    const bool has_seconds = text.substr(16, 1) == ":";
-    const auto part = [&](std::size_t at, std::size_t length) { return digits(text, at, length); };
     using namespace std::chrono;
-    const year_month_day date{year{part(0, 4)}, month{static_cast<unsigned>(part(5, 2))},
-                              day{static_cast<unsigned>(part(8, 2))}};
-    const int seconds = has_seconds ? part(17, 2) : 0;
-    if (!date.ok() || part(11, 2) > 23 || part(14, 2) > 59 || seconds > 60) throw failure("'{}' is not a time", text);
+    TimestampParts parts{text};
+    const int y = parts.number(4, 4);
+    const std::string_view separator = parts.rest().substr(0, 1);  // the same behind the month
+    parts.expect("-/");
+    const std::size_t least = separator == "/" ? 1 : 2;  // digits; spreadsheets write 2026/1/5
+    const int m = parts.number(least, 2);
+    parts.expect(separator);
+    const int d = parts.number(least, 2);
+    parts.expect(" T");
+    const int hour = parts.number(least, 2);
+    parts.expect(":");
+    const int minute = parts.number(2, 2);
+    const int seconds = parts.take(":") ? parts.number(2, 2) : 0;
+    const Time fraction = parts.fraction();
+    const Time zone = take_zone(parts, text);
+    const year_month_day date{year{y}, month{static_cast<unsigned>(m)}, day{static_cast<unsigned>(d)}};
+    if (!date.ok() || hour > 23 || minute > 59 || seconds > 60) throw failure("'{}' is not a time", text);
     const Time days = sys_days{date}.time_since_epoch().count();
-    const Time whole = (((days * 24 + part(11, 2)) * 60 + part(14, 2)) * 60 + seconds) * second;
-    std::size_t at = has_seconds ? 19 : 16;
-    Time fraction = 0, unit = second;
-    if (text.substr(at).starts_with('.'))
-        for (++at; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
-            fraction += (unit /= 10) * (text[at] - '0');
-    return whole + fraction - zone_of(text, at);
+    return (((days * 24 + hour) * 60 + minute) * 60 + seconds) * second + fraction - zone;
 }
 
 }  // namespace tpx::formats

@@ -26,8 +26,10 @@ public:
     std::string_view text(std::string_view column) const;
     double number(std::string_view column, double least, double most) const;
     int whole(std::string_view column, int least, int most) const;
-    /// Seconds, from 0 to max_trace_seconds.
+    /// Seconds from 0 to max_trace_seconds, also as in parse_duration().
     Time time(std::string_view column) const;
+    /// The time since 1970 of a date, or of a number above max_trace_seconds; nothing for other cells.
+    std::optional<Time> date(std::string_view column) const;
     bool truth(std::string_view column) const;
     std::size_t line() const { return row_.line; }
 

@@ -171,9 +171,12 @@ Table table_of(std::string_view text, std::string_view file, std::vector<std::st
     return is_philly_log(text) ? philly_log_table(text, file, bad) : parse_table(text, file, &bad);
 }
 
-// Lists of kubectl have objects of many forms.
-void refuse_kubernetes(std::string_view text, std::string_view file) {
+// Lists of kubectl and of Slurm's --json have objects of many forms.
+void refuse_nested_lists(std::string_view text, std::string_view file) {
     const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+    const auto has = [&](std::string_view key) { return text.find(key) != text.npos; };
+    if (text.substr(begin).starts_with('{') && has("\"jobs\"") && has("\"tres\"") && has("\"job_id\""))
+        throw failure("{}: jobs of Slurm as JSON; pass the output of sacct -P with the columns in tpx-trace(5)", file);
     text = text.substr(begin, 200);
     if (text.starts_with("apiVersion:") || (text.starts_with('{') && text.find("\"apiVersion\"") != text.npos))
         throw failure(
@@ -195,6 +198,16 @@ void count_from_first(std::vector<TraceJob>& jobs) {
     if (jobs.empty()) return;
     const Time first = std::ranges::min(jobs, {}, &TraceJob::arrival).arrival;
     for (TraceJob& job : jobs) job.arrival -= first;
+}
+
+// Whether arrivals are times since 1970. Throws Error if only some are.
+bool has_dates(const std::vector<TraceJob>& jobs, std::string_view file) {
+    const auto is_date = [](const TraceJob& job) { return job.arrival > time_of(max_trace_seconds); };
+    const auto dated = std::ranges::find_if(jobs, is_date), plain = std::ranges::find_if_not(jobs, is_date);
+    if (dated != jobs.end() && plain != jobs.end())
+        throw failure("{}: the arrival of line {} is a date, but that of line {} is a number of seconds", file,
+                      dated->line, plain->line);
+    return dated != jobs.end();
 }
 
 // Adds the jobs that `job_of` returns; rows for which it throws are added to trace.bad.
@@ -227,7 +240,7 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
                         const std::optional<Elasticity>& elasticity) {
     ParsedTrace trace;
     const std::string plain = table_text(text, file);
-    refuse_kubernetes(plain, file);
+    refuse_nested_lists(plain, file);
     Table table = table_of(plain, file, trace.bad);
     if (table.columns.empty()) throw failure("{}: it has no jobs", file);
     if (!format_of(table))
@@ -243,6 +256,7 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
         });
     } else if (auto log = ClusterLog::find(table)) {
         trace.format = "log";
+        if (is_philly_log(plain)) log->allow_pauses();
         const Requeues requeues = merge_requeues(table);
         const std::size_t merged = merge_components(table);
         add_jobs(trace, table, context, elasticity, [&](const Table::Row& row) { return log->job(row, context); });
@@ -263,7 +277,7 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
     }
     if (trace.format == "rubick" && std::ranges::none_of(trace.jobs, &TraceJob::guaranteed))
         for (TraceJob& job : trace.jobs) job.guaranteed = true;  // the column means nothing there
-    if (trace.format == "philly" || trace.format == "log") count_from_first(trace.jobs);
+    if (trace.format == "philly" || trace.format == "log" || has_dates(trace.jobs, file)) count_from_first(trace.jobs);
     std::ranges::stable_sort(trace.jobs, {}, &TraceJob::arrival);
     return trace;
 }

@@ -27,6 +27,7 @@ std::unique_ptr<FrameworkLog> lightning_log();      ///< PyTorch Lightning, and 
 std::unique_ptr<FrameworkLog> trainer_log();        ///< the Trainer of Hugging Face
 std::unique_ptr<FrameworkLog> trainer_state_log();  ///< its trainer_state.json
 std::unique_ptr<FrameworkLog> colossal_log();       ///< Colossal-AI
+std::unique_ptr<FrameworkLog> torchtune_log();      ///< torchtune
 std::unique_ptr<FrameworkLog> metrics_log();        ///< metrics that trackers store: W&B, CSV, LLaMA-Factory
 
 /// What the value of a setting is.

@@ -111,6 +111,17 @@ std::string_view plain_value(std::string_view value) {
     return quoted && value.back() == value.front() ? value.substr(1, value.size() - 2) : value;
 }
 
+// The value without the remark of GPT-NeoX, "4...........updated" or "{'stage': 1}updated".
+std::string_view without_remark(std::string_view value) {
+    for (const std::string_view remark : {"updated", "default"}) {
+        if (!value.ends_with(remark)) continue;
+        const std::string_view before = value.substr(0, value.size() - remark.size());
+        if (!before.ends_with('.') && !before.ends_with('}') && !before.ends_with(']')) continue;
+        return before.substr(0, before.find_last_not_of('.') + 1);
+    }
+    return value;
+}
+
 void find_setting(LogLine& line) {
     std::string_view text = line.text;
     const bool quoted = text.starts_with('"');
@@ -127,6 +138,7 @@ void find_setting(LogLine& line) {
     line.is_argument = is_argument;
     text.remove_prefix(is_argument ? std::min(text.find_first_not_of(" ."), text.size()) : 1);
     line.value = plain_value(text);
+    if (is_argument) line.value = without_remark(line.value);
 }
 
 }  // namespace

@@ -23,9 +23,10 @@ enum class StepReport {
     parts,
     clock,  ///< seconds between records
     bar,
+    trained_tokens_per_gpu,  ///< tokens per second without those that do not contribute to the loss
     rounded
 };
-inline constexpr std::size_t step_report_count = 8;
+inline constexpr std::size_t step_report_count = 9;
 
 /// How long steps took.
 struct StepTimes {

@@ -71,7 +71,7 @@ std::string without_escapes(std::string_view line) {
 bool is_training_bar(std::string_view line) {
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     const bool named = !line.empty() && std::isalpha(static_cast<unsigned char>(line.front())) != 0;
-    return !named || line.starts_with("Epoch") || line.starts_with("Train");
+    return !named || line.starts_with("Epoch") || line.starts_with("Train") || line.starts_with("Steps:");
 }
 
 std::optional<double> total_of_bar(std::string_view line) {

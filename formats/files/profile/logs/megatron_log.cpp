@@ -13,6 +13,7 @@
 // |
 // ... | global batch size:    64 | ...", where the time is the mean since the last report. Megatron Bridge reports
 // steps in the same way and lists settings as "  tensor_model_parallel_size: 8  (Mcore default: 1)"; so does NeMo.
+// GPT-NeoX lists "  model_parallel_size ............. 2...........................updated".
 // BigScience's Megatron-DeepSpeed reports "elapsed time per iteration (s): 105.22 |".
 
 namespace tpx::formats {
@@ -27,6 +28,7 @@ public:
 
     void read(const LogLine& line, LogRun& run) override {
         if (line.origin.empty()) read_setting(settings, line, run);  // DeepSpeed has a world_size, too
+        if (line.origin.empty() && line.is_argument) read_neox(line, run);
         read_sharding(line, run);
         read_recomputation(line, run);
         if (line.text.starts_with("using world size: "))
@@ -58,6 +60,21 @@ private:
         {"optimizer_cpu_offload", offload, SettingKind::flag},
         {"zero_stage", zero},  // Megatron-DeepSpeed
     }};
+
+    static constexpr std::array<LogSetting, 6> neox_settings{{{"model_parallel_size", tp},
+                                                              {"pipe_parallel_size", pp},
+                                                              {"global_num_gpus", gpus},
+                                                              {"train_batch_size", batch},
+                                                              {"train_micro_batch_size_per_gpu", micro_batch},
+                                                              {"gradient_accumulation_steps", accumulation}}};
+
+    static void read_neox(const LogLine& line, LogRun& run) {
+        if (line.key == "pipe_parallel_size" && line.value == "0") return run.forget(pp);  // no pipeline
+        read_setting(neox_settings, line, run);
+        if (line.key != "zero_optimization") return;
+        if (const auto stage = number_after(line.value, "'stage':")) run.set(zero, *stage);
+        if (contains(line.value, "'device': 'cpu'")) run.set(offload, "1");
+    }
 
     // What is printed before the list of arguments, and without it.
     static constexpr std::array<std::pair<std::string_view, LogField>, 5> sizes{

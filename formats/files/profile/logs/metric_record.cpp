@@ -60,6 +60,10 @@ std::string_view metric_name(std::string_view name) {
     return name;
 }
 
+bool is_trainer_state(std::string_view line) {
+    return line.starts_with('{') && line.find("\"log_history\"") != line.npos;
+}
+
 std::optional<MetricRecord> json_record(std::string_view line) {
     if (!line.starts_with('{') || !line.ends_with('}')) return std::nullopt;
     const json object = json::parse(strict_json(line), nullptr, false);
@@ -69,7 +73,7 @@ std::optional<MetricRecord> json_record(std::string_view line) {
     return record;
 }
 
-std::vector<std::string> csv_cells(std::string_view line) {
+std::vector<std::string> csv_cells(std::string_view line, char separator) {
     std::vector<std::string> cells(1);
     bool is_quoted = false;
     for (std::size_t i = 0; i < line.size(); ++i) {
@@ -78,7 +82,7 @@ std::vector<std::string> csv_cells(std::string_view line) {
             cells.back() += line[++i];
         else if (is_quote)
             is_quoted = !is_quoted;
-        else if (line[i] == ',' && !is_quoted)
+        else if (line[i] == separator && !is_quoted)
             cells.emplace_back();
         else
             cells.back() += line[i];

@@ -4,13 +4,25 @@
 #include "formats/files/profile/logs/log_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
 
-constexpr double least_span = 60;  // seconds, of times that are rounded to 1 s
+constexpr double least_span = 60;            // seconds, of times that are rounded to 1 s
+constexpr double first_milliseconds = 3e11;  // since 1970, of 1979; as seconds, 9,500 years later
+
+// What records the time, and with it the step: W&B, whose own "_step" counts records; TensorBoard's CSV and tables made
+// from its files; MLflow.
+constexpr std::array<std::pair<std::string_view, std::array<std::string_view, 2>>, 5> clocks{
+    {{"_runtime", {"global_step", "trainer/global_step"}},
+     {"_timestamp", {"global_step", "trainer/global_step"}},
+     {"Wall time", {"Step", "step"}},
+     {"wall_time", {"step", "Step"}},
+     {"timestamp", {"step", "global_step"}}}};
 
 // Seconds of "1 day, 2:03:04", as Python prints a duration; nothing for another text.
 std::optional<double> seconds_of_duration(std::string_view text) {
@@ -29,8 +41,8 @@ std::optional<double> seconds_of_duration(std::string_view text) {
 
 }  // namespace
 
-// W&B has the seconds since the start of the job in _runtime. LLaMA-Factory has elapsed_time in whole seconds, and
-// divides the tokens so far by the exact time if it counts tokens; after a restart, it counts those of before as well.
+// LLaMA-Factory has elapsed_time in whole seconds, and divides the tokens so far by the exact time if it counts tokens;
+// after a restart, it counts those of before as well.
 std::optional<StepClock::Moment> StepClock::moment_of(const MetricRecord& record) {
     if (const auto elapsed = seconds_of_duration(record.text("elapsed_time"))) {
         const auto step = record.number("current_steps");
@@ -39,11 +51,14 @@ std::optional<StepClock::Moment> StepClock::moment_of(const MetricRecord& record
         const bool is_exact = std::isfinite(exact) && exact >= *elapsed && exact < *elapsed + 1.01;
         return Moment{*step, is_exact ? exact : *elapsed, !is_exact};
     }
-    const auto seconds = record.number("_runtime");
-    if (!seconds) return std::nullopt;
-    const bool is_rounded = *seconds == std::floor(*seconds);  // by W&B before 0.13
-    for (const char* name : {"global_step", "trainer/global_step"})
-        if (const auto step = record.number(name)) return Moment{*step, *seconds, is_rounded};
+    for (const auto& [time, step_names] : clocks) {
+        const auto seconds = record.number(time);
+        if (!seconds) continue;
+        const double unit = *seconds >= first_milliseconds ? 1e-3 : 1;
+        const bool is_rounded = unit == 1 && *seconds == std::floor(*seconds);  // by W&B before 0.13
+        for (const std::string_view name : step_names)
+            if (const auto step = record.number(name)) return Moment{*step, *seconds * unit, is_rounded};
+    }
     return std::nullopt;
 }
 

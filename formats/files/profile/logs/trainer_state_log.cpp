@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/logs/framework_log.hpp"
 #include "formats/files/profile/logs/log_text.hpp"
+#include "formats/files/profile/logs/metric_record.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <optional>
@@ -18,30 +21,50 @@ public:
     bool starts_run(const LogLine&) const override { return false; }
 
     void read(const LogLine& line, LogRun& run) override {
+        if (is_trainer_state(line.text)) return read_whole(line.text, run);
         if (line.key.empty() || !line.text.starts_with('"')) return;
-        const auto value = number_after(line.value, "");
-        if (line.key == "log_history") {
-            is_in_history_ = true;
-            run.set_reason(
-                "no step times: log_history has no train_runtime, which the Trainer adds after the last step; pass the "
-                "trainer_state.json beside the final model, the console log, or trainer_log.jsonl of LLaMA-Factory");
-        }
-        if (!value) return;
-        if (line.key == "global_step" && !is_in_history_) steps_ = *value;
-        if (!is_in_history_) return;
-        if (line.key == "eval_runtime") evaluation_ = *value;
-        if (line.key == "loss") logged_ = *value;
-        if (line.key == "step") end_entry(*value);
-        if (line.key == "train_loss") loss_ = *value;
-        if (line.key == "train_runtime") runtime_ = *value;
-        if (line.key == "train_steps_per_second") read_times(*value * runtime_, run);
-        if (line.key == "train_batch_size") {  // of one process; DeepSpeed's setting of this name is of all
-            run.forget(LogField::batch);
-            run.set(LogField::micro_batch, *value);
-        }
+        if (line.key == "log_history") begin_history(run);
+        if (const auto value = number_after(line.value, "")) read_value(line.key, *value, run);
     }
 
 private:
+    // A file that another program has written again, on one line.
+    void read_whole(std::string_view text, LogRun& run) {
+        const nlohmann::json state = nlohmann::json::parse(text, nullptr, false);
+        if (!state.is_object() || !state.contains("log_history")) return;
+        const auto read_numbers = [&](const nlohmann::json& object) {
+            for (const auto& [key, value] : object.items())
+                if (value.is_number()) read_value(key, value.get<double>(), run);
+        };
+        read_numbers(state);
+        begin_history(run);
+        for (const nlohmann::json& entry : state["log_history"]) read_numbers(entry);
+        if (const auto size = state.find("train_batch_size"); size != state.end() && size->is_number())
+            read_value("train_batch_size", size->get<double>(), run);
+    }
+
+    void begin_history(LogRun& run) {
+        is_in_history_ = true;
+        run.set_reason(
+            "no step times: log_history has no train_runtime, which the Trainer adds after the last step; pass the "
+            "trainer_state.json beside the final model, the console log, or trainer_log.jsonl of LLaMA-Factory");
+    }
+
+    void read_value(std::string_view key, double value, LogRun& run) {
+        if (key == "global_step" && !is_in_history_) steps_ = value;
+        if (!is_in_history_) return;
+        if (key == "eval_runtime") evaluation_ = value;
+        if (key == "loss") logged_ = value;
+        if (key == "step") end_entry(value);
+        if (key == "train_loss") loss_ = value;
+        if (key == "train_runtime") runtime_ = value;
+        if (key == "train_steps_per_second") read_times(value * runtime_, run);
+        if (key == "train_batch_size") {  // of one process; DeepSpeed's setting of this name is of all
+            run.forget(LogField::batch);
+            run.set(LogField::micro_batch, value);
+        }
+    }
+
     // A logged loss is the mean of the steps since the last one.
     void end_entry(double step) {
         if (const auto seconds = std::exchange(evaluation_, std::nullopt)) evaluations_.emplace_back(step, *seconds);

@@ -24,7 +24,7 @@
 namespace tpx::formats {
 namespace {
 
-constexpr std::size_t longest_line = 64 * 1024;
+constexpr std::size_t longest_line = 16 << 20;  // such as JSON without line breaks
 constexpr std::size_t chunk = 1 << 20;
 constexpr std::size_t shortest_piece = 64;
 constexpr std::size_t most_runs = 10'000;
@@ -57,13 +57,16 @@ public:
         if (is_first_) {
             refuse_binary(piece, name_, "training log");
             if (is_gzip(piece)) inflater_.emplace(name_);
+            is_wide_ = piece.starts_with("\xFF\xFE") || piece.starts_with("\xFE\xFF");
             is_first_ = false;
         }
+        if (is_wide_) return void(wide_ += piece);
         if (!inflater_) return reader_.read(piece);
         inflater_->inflate(piece, [&](std::string_view text) { reader_.read(text); });
     }
 
     void finish() const {
+        if (is_wide_) reader_.read(table_text(wide_, name_));
         if (inflater_) inflater_->finish();
     }
 
@@ -72,6 +75,8 @@ private:
     std::string name_;
     std::optional<GzipInflater> inflater_;
     bool is_first_ = true;
+    bool is_wide_ = false;  // UTF-16, as PowerShell writes the output of programs
+    std::string wide_;
 };
 
 void read_stream(LogPieces& pieces, int fd, const std::string& name) {
@@ -111,11 +116,13 @@ void TrainingLogReader::start_run() {
     runs_.emplace_back();
     frameworks_.clear();
     for (const auto make : {megatron_log, torchtitan_log, deepspeed_log, lightning_log, trainer_log, trainer_state_log,
-                            colossal_log, metrics_log})
+                            colossal_log, torchtune_log, metrics_log})
         frameworks_.push_back(make());
 }
 
 void TrainingLogReader::read(std::string_view piece) {
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    if (is_empty_ && piece.starts_with(byte_order_mark)) piece.remove_prefix(byte_order_mark.size());
     is_empty_ = is_empty_ && piece.empty();
     while (!piece.empty()) {
         const std::size_t end = std::min(piece.find_first_of("\n\r"), piece.size());  // bars end lines with \r

@@ -15,5 +15,7 @@ TEST_CASE("progress shows the amount, the rate and the remaining time") {
           "wfs: 500 of 2000 jobs, 25 %, 125 jobs/s, 12.0 s left");
     CHECK(progress_line("disk of n1", 3, 12, 4, tpx::cli::ProgressUnit::steps) ==
           "disk of n1: 3 of 12 steps, 25 %, 12.0 s left");
+    CHECK(progress_line("fit", 50, 200, 4, tpx::cli::ProgressUnit::fits) ==
+          "fit: 50 of 200 fits, 25 %, 12.5 fits/s, 12.0 s left");
     CHECK(progress_line("read", 0, 0, 1) == "read 0 B of 0 B");
 }

@@ -112,7 +112,8 @@ TEST_CASE("rates per GPU are multiplied by the number of GPUs") {
     const Table table = parse_table("dp,t\n8,8192\n", "runs.csv");
     CHECK(read_runs(table, parse_columns(mapped, "columns.toml"), column_defaults())[0].seconds == 1);
     CHECK(column_refusal("dp,t\n8,1\n", "tokens_per_second = {column = \"t\", unit = \"samples/s\"}") ==
-          "columns.toml:1: unknown unit 'samples/s' of tokens_per_second; use tokens/s, tokens/s/GPU");
+          "columns.toml:1: unknown unit 'samples/s' of tokens_per_second; use tokens/s, ktokens/s, tokens/s/GPU, "
+          "ktokens/s/GPU");
     CHECK(column_refusal("dp,s\n8,1\n", "seconds = \"s\"\ndp = {column = \"dp\", unit = \"ms\"}") ==
           "columns.toml:2: dp has no unit; only seconds, rate, tokens_per_second and memory have one");
 }
@@ -190,4 +191,111 @@ TEST_CASE("GPUs may be given by hosts, and data parallelism by what other degree
     CHECK(column_refusal("nodes,gpus_per_node,gpus,tp,seconds\n3,8,16,2,1\n") ==
           "runs.csv:2: column 'nodes': 16 GPUs at 8 per host need 2 hosts, but the row has 3");
     CHECK(column_refusal("gpus,tp,seconds\n6,4,1\n").find("6 GPUs are not divisible by 4") != std::string::npos);
+}
+
+TEST_CASE("columns of averages and other units are times") {
+    CHECK(column_runs("dp,mean_step_time,std_step_time\n8,2,9\n")[0].seconds == 2);
+    CHECK(column_runs("dp,step_time_avg_ms\n8,500\n")[0].seconds == 0.5);
+    CHECK(column_runs("dp,Step Time (us)\n8,500000\n")[0].seconds == 0.5);
+    CHECK(column_runs("dp,Steps/min\n8,30\n")[0].seconds == 2);
+    CHECK(column_runs("dp,ktokens/s\n8,65.536\n")[0].seconds == doctest::Approx(1));
+    CHECK(column_refusal("dp,step_time_std\n8,2\n").find("there is no column 'seconds'") != std::string::npos);
+}
+
+TEST_CASE("the cell of a time may have a unit and a spread") {
+    CHECK(column_runs("dp,step_time\n8,0.5 s\n4,1000ms\n2,2.0 \xC2\xB1 0.1\n1,4 +/- 0.2 sec\n").at(3).seconds == 4);
+    const auto runs = column_runs("dp,step_time_ms\n8,0.5 s\n4,1000\n2,1e3\n");
+    CHECK(runs[0].seconds == 0.5);
+    CHECK(runs[1].seconds == 1);
+    CHECK(runs[2].seconds == 1);
+    CHECK(column_refusal("dp,step_time\n8,5 h\n") == "runs.csv:2: column 'step_time': '5 h' is not a number");
+}
+
+TEST_CASE("runs whose status says that they failed did not run, whatever their time") {
+    const Table table = parse_table("dp,seconds,State\n8,1,COMPLETED\n4,0.01,FAILED\n2,3,ok\n1,0.1,OOM\n", "runs.csv");
+    const RunRows rows = read_run_rows(table, default_columns(table), column_defaults());
+    CHECK(rows.runs.size() == 2);
+    CHECK(rows.failed == std::vector<std::string>{"runs.csv:3", "runs.csv:5"});
+}
+
+TEST_CASE("plans have several forms, also in columns of other names") {
+    const auto plan = [](const std::string& cell) {
+        return to_string(column_runs("parallelism,gpus,seconds\n" + cell + ",16,1\n").at(0).plan);
+    };
+    CHECK(plan("TP4-PP2-DP2") == "dp=2,tp=4,pp=2");
+    CHECK(plan("tp4pp2dp2") == "dp=2,tp=4,pp=2");
+    CHECK(plan("tp=4 pp=2 dp=2 sp") == "dp=2,tp=4,pp=2,sp");
+    CHECK(plan("\"TP: 4, DP: 4, ZeRO-1\"") == "dp=4,tp=4,zero=1");
+    CHECK(plan("DDP") == "dp=16");
+    CHECK(plan("FSDP") == "dp=16,zero=3");
+    CHECK(plan("FSDP8-TP2") == "dp=8,tp=2,zero=3");
+    for (const char* wrong : {"fast", "TP4-TP8", "tp4-xy2", "FSDP-ZeRO-2"})
+        CHECK(column_refusal(fmt::format("parallelism,gpus,seconds\n{},16,1\n", wrong)) ==
+              "runs.csv:1: column 'parallelism' may hold plan; map it in a --columns file, or list it there under "
+              "ignore");
+}
+
+TEST_CASE("tables of blanks are refused with what to use") {
+    CHECK(column_refusal("  dp   tp  step_time\n   8    1        1.5\n") ==
+          "runs.csv: its columns are separated by blanks; use commas, semicolons, tabs or bars");
+}
+
+TEST_CASE("placements may be lists") {
+    const auto gpus = [](const std::string& cell) {
+        return column_runs("dp,placement,seconds\n16," + cell + ",1\n").at(0).allocation.gpus;
+    };
+    for (const char* text : {"8+8", "\"[8, 8]\"", "\"8,8\"", "8 + 8", "2 x 8"})
+        CHECK(gpus(text) == std::vector<int>{8, 8});
+}
+
+TEST_CASE("JSON tables may be nested, by column or by row") {
+    const auto total = [](const std::string& text) {
+        double sum = 0;
+        for (const Run& run : column_runs(text)) sum += run.plan.tp * 100 + run.plan.dp * 10 + run.seconds * run.batch;
+        return sum;
+    };
+    const double expected = 400 + 20 + 64 + 100 + 80 + 128;
+    CHECK(total(R"([{"tp":4,"dp":2,"step_time":2,"batch":32},{"dp":8,"tp":1,"step_time":4,"batch":32}])") == expected);
+    CHECK(total(R"([{"plan":{"tp":4,"dp":2},"metrics":{"step_time":2},"placement":[8]},)"
+                R"({"plan":{"tp":1,"dp":8},"metrics":{"step_time":4},"placement":[4,4]}])") == expected);
+    CHECK(total(R"({"name":"x","batch":64,"results":[{"tp":4,"dp":2,"step_time":1},{"tp":1,"dp":8,"step_time":2}]})") ==
+          expected);
+    CHECK(total(R"({"tp":[4,1],"dp":[2,8],"step_time":[2,4]})") == expected);
+    CHECK(total(R"({"tp":{"0":4,"1":1},"dp":{"0":2,"1":8},"step_time":{"0":2,"1":4}})") == expected);
+    CHECK(total(R"({"0":{"tp":4,"dp":2,"step_time":2},"1":{"tp":1,"dp":8,"step_time":4}})") == expected);
+    CHECK(total(R"({"columns":["tp","dp","step_time"],"index":[0,1],"data":[[4,2,2],[1,8,4]]})") == expected);
+    CHECK(total("{\"tp\":4,\"dp\":2,\"step_time\":2}\n{\"tp\":1,\"dp\":8,\"step_time\":4}\n") == expected);
+    for (const char* empty : {"[]", "{}", R"({"runs":[]})"}) CHECK(column_refusal(empty) == "runs.csv: it has no runs");
+    CHECK(column_refusal(R"({"columns":["dp"],"data":[5]})").starts_with("runs.csv:1: there is no column 'seconds'"));
+    CHECK(column_refusal(R"([{"dp":8,"seconds":1,"hosts":["a","b"]}])") ==
+          "runs.csv:1: column 'hosts': a number, text or truth value was expected");
+}
+
+TEST_CASE("tables of Markdown, UTF-16 without a mark, and words of other languages") {
+    CHECK(column_runs("| dp | step_time |\n|---:|:--|\n| 8 | 2 |\n")[0].seconds == 2);
+    std::string wide;
+    for (const char c : std::string{"dp;seconds;offload\n8;0,5;WAHR\n4;1,5;nein\n"}) wide += {c, '\0'};
+    const auto runs = column_runs(wide);
+    REQUIRE(runs.size() == 2);
+    CHECK(runs[0].seconds == 0.5);
+    CHECK(runs[0].plan.offload);
+    CHECK_FALSE(runs[1].plan.offload);
+}
+
+TEST_CASE("the batch follows from micro-batches and passes, which must agree with a given batch") {
+    const auto run = [](const std::string& header, const std::string& row) {
+        return column_runs(header + ",seconds\n" + row + ",1\n").at(0);
+    };
+    const Run implied = run("dp,per_device_train_batch_size,gradient_accumulation_steps", "2,4,3");
+    CHECK(implied.batch == 24);  // not that of the model, 32
+    CHECK(to_string(implied.plan) == "dp=2,ga=3");
+    const Run pipeline = run("gpus,pp,micro_batch,accumulation", "8,2,1,8");
+    CHECK(pipeline.batch == 32);
+    CHECK(to_string(pipeline.plan) == "dp=4,pp=2,mb=8");
+    CHECK(to_string(run("dp,pp,micro_batch,micro_batches,batch", "2,2,1,8,16").plan) == "dp=2,pp=2,mb=8");
+    CHECK(run("dp,micro_batch", "2,4").batch == 32);
+    CHECK(column_refusal("dp,micro_batch,accumulation,batch,seconds\n2,4,1,16,1\n") ==
+          "runs.csv:2: column 'micro_batch': 2 replicas with micro-batches of 4 and 1 of them have 8 samples per step, "
+          "but the batch is 16");
+    CHECK(to_string(run("gpus,zero_stage", "8,1").plan) == "dp=8,zero=1");
 }

@@ -138,6 +138,9 @@ TEST_CASE("objects of Kubernetes are refused with what to pass instead") {
     CHECK_THROWS_WITH_AS(log_of(R"({"apiVersion": "v1", "items": [], "kind": "List"})"),
                          doctest::Contains("a list of Kubernetes objects; pass a table with columns such as"), Error);
     CHECK_THROWS_WITH_AS(log_of("apiVersion: v1\nitems: []\n"), doctest::Contains("Kubernetes"), Error);
+    CHECK_THROWS_WITH_AS(
+        log_of(R"({"meta": {"slurm": {}}, "jobs": [{"job_id": 7, "tres": {"allocated": [{"type": "gres"}]}}]})"),
+        "t: jobs of Slurm as JSON; pass the output of sacct -P with the columns in tpx-trace(5)", Error);
 }
 
 TEST_CASE("no job starts before its submission, except by a fraction of a second") {
@@ -231,6 +234,52 @@ TEST_CASE("durations are seconds or as Slurm writes them") {
     CHECK(work("1e-05") == 1e-5);
 }
 
+TEST_CASE("durations may have words") {
+    const auto work = [](const std::string& text) {
+        const ParsedTrace trace = log_of("job_id,submit_time,duration,gpu_num\na,0,\"" + text + "\",1\n");
+        return trace.bad.empty() ? trace.jobs.at(0).work / 1e6 : -1;
+    };
+    CHECK(work("2h30m") == 9000);
+    CHECK(work("1d 2h 3m 4.5s") == 93784.5);
+    CHECK(work("90 min") == 5400);
+    CHECK(work("1 day, 2:03:04") == 93784);
+    CHECK(work("0 days 02:03:04.500000") == 7384.5);
+    CHECK(work("2 days 03:04:05") == 183845);
+    CHECK(work("PT2H30M") == 9000);
+    CHECK(work("P1DT12H") == 129600);
+    for (const std::string wrong : {"P1M", "2 parsecs", "h", "1 day 2", "2h-3m", "UNLIMITED"}) CHECK(work(wrong) == -1);
+}
+
+TEST_CASE("durations that do not fit start and end, or that may be in another unit, are noted") {
+    const auto notes = [](const std::string& text) { return log_of(text).notes; };
+    CHECK(notes("id,submit,start,end,duration,gpus\n1,0,100,200,200,1\n2,0,100,300,200,1\n3,0,9,20,20,1\n") ==
+          std::vector<std::string>{
+              "'duration' is used, though it differs by more than 5 % from the time from start to end of 2 of 3 jobs"});
+    CHECK(notes("id,submit_time,duration,gpus\n1,1700000000000,3600000,1\n") ==
+          std::vector<std::string>{"'duration' is read as seconds, but submissions are in smaller units; rename it to "
+                                   "duration_ms if it is in milliseconds"});
+    CHECK(notes("id,submit_time,duration_ms,gpus\n1,1700000000000,3600000,1\n").empty());
+}
+
+TEST_CASE("jobs may be nested objects") {
+    const ParsedTrace trace =
+        log_of(R"({"metadata": {"name": "a", "creationTimestamp": "2026-01-05T10:00:00Z"}, "status": {"startTime": )"
+               R"("2026-01-05T10:00:30Z", "completionTime": "2026-01-05T11:00:30Z"}, "resources": {"gpus": 4}})");
+    REQUIRE(trace.jobs.size() == 1);
+    CHECK(trace.jobs[0].name == "a");
+    CHECK(trace.jobs[0].gpus == 4);
+    CHECK(trace.jobs[0].work == 3600e6);
+}
+
+TEST_CASE("GPUs per node need a number of nodes") {
+    CHECK(log_of("id,submit,duration,gpus_per_node,nnodes\n1,0,9,4,2\n").jobs.at(0).gpus == 8);
+    CHECK(log_of("id,submit,duration,gpus_per_node,workers,node_num\n1,0,9,4,7,2\n").jobs.at(0).gpus == 8);
+    CHECK(log_of("id,submit,duration,nvidia.com/gpu\n1,0,9,4\n").jobs.at(0).gpus == 4);
+    CHECK_THROWS_WITH_AS(log_of("id,submit,duration,gpus_per_node\n1,0,9,4\n"),
+                         doctest::Contains("also needs a number of nodes (such as num_nodes), as GPUs are per node"),
+                         Error);
+}
+
 TEST_CASE("the kind of GPU matters if there are several") {
     const std::string text = "job_name,submit_time,duration,gpu_request,gpu_model\na,0,9,1,V100\nb,0,9,1,T4|V100\n";
     const auto kinds = [&](const std::string& cluster) {
@@ -257,9 +306,15 @@ TEST_CASE("times of a log have zones and fractions, or are seconds") {
     CHECK(arrival("1970-01-02 00:00:00.25+08:00") == 57600 * second + second / 4);
     CHECK(arrival("1970-01-02 00:00:00-0130") == 91800 * second);
     CHECK(arrival("1970-01-02 00:00:00+08") == 57600 * second);
+    CHECK(arrival("1970/1/2 0:00:00") == 86400 * second);
+    CHECK(arrival("1970-01-02 00:00:00 +0000 UTC") == 86400 * second);
+    CHECK(arrival("1970-01-02 00:00:00 +08:00") == 57600 * second);
+    CHECK(arrival("1500000000000") == 1500000000 * second);
+    CHECK(arrival("1500000000000000") == 1500000000 * second);
+    CHECK(arrival("1500000000000000000") == 1500000000 * second);
     CHECK(arrival("77.5") == 77 * second + second / 2);
-    for (const std::string wrong :
-         {"1970-01-02 00:00:00+8", "1970-01-02 00:00:00 PST", "1970-1-2 00:00:00", "soon", "-4"})
+    for (const std::string wrong : {"1970-01-02 00:00:00+8", "1970-01-02 00:00:00 PST", "1970-1-2 00:00:00",
+                                    "01/02/1970 00:00:00", "1970/1-2", "soon", "-4"})
         CHECK(log_of("job_id,submit_time,duration,gpu_num\na," + wrong + ",9,1\n").bad.size() == 1);
 }
 

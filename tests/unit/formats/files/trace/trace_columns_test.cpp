@@ -5,6 +5,7 @@
 #include "formats/files/trace/outages_file.hpp"
 #include "formats/files/trace/rows.hpp"
 #include "formats/files/trace/speeds_file.hpp"
+#include "formats/files/trace/trace_file.hpp"
 
 #include <doctest/doctest.h>
 
@@ -30,4 +31,24 @@ TEST_CASE("moments are dates, seconds or milliseconds since 1970") {
         CHECK(parse_moment(text) == moment);
     for (const char* text : {"2023-03-01", "2023-03-01 00", "2023-03-01 00:61", "2023-03-01 00:30 CET", "1e15"})
         CHECK_THROWS_AS(parse_moment(text), Error);
+}
+
+TEST_CASE("arrivals may be dates or times since 1970, and durations may have days, hours and units") {
+    const Cluster cluster = read_cluster("2x4");
+    const auto jobs = [&](const std::string& rows) {
+        ParsedTrace trace = parse_trace("name,arrival,gpus,duration\n" + rows, "t", cluster, {});
+        REQUIRE(trace.bad.empty());
+        return trace.jobs;
+    };
+    for (const std::string first : {"2026-01-05T10:00:00Z", "1767607200", "1767607200000", "2026/1/5 10:00:00"}) {
+        const auto dated = jobs("b,2026-01-05T12:00:30+01:00,1,2h30m\na," + first + ",1,1-02:03:04\n");
+        CHECK(dated.at(0).name == "a");
+        CHECK(dated[0].arrival == 0);
+        CHECK(dated[0].work == 93784e6);
+        CHECK(dated[1].arrival == 3630 * second);
+        CHECK(dated[1].work == 9000e6);
+    }
+    CHECK(jobs("a,0:01:30,1,90\n").at(0).arrival == 90 * second);
+    CHECK_THROWS_WITH_AS(jobs("a,2026-01-05T10:00:00Z,1,5\nb,10,1,5\n"),
+                         "t: the arrival of line 2 is a date, but that of line 3 is a number of seconds", Error);
 }

@@ -144,3 +144,39 @@ TEST_CASE("torchtitan of 2024 shards the data-parallel dimension of its mesh wit
     CHECK(text("DDP", 8).starts_with("gpus=8 dp=8 tokens_per_second"));
     CHECK(text("FSDP", 1).starts_with("gpus=1 dp=1 tokens_per_second"));
 }
+
+TEST_CASE("GPT-NeoX lists arguments with remarks, and has other names for the degrees of parallelism") {
+    std::string steps;
+    for (int i = 10; i <= 60; i += 10)
+        steps += fmt::format(
+            " samples/sec: 30.769 | iteration {:8}/  320000 | elapsed time per iteration (ms): 520.0 | learning rate: "
+            "6.0E-04 | approx flops per GPU: 24.5TFLOPS | lm_loss: 7.1E+00 |\n",
+            i);
+    const std::string arguments =
+        "NeoXArgs.configure_distributed_args() using world size: 8 and model-parallel size: 2 \n"
+        "-------------------- arguments --------------------\n"
+        "  checkpoint_activations .......... True........................updated\n"
+        "  global_num_gpus ................. 8...........................updated\n"
+        "  gradient_accumulation_steps ..... 2...........................updated\n"
+        "  model_parallel_size ............. 2...........................updated\n"
+        "  pipe_parallel_size .............. 2...........................updated\n"
+        "  seq_length ...................... 2048........................updated\n"
+        "  train_batch_size ................ 16..........................updated\n"
+        "  train_micro_batch_size_per_gpu .. 4...........................updated\n"
+        "  zero_optimization ............... {'stage': 1, 'allgather_partitions': True}updated\n"
+        "  weight_decay .................... 0.1.........................default\n";
+    CHECK(cells(runs_of(arguments + steps)) ==
+          "gpus=8 dp=2 tp=2 pp=2 micro_batch=4 recompute=full zero=1 batch=16 sequence_length=2048 seconds=0.52 "
+          "rate=30.7692 steps=50 dropped_steps=10");
+    std::string no_pipeline = arguments;
+    const std::string degree = "pipe_parallel_size .............. ";
+    no_pipeline[no_pipeline.find(degree) + degree.size()] = '0';
+    CHECK(cells(runs_of(no_pipeline + steps)).starts_with("gpus=8 dp=4 tp=2 micro_batch=4 "));
+}
+
+TEST_CASE("scripts of diffusers draw bars of steps") {
+    std::string text;
+    for (int i = 1; i <= 40; ++i)
+        text += fmt::format("\rSteps:  {}%|#   | {}/100 [00:10<00:20,  2.00it/s, lr=1e-5, step_loss=0.1]", i, i);
+    CHECK(cells(runs_of(text)).starts_with("seconds=0.5 "));
+}

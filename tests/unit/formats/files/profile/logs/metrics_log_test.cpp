@@ -141,3 +141,84 @@ TEST_CASE("Colossal-AI's benchmarks print a rate of all replicas, and no degrees
         "Throughput: 9.30 samples/sec, TFLOPS per GPU by Megatron: 1.00, TFLOPS per GPU: 1.00\n");
     CHECK(cells(runs) == "rate=9.2978");
 }
+
+TEST_CASE("metrics with names like columns of a table of runs are step times") {
+    const auto csv = [](std::string_view header, auto&& row) {
+        return cells(runs_of(fmt::format("{}\n", header) + lines_of(40, row)));
+    };
+    const auto seconds = [](int i) { return i < 4 ? 4.5 : 1.5; };
+    CHECK(csv(R"("Step","perf/step_time","_step","_runtime")", [&](int i) {
+              return fmt::format("{},{},{},{}", i, seconds(i), i, 30 + 1.6 * i);
+          }) == "seconds=1.5 steps=36 dropped_steps=4");
+    CHECK(csv("\xEF\xBB\xBF\"Step\",\"sunny-1 - train/iter_time_ms\",\"sunny-1 - train/iter_time_ms__MIN\"",
+              [&](int i) { return fmt::format(R"("{}","{}","{}")", i, 1000 * seconds(i), 1); }) ==
+          "seconds=1.5 steps=36 dropped_steps=4");
+    CHECK(csv("step;steps_per_second", [&](int i) { return fmt::format("{};{}", i, i < 4 ? "0,1" : "0,5"); }) ==
+          "seconds=2 steps=36 dropped_steps=4");
+    CHECK(cells(runs_of(lines_of(40, [&](int i) {
+              return fmt::format(R"({{"_step": {}, "eval/step_time": 9, "perf/step_time": {}}})", i, seconds(i));
+          }))) == "seconds=1.5 steps=36 dropped_steps=4");
+    CHECK(cells(runs_of(lines_of(40, [&](int i) {
+              return fmt::format(
+                  R"({{"step": {}, "val/step_time": 9, "timing": {{"step_time": {}}}, "optimizer.step_time": 0.1}})", i,
+                  seconds(i));
+          }))) == "seconds=1.5 steps=36 dropped_steps=4");
+    // Time since the start, and tables of runs.
+    CHECK(refusal("step,time_s\n" + lines_of(40, [](int i) { return fmt::format("{},{}", i, 2 * i); }))
+              .find("no step times in its metrics") != std::string::npos);
+    CHECK(refusal("tp,dp,step_time\n4,2,1.5\n4,4,1.2\n").find("not a training log") != std::string::npos);
+}
+
+TEST_CASE("averages of Hugging Face's Trainer over a whole job are no step times") {
+    std::string text;
+    for (int i = 1; i <= 200; ++i) {
+        text += fmt::format("{{\"_step\": {}, \"_runtime\": {}, \"train/global_step\": {}, \"train/loss\": 2}}\n", i,
+                            1.5 * i, i);
+        if (i % 100 == 0)  // at the end of a job that was restarted once
+            text += fmt::format(
+                "{{\"_step\": {}, \"_runtime\": {}, \"train/global_step\": {}, "
+                "\"train/train_steps_per_second\": 9}}\n",
+                i, 1.5 * i, i);
+    }
+    CHECK(cells(runs_of(text)).starts_with("seconds=1.5 "));
+}
+
+TEST_CASE("MLflow and TensorBoard store a row for each value") {
+    const std::string mlflow = lines_of(40, [](int i) {
+        return fmt::format("loss,{},{},{}\nstep_time,{},{},{}", 4 - 0.1 * i, 1700000000000 + 2000 * i, i,
+                           i < 4 ? 4.5 : 1.5, 1700000000000 + 2000 * i, i);
+    });
+    CHECK(cells(runs_of("key,value,timestamp,step\n" + mlflow)) == "seconds=1.5 steps=36 dropped_steps=4");
+    const std::string tensorboard =
+        "Wall time,Step,Value\n" + lines_of(40, [](int i) {
+            return fmt::format("{:.4f},{},{}", 1700000000 + 15.0 * i + (i > 20 ? 300 : 0), 10 * i, 4 - 0.1 * i);
+        });
+    const RunsTable runs = runs_of(tensorboard);
+    CHECK(cells(runs).starts_with("seconds=1.5 "));
+    CHECK(runs.by_clock == std::vector<std::string>{"log"});
+}
+
+TEST_CASE("a trainer_state.json may have been written again without line breaks") {
+    std::string text = R"({"global_step": 100, "log_history": [)";
+    for (int i = 1; i <= 10; ++i)
+        text += fmt::format(R"({{"epoch": 0.{}, "loss": {}, "step": {}}}, )", i, 4 - 0.1 * i, 10 * i);
+    text +=
+        R"({"step": 100, "train_loss": 3.45, "train_runtime": 150.0, "train_steps_per_second": 0.667}], "train_batch_size": 8})";
+    CHECK(cells(runs_of(text + "\n", {.gpus = 8})) ==
+          "gpus=8 dp=8 micro_batch=8 seconds=1.5 steps=100 dropped_steps=0");
+}
+
+TEST_CASE("torchtune's rate counts only tokens of the loss, so its bar is used if there is one") {
+    const std::string lines = lines_of(40, [](int i) {
+        return fmt::format(
+            "Step {} | loss:1.2 lr:2e-05 tokens_per_second_per_gpu:2048 peak_memory_active:20 "
+            "peak_memory_alloc:20 peak_memory_reserved:22.5 ",
+            i);
+    });
+    const RunsTable runs = runs_of(lines, {.gpus = 8, .batch = 16, .sequence_length = 4096});
+    CHECK(cells(runs).find("seconds=4 rate=4 memory=24159191040 ") != std::string::npos);
+    CHECK(runs.of_trained_tokens == std::vector<std::string>{"log"});
+    const std::string bar = lines_of(
+        40, [](int i) { return fmt::format("1|{}|Loss: 1.2:  {}%|#   | {}/100 [00:10<00:50,  3.50s/it]", i, i, i); });
+    CHECK(cells(runs_of(lines + bar)).find("seconds=3.5") != std::string::npos);
+}
