@@ -4,6 +4,7 @@
 #include "formats/deepspeed/groups.hpp"
 #include "formats/deepspeed/optimizer_settings.hpp"
 #include "formats/deepspeed/states.hpp"
+#include "formats/encodings/torch/copied_archives.hpp"
 #include "formats/state/training_keys.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
@@ -33,7 +34,8 @@ public:
     void read() {
         require_files();
         for (int mp = 0; mp < static_cast<int>(grid_.models.size()); ++mp) {
-            for (int d = 0; d < grid_.dp; ++d) read_file(mp, d);
+            torch::CopiedArchives archives{1};
+            for (int d = 0; d < grid_.dp; ++d) read_file(mp, d, archives);
         }
         if (round_robin_) note_round_robin();
     }
@@ -50,12 +52,15 @@ private:
                           missing_files_text("optimizer", absent));
     }
 
-    void read_file(int mp, int d) {
+    void read_file(int mp, int d, torch::CopiedArchives& archives) {
         const auto path = grid_.files.optimizers.find({mp, d});
         Source source{
             .archive = torch::Archive::open(path->second), .file = builder_.file(path->second), .mp = mp, .d = d};
         source.optimizer = in_context([&] { return path->second.string(); },
                                       [&] { return source.archive.root().at("optimizer_state_dict"); });
+        if (const auto original = archives.add(path->second, source.archive))
+            throw failure("{}: is a copy of {}, although ranks store different partitions", path->second.string(),
+                          original->filename().string());
         if (source.optimizer.is(Kind::dict))
             compare_optimizer_settings(settings_, path->second, source.archive.root(), mp);
         in_context([&] { return path->second.string(); },
