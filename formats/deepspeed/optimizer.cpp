@@ -10,6 +10,8 @@
 #include "lib/core/name_list.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <set>
 
 namespace tpx::formats::deepspeed {
@@ -34,8 +36,7 @@ public:
     void read() {
         require_files();
         for (int mp = 0; mp < static_cast<int>(grid_.models.size()); ++mp) {
-            torch::CopiedArchives archives{1};
-            for (int d = 0; d < grid_.dp; ++d) read_file(mp, d, archives);
+            for (int d = 0; d < grid_.dp; ++d) read_file(mp, d);
         }
         if (round_robin_) note_round_robin();
     }
@@ -52,19 +53,29 @@ private:
                           missing_files_text("optimizer", absent));
     }
 
-    void read_file(int mp, int d, torch::CopiedArchives& archives) {
+    void read_file(int mp, int d) {
         const auto path = grid_.files.optimizers.find({mp, d});
         Source source{
             .archive = torch::Archive::open(path->second), .file = builder_.file(path->second), .mp = mp, .d = d};
         source.optimizer = in_context([&] { return path->second.string(); },
                                       [&] { return source.archive.root().at("optimizer_state_dict"); });
-        if (const auto original = archives.add(path->second, source.archive))
-            throw failure("{}: is a copy of {}, although ranks store different partitions", path->second.string(),
-                          original->filename().string());
+        refuse_copy(mp, path->second, source.archive);
         if (source.optimizer.is(Kind::dict))
             compare_optimizer_settings(settings_, path->second, source.archive.root(), mp);
         in_context([&] { return path->second.string(); },
                    [&] { grid_.zero3 ? read_subgroups(source) : read_groups(source); });
+    }
+
+    /// Throws Error if the file is a copy of that of another data rank, or of a rank whose part of the model differs.
+    void refuse_copy(int mp, const std::filesystem::path& path, const torch::Archive& archive) {
+        const auto original = archives_.add(path, archive);
+        mp_of_[path] = mp;
+        if (!original) return;
+        const int other = mp_of_.at(*original);
+        const auto part = [&](int rank) { return grid_.models[rank].archive.storages_hash(); };
+        if (other != mp && part(other) == part(mp)) return;
+        throw failure("{}: is a copy of {}, although ranks store different partitions", path.string(),
+                      original->filename().string());
     }
 
     const std::vector<ParameterGroup>& groups(const Source& source) const { return grid_.models[source.mp].groups; }
@@ -285,6 +296,8 @@ private:
     WriterGrid& grid_;
     CatalogueBuilder& builder_;
     RankSettings settings_;
+    torch::CopiedArchives archives_{1};
+    std::map<std::filesystem::path, int> mp_of_;  // of the files in archives_
     std::map<std::tuple<int, std::size_t, std::string>, std::string> scalars_;
     bool round_robin_ = false;
 };

@@ -207,6 +207,8 @@ private:
     void read(RankDirectory& directory) {
         const fs::path path = model_file(checkpoint_.catalogue.directory / directory.path);
         const torch::Archive archive = open_archive(path);
+        if (!archive.root().is(torch::Kind::dict))
+            throw failure("{}: contains {}, not a dict", path.string(), archive.root().describe());
         writers_.push_back(writer_of(archive.root()));
         if (const auto original = archives_.add(path, archive)) copies_.emplace(path, *original);
         const std::uint32_t file = add_file(path);
