@@ -59,11 +59,11 @@ private:
             .archive = torch::Archive::open(path->second), .file = builder_.file(path->second), .mp = mp, .d = d};
         source.optimizer = in_context([&] { return path->second.string(); },
                                       [&] { return source.archive.root().at("optimizer_state_dict"); });
-        refuse_copy(mp, path->second, source.archive);
         if (source.optimizer.is(Kind::dict))
             compare_optimizer_settings(settings_, path->second, source.archive.root(), mp);
         in_context([&] { return path->second.string(); },
                    [&] { grid_.zero3 ? read_subgroups(source) : read_groups(source); });
+        refuse_copy(mp, path->second, source.archive);
     }
 
     /// Throws Error if the file is a copy of that of another data rank, or of a rank whose part of the model differs.
