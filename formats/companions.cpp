@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 
+#include "formats/settings/bare_floats.hpp"
 #include "formats/settings/config_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -101,7 +102,7 @@ void find_companions(const fs::path& directory, Checkpoint& checkpoint, std::ini
 void read_config(const fs::path& directory, Checkpoint& checkpoint) {
     const fs::path path = directory / "config.json";
     if (!path_exists(path)) return;
-    std::string text = read_file(path, max_config_bytes);
+    std::string text = quote_bare_floats(read_file(path, max_config_bytes));
     checkpoint.config = in_context([&] { return path.string(); }, [&] { return parse_config_json(text); });
     checkpoint.config_json = std::move(text);
 }

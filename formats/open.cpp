@@ -13,6 +13,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <ranges>
 
 namespace tpx::formats {
@@ -31,8 +32,19 @@ std::string why_none(const std::filesystem::path& path) {
     return size_of_file(path) == 0 ? "the file is empty" : "its first bytes are not those of a checkpoint's file";
 }
 
+/// Whether the folder contains the tensors of a distributed checkpoint without its index.
+bool lacks_metadata(const std::filesystem::path& path) {
+    if (!path_is_directory(path) || path_exists(path / ".metadata")) return false;
+    return std::ranges::any_of(list_directory(path), [](const std::string& name) { return name.ends_with(".distcp"); });
+}
+
 /// The error for a path that is not a checkpoint; lists those `near` it, if any.
 Error not_a_checkpoint(const std::filesystem::path& path, const std::vector<RecognizedPath>& near) {
+    if (lacks_metadata(path))
+        return failure(
+            "{}: No such file or directory, but there are files *.distcp: the save did not finish, or the "
+            "file was lost",
+            (path / ".metadata").string());
     if (near.empty()) return failure("{}: not a checkpoint: {}; {}", path.string(), why_none(path), known_formats());
     NameList names;
     for (const RecognizedPath& one : near) names.add(fmt::format("{} ({})", one.path.string(), one.description));

@@ -48,6 +48,7 @@ public:
     void run() {
         note_descriptions();
         note_omitted_config();
+        note_engine_config();
         std::set<Values::Key> keys;
         for (const Values* side : {&a_, &b_})
             for (const auto& [key, texts] : side->values) keys.insert(key);
@@ -75,7 +76,7 @@ private:
         for (const auto& [one, other] : {std::pair{"args", "config"}, std::pair{"config", "args"}}) {
             if (!a_.keys.contains(one) || !b_.keys.contains(one) || a_.keys.contains(other) == b_.keys.contains(other))
                 continue;
-            not_compared_ = other;
+            not_compared_.insert(other);
             result_.notes.push_back(fmt::format("{} also has {}; compared only {}, which both have",
                                                 a_.keys.contains(other) ? "A" : "B",
                                                 std::string_view{other} == "config" ? "config.json" : "Megatron's args",
@@ -93,12 +94,29 @@ private:
         if (!a_.format->may_omit_config || !b_.format->may_omit_config ||
             a_.keys.contains("config") == b_.keys.contains("config"))
             return;
-        not_compared_ = "config";
+        not_compared_.insert("config");
         if (ignored_("args")) return;
         result_.notes.push_back(
             fmt::format("not compared: the model's configuration, which only {} stores; Keras weights files cannot "
                         "contain it",
                         a_.keys.contains("config") ? 'A' : 'B'));
+    }
+
+    /// DeepSpeed stores its engine's configuration, which a conversion to another framework drops.
+    void note_engine_config() {
+        const auto is_own = [](const Values& side) {
+            return side.format->values == formats::ValueStorage::engine_files;
+        };
+        const Values& one = a_.keys.contains("ds_config") ? a_ : b_;
+        const Values& other = &one == &a_ ? b_ : a_;
+        if (!is_own(one) || is_own(other) || !one.keys.contains("ds_config") || other.keys.contains("ds_config"))
+            return;
+        not_compared_.insert({"ds_config", "clip_grad"});
+        if (ignored_("args")) return;
+        result_.notes.push_back(
+            fmt::format("not compared: the configuration of DeepSpeed's engine (ds_config, clip_grad), which only {} "
+                        "stores",
+                        &one == &a_ ? 'A' : 'B'));
     }
 
     void lacks(const Values::Key& key, const std::map<std::string, std::string>& texts, char lacking) {
@@ -107,7 +125,7 @@ private:
         const Values& other = lacking == 'A' ? a_ : b_;
         const std::string& text = texts.begin()->second;
         const std::string first = key.second.substr(0, key.second.find('.'));
-        if (first == not_compared_) return;
+        if (not_compared_.contains(first)) return;
         const std::string absent = !other.roles.contains(key.first) ? key.first
                                    : !other.keys.contains(first)    ? first
                                                                     : "";
@@ -186,7 +204,7 @@ private:
     const std::function<bool(const std::string&)>& ignored_;
     bool other_layout_;
     Comparison& result_;
-    std::string not_compared_;                    // "args" or "config", which the other side need not have
+    std::set<std::string> not_compared_;          // "args" or "config", which the other side need not have
     std::map<std::string, Unmatched> unmatched_;  // by role
 };
 

@@ -5,6 +5,7 @@
 #include "formats/adapters/adapter_settings.hpp"
 #include "formats/companions.hpp"
 #include "formats/driver.hpp"
+#include "formats/settings/bare_floats.hpp"
 #include "formats/settings/config_file.hpp"
 #include "formats/settings/model_config.hpp"
 #include "formats/state/roles.hpp"
@@ -88,7 +89,7 @@ Draft make_draft(const Source& source, const Target& target, const ModelChoice& 
     // Megatron has args; config.json is only for settings that args cannot express.
     if (target.format->has_args && source.checkpoint.config_json.empty()) return made;
     std::string config_json = target_config_json(source, target, choice.config_json, out.expressed, config);
-    if (!config_json.empty()) put_file(made, folder / "config.json", std::move(config_json));
+    if (!config_json.empty()) put_file(made, folder / "config.json", restore_bare_floats(std::move(config_json)));
     return made;
 }
 

@@ -93,7 +93,7 @@ public:
         for (const auto& [name, t] : weights_) set(t, Role::weight, name);
         const bool several = roots_.size() > 1;
         if (has_parts_) return assign_parts();
-        const auto names = several ? std::nullopt : names_of_params();
+        const auto names = several && !divide_parameters() ? std::nullopt : names_of_params();
         if (names) assign_masters(*names);
         if (!names)
             checkpoint_.notes.emplace_back(
@@ -186,6 +186,17 @@ private:
         for (const Placed& one : placed_)
             if (beside(one.path) && one.path.size() == above + 1)
                 weights_.emplace_back(unwrapped(one.path.back()), one.tensor);
+    }
+
+    /// Whether the optimizers name their parameters, which are weights, each in only one optimizer: Muon for matrices
+    /// and AdamW for the others, for example.
+    bool divide_parameters() const {
+        std::set<std::string_view> weights, seen;
+        for (const auto& [name, t] : weights_) weights.insert(name);
+        for (const OptimizerGroup& group : groups_)
+            for (const std::string& param : group.params)
+                if (group.numbered || !weights.contains(unwrapped(param)) || !seen.insert(param).second) return false;
+        return true;
     }
 
     /// The parameter of each entry in the groups' "params"; unset if numbers are ambiguous.

@@ -4,11 +4,14 @@
 #include "formats/deepspeed/groups.hpp"
 #include "formats/deepspeed/optimizer_settings.hpp"
 #include "formats/deepspeed/states.hpp"
+#include "formats/encodings/torch/copied_archives.hpp"
 #include "formats/state/training_keys.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <set>
 
 namespace tpx::formats::deepspeed {
@@ -60,6 +63,19 @@ private:
             compare_optimizer_settings(settings_, path->second, source.archive.root(), mp);
         in_context([&] { return path->second.string(); },
                    [&] { grid_.zero3 ? read_subgroups(source) : read_groups(source); });
+        refuse_copy(mp, path->second, source.archive);
+    }
+
+    /// Throws Error if the file is a copy of that of another data rank, or of a rank whose part of the model differs.
+    void refuse_copy(int mp, const std::filesystem::path& path, const torch::Archive& archive) {
+        const auto original = archives_.add(path, archive);
+        mp_of_[path] = mp;
+        if (!original) return;
+        const int other = mp_of_.at(*original);
+        const auto part = [&](int rank) { return grid_.models[rank].archive.storages_hash(); };
+        if (other != mp && part(other) == part(mp)) return;
+        throw failure("{}: is a copy of {}, although ranks store different partitions", path.string(),
+                      original->filename().string());
     }
 
     const std::vector<ParameterGroup>& groups(const Source& source) const { return grid_.models[source.mp].groups; }
@@ -280,6 +296,8 @@ private:
     WriterGrid& grid_;
     CatalogueBuilder& builder_;
     RankSettings settings_;
+    torch::CopiedArchives archives_{1};
+    std::map<std::filesystem::path, int> mp_of_;  // of the files in archives_
     std::map<std::tuple<int, std::size_t, std::string>, std::string> scalars_;
     bool round_robin_ = false;
 };

@@ -7,6 +7,7 @@
 #include "lib/core/path.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace tpx::formats::deepspeed {
 namespace {
@@ -46,6 +47,7 @@ public:
             grid_.notes.push_back(fmt::format(
                 "ignored files of zero/ that are copies of tensors in the model files, cast to f32 ({})", copies));
         if (grid_.zero3) read_steps();
+        check_scalars();
         add_missing();
         note_round_robin();
     }
@@ -58,6 +60,7 @@ private:
             if (file.state == "fp32" && builder_.has(file.parameter)) return false;
             throw failure("is not a trainable parameter of the model files");
         }
+        if (file.state == "step") stepped_.insert(file.parameter);
         const torch::Archive archive = torch::Archive::open(file.path);
         Value value = archive.root();
         if (value.is(Kind::dict)) value = value.at("param");
@@ -72,6 +75,7 @@ private:
         const Shape& shape = found->second.slicing.whole;
         if (stored.shape.empty() && !shape.empty()) {  // as in NAdam
             add_scalar(name, role_of_state(file.state), file.path, stored);
+            scalars_.push_back(file);
             return true;
         }
         if (volume(stored.shape) != volume(shape) || !is_row_major(stored.shape, stored.strides) ||
@@ -115,8 +119,20 @@ private:
         }
     }
 
+    /// Throws Error if a state is a scalar for one parameter and has the shape of the parameter for another.
+    void check_scalars() const {
+        for (const StateFile& file : scalars_)
+            if (std::ranges::find(states_, file.state) != states_.end())
+                throw failure("{}: tensor '{}': has shape [], but {} in param_shapes", file.path.string(),
+                              file.parameter, to_string(grid_.parameters.at(file.parameter).slicing.whole));
+    }
+
+    /// Adds the states and steps that other parameters have as tensors without data.
     void add_missing() {
         for (const auto& [name, parameter] : grid_.parameters) {
+            const bool is_stepped = parameter.frozen || stepped_.empty() || stepped_.contains(name);
+            if (!is_stepped && builder_.has(name + "/exp_avg") && !builder_.has(name + "/step"))
+                builder_.tensor(name + "/step", Role::step, DType::f32, {});
             for (const std::string& state : states_) {
                 const std::string full = fmt::format("{}/{}", name, state);
                 if (!parameter.frozen && !builder_.has(full))
@@ -142,6 +158,8 @@ private:
     fs::path zero_;
     CatalogueBuilder& builder_;
     std::vector<std::string> states_;
+    std::vector<StateFile> scalars_;  // states other than steps that have no dimensions, unlike their parameters
+    std::set<std::string> stepped_;   // parameters that have a file of their step
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
 #include "formats/encodings/torch/archive.hpp"
+#include "formats/encodings/torch/copied_archives.hpp"
 #include "formats/encodings/torch/keep_alive.hpp"
 #include "formats/megatron/driver.hpp"
 #include "formats/megatron/hybrid_pattern.hpp"
@@ -28,6 +29,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace megatron;
+
+/// The file in a rank's directory that contains the state of a distributed optimizer.
+constexpr const char* vectors_name = "distrib_optim.pt";
 
 /// The file in `directory` that contains the weights.
 fs::path model_file(const fs::path& directory) {
@@ -64,6 +68,14 @@ std::optional<std::int64_t> writer_of(torch::Value state) {
     const torch::Value args = args_in(state);
     const auto rank = args.is(torch::Kind::dict) ? args.find("rank") : std::nullopt;
     return rank && rank->is(torch::Kind::integer) ? std::optional{rank->as_int()} : std::nullopt;
+}
+
+/// Whether the file contains the settings of a distributed optimizer, whose state is in another file.
+bool has_distributed_settings(torch::Value state) {
+    const torch::Value args = args_in(state);
+    const auto used = args.is(torch::Kind::dict) ? args.find("use_distributed_optimizer") : std::nullopt;
+    const auto optimizer = state.find("optimizer");
+    return used && used->is(torch::Kind::boolean) && used->as_bool() && optimizer && !optimizer->is_none();
 }
 
 /// Adds to `settings` what the model files of all ranks must agree on.
@@ -106,6 +118,8 @@ public:
         in_context([&] { return root.string(); }, [&] { place(found); });
         for (RankDirectory& directory : files_->directories) read(directory);
         check_writers();
+        if (!copied_vectors_.empty()) refuse_copy(copied_vectors_.begin()->first, copied_vectors_.begin()->second);
+        check_distributed_optimizers();
         checkpoint_.layout = files_->layout;
         checkpoint_.rank_files = std::move(files_);
         read_companions(checkpoint_, {tracker_name});
@@ -145,12 +159,13 @@ private:
 
     /// Throws Error if rank files were swapped or copied: the ranks that wrote them, according to the files, are at
     /// least two ranks of the folders, but not each that of its own folder. Converters often record the same rank in
-    /// all files; these are not checked.
+    /// all files; of these, only copies are found.
     void check_writers() const {
         const auto& directories = files_->directories;
         std::map<std::optional<std::int64_t>, fs::path> folder_of;
         for (const RankDirectory& directory : directories) folder_of.emplace(directory.rank, directory.path);
         const std::set<std::optional<std::int64_t>> writers(writers_.begin(), writers_.end());
+        if (writers.size() < 2 && !copies_.empty()) refuse_copy(copies_.begin()->first, copies_.begin()->second);
         if (writers.size() < 2) return;
         if (!std::ranges::all_of(writers, [&](const auto& rank) { return folder_of.contains(rank); })) return;
         for (std::size_t k = 0; k < directories.size(); ++k) {
@@ -159,6 +174,28 @@ private:
                 throw failure("{}: was written by rank {}, whose folder is {}; rank files were swapped or copied",
                               path.string(), *writers_[k], folder_of.at(writers_[k]).string());
         }
+    }
+
+    [[noreturn]] static void refuse_copy(const fs::path& copy, const fs::path& original) {
+        throw failure("{}: is a copy of {}, although ranks store different parts of the model", copy.string(),
+                      original.string());
+    }
+
+    /// Throws Error if some directories contain the distributed optimizer's state and others lack it (those with ep > 0
+    /// contain none if the stage has no experts); warns if none contains it, but model files refer to it.
+    void check_distributed_optimizers() {
+        NameList absent;
+        for (const RankDirectory& directory : files_->directories)
+            if (directory.ep == 0 && !directory.has_distributed_optimizer)
+                absent.add((checkpoint_.catalogue.directory / directory.path / vectors_name).string());
+        if (absent.count() == 0) return;
+        if (files_->distributed_optimizer)
+            throw failure("{}, although other folders contain {}", absent.are_missing("file"), vectors_name);
+        if (refers_to_vectors_)
+            checkpoint_.warnings.push_back(
+                fmt::format("{}; the checkpoint has the settings of the distributed optimizer, but not its moments and "
+                            "master weights",
+                            absent.are_missing("file")));
     }
 
     std::uint32_t add_file(const fs::path& path) {
@@ -170,7 +207,10 @@ private:
     void read(RankDirectory& directory) {
         const fs::path path = model_file(checkpoint_.catalogue.directory / directory.path);
         const torch::Archive archive = open_archive(path);
+        if (!archive.root().is(torch::Kind::dict))
+            throw failure("{}: contains {}, not a dict", path.string(), archive.root().describe());
         writers_.push_back(writer_of(archive.root()));
+        if (const auto original = archives_.add(path, archive)) copies_.emplace(path, *original);
         const std::uint32_t file = add_file(path);
         compare_settings(settings_, path, archive.root());
         in_context([&] { return path.string(); },
@@ -183,19 +223,26 @@ private:
                    });
         checkpoint_.rank_values.push_back({directory.path / path.filename(), directory.pp, directory.tp, directory.ep,
                                            !directory.extra_states.empty()});
-        const fs::path distributed = path.parent_path() / "distrib_optim.pt";
+        const fs::path distributed = path.parent_path() / vectors_name;
+        refers_to_vectors_ |= has_distributed_settings(archive.root());
         if (!path_exists(distributed)) return;
         const torch::Archive vectors = open_archive(distributed);
+        if (const auto original = vectors_.add(distributed, vectors)) copied_vectors_.emplace(distributed, *original);
         const std::uint32_t number = add_file(distributed);
         in_context([&] { return distributed.string(); },
                    [&] { add_distributed_optimizer(directory, vectors, number, checkpoint_.config, files_->layout); });
-        files_->distributed_optimizer = true;
+        files_->distributed_optimizer = directory.has_distributed_optimizer = true;
     }
 
     Checkpoint checkpoint_;
     std::shared_ptr<RankFiles> files_;
     RankSettings settings_;
     std::vector<std::optional<std::int64_t>> writers_;  // of the files, by directory
+    torch::CopiedArchives archives_{2};                 // the model files, whose matrices differ
+    torch::CopiedArchives vectors_{1};                  // the files of distributed optimizers
+    std::map<fs::path, fs::path> copies_;               // from copies to originals
+    std::map<fs::path, fs::path> copied_vectors_;
+    bool refers_to_vectors_ = false;  // whether model files have the settings of vectors_name
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/settings/config_file.hpp"
 
+#include "formats/settings/bare_floats.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
 
@@ -153,7 +154,10 @@ bool names_model(const Config& config) {
 Config read_config_file(const std::filesystem::path& file) {
     const std::string text = read_file(file, max_config_bytes);
     return in_context([&] { return file.string(); },
-                      [&] { return file.extension() == ".toml" ? parse_config_toml(text) : parse_config_json(text); });
+                      [&] {
+                          return file.extension() == ".toml" ? parse_config_toml(text)
+                                                             : parse_config_json(quote_bare_floats(text));
+                      });
 }
 
 void add_setting(Config& config, std::string_view setting) {

@@ -170,7 +170,11 @@ Reading read_by_names(Checkpoint& checkpoint, const Families& families, const Co
     const bool is_packed = packed != checkpoint.catalogue.tensors.end();
     const Families known = is_packed ? Families{} : families;
     Reading reading = read_by_roles(checkpoint, known, config);
-    if (!reading.family && assign_named_roles(checkpoint)) reading = read_by_roles(checkpoint, known, config);
+    if (!reading.family && assign_named_roles(checkpoint)) {
+        reading = read_by_roles(checkpoint, known, config);
+        for (std::size_t t = 0; t < checkpoint.roles.size(); ++t)
+            if (reading.meanings[t].kind == Meaning::Kind::extra) checkpoint.roles[t] = Role::extra;
+    }
     if (reading.family && reading.unknown.empty()) return reading;
     auto below = read_below_attributes(checkpoint, known, config);
     return below ? *std::move(below) : std::move(reading);

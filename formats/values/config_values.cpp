@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/values/config_values.hpp"
 
+#include "formats/settings/bare_floats.hpp"
 #include "formats/state/value_text.hpp"
 #include "formats/values/flat_values.hpp"
 #include "lib/core/error.hpp"
@@ -61,7 +62,10 @@ std::map<std::string, std::string> config_values(const std::string& config_json)
     std::map<std::string, std::string> values;
     if (config_json.empty()) return values;
     try {
-        add("config", Json::parse(config_json), values);
+        std::string text = config_json;
+        for (std::size_t at = 0; (at = text.find(bare_float_key, at)) != text.npos;)
+            text.replace(at, bare_float_key.size(), float_key);
+        add("config", Json::parse(text), values);
     } catch (const Json::exception& mistake) {
         throw failure("config.json: {}", mistake.what());
     }

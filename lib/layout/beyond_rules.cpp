@@ -16,7 +16,7 @@ bool is_of_adapter(std::string_view name) {
 }  // namespace
 
 bool is_quantized_weight_part(std::string_view name) {
-    constexpr std::array<std::string_view, 15> endings{".qweight",
+    constexpr std::array<std::string_view, 20> endings{".qweight",
                                                        ".qzeros",
                                                        ".g_idx",
                                                        ".SCB",
@@ -30,7 +30,12 @@ bool is_quantized_weight_part(std::string_view name) {
                                                        "_proj_blocks",
                                                        "_proj_scales",
                                                        ".weight_zero_point",
-                                                       ".weight_global_scale"};
+                                                       ".weight_global_scale",
+                                                       "._weight_qdata",
+                                                       "._weight_scale",
+                                                       "._weight_zero_point",
+                                                       "._weight_scale_and_zero",
+                                                       "._weight_per_tensor_scale"};
     return name.find(".weight.quant_state.") != name.npos ||
            std::ranges::any_of(endings, [&](std::string_view ending) { return name.ends_with(ending); });
 }

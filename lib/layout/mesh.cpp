@@ -3,6 +3,8 @@
 #include "lib/core/error.hpp"
 #include "lib/layout/layout.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string_view>
@@ -44,6 +46,17 @@ std::string nearest_pp(const Layout& layout, int layers) {
     return fitting.empty() ? "vpp=1" : fmt::format("pp={}", alternatives(fitting));
 }
 
+/// A key that splits the layers across all model chunks as evenly as possible, with fewer at both ends:
+/// "stages=[1,2,2,1]"; "stages=[...]" if there are fewer layers than chunks.
+std::string nearest_stages(const Layout& layout, int layers) {
+    const int chunks = layout.pp * layout.vpp;
+    if (layers < chunks) return "stages=[...]";
+    std::vector<int> sizes(chunks, layers / chunks);
+    const int more = layers % chunks;
+    for (int k = 0; k < more; ++k) ++sizes[(chunks - more) / 2 + k];
+    return fmt::format("stages=[{}]", fmt::join(sizes, ","));
+}
+
 /// The layers that first= and last= leave to the other stages.
 int layers_of_others(const Layout& layout, int layers) {
     const int fixed = layout.first.value_or(0) + layout.last.value_or(0);
@@ -57,9 +70,10 @@ int layers_of_others(const Layout& layout, int layers) {
                     "layout: the first and the last stage have {} of {} layers, and pp={} has no other stage", fixed,
                     layers, layout.pp};
     if (others < 0 || (others == 0 && rest != 0) || (others > 0 && rest % others != 0))
-        throw Error{
-            Exit::usage, "layout: {} layers cannot be split evenly across {} stages{}", rest, others,
-            fixed > 0 ? "" : fmt::format("; use {}, or first=, last= or stages=[...]", nearest_pp(layout, layers))};
+        throw Error{Exit::usage, "layout: {} layers cannot be split evenly across {} stages{}", rest, others,
+                    fixed > 0 ? ""
+                              : fmt::format("; use {}, or first=, last= or {}", nearest_pp(layout, layers),
+                                            nearest_stages(layout, layers))};
     return rest;
 }
 
@@ -75,9 +89,11 @@ std::vector<int> layers_of_chunks(const Layout& layout, int layers) {
     for (int chunk = 0; chunk < layout.vpp; ++chunk) {
         for (int count : stage) {
             if (count % layout.vpp != 0)
-                throw Error{Exit::usage,
-                            "layout: {} layers of a stage cannot be split evenly across vpp={} model chunks", count,
-                            layout.vpp};
+                throw Error{
+                    Exit::usage,
+                    "layout: {} layers of a stage cannot be split evenly across vpp={} model chunks; {} sets the "
+                    "layers of each chunk",
+                    count, layout.vpp, nearest_stages(layout, layers)};
             chunks.push_back(count / layout.vpp);
         }
     }

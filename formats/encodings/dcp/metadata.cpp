@@ -304,6 +304,7 @@ std::int32_t rank_of_file(std::string_view path) {
 void read_metadata(const std::filesystem::path& directory, Checkpoint& checkpoint) {
     const std::filesystem::path path = directory / ".metadata";
     std::string bytes = read_file(path);
+    if (bytes.empty()) throw failure("{}: the file is empty", path.string());
     in_context([&] { return path.string(); },
                [&] {
                    const torch::Document document = torch::read_pickle(bytes).document;

@@ -7,8 +7,11 @@
 #include "lib/core/error.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <utility>
 
 namespace tpx::torch {
@@ -111,6 +114,17 @@ void Archive::check_crcs() const {
                [&] {
                    for (const ZipEntry& entry : zip_->entries()) zip_->check_crc(entry);
                });
+}
+
+std::optional<std::size_t> Archive::storages_hash() const {
+    if (!zip_) return std::nullopt;
+    std::string content;
+    for (const ZipEntry& entry : zip_->entries()) {
+        if (!entry.name.starts_with("data/")) continue;
+        if (entry.crc == 0 && entry.size > 0) return std::nullopt;
+        content += fmt::format("{} {} {}\n", entry.name, entry.size, entry.crc);
+    }
+    return std::hash<std::string>{}(content);
 }
 
 StoredTensor read_tensor_blob(const FileRange& range) {

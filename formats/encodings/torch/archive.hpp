@@ -6,6 +6,7 @@
 #include "lib/core/box.hpp"
 #include "lib/core/dtype.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -99,6 +100,9 @@ public:
 
     /// Throws Error if a record does not match its CRC-32 in the archive; does nothing for legacy streams.
     void check_crcs() const;
+
+    /// A hash of the sizes and CRC-32s of all storages; unset for a legacy stream, and if a CRC-32 is not recorded.
+    std::optional<std::size_t> storages_hash() const;
 
 private:
     friend class ArchiveReader;

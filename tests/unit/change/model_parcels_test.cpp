@@ -286,7 +286,7 @@ TEST_CASE("an invalid layout is refused with the tensor, the numbers and the nea
           "dp=3,ep=3: tensor 'down': 8 experts cannot be split across ep=3; use ep=1, 2 or 4");
     CHECK(refusal(model, "pp=3") ==
           "pp=3: layout: 4 layers cannot be split evenly across 3 stages; use pp=1, 2 or 4, or "
-          "first=, last= or stages=[...]");
+          "first=, last= or stages=[1,2,1]");
     CHECK(refusal(model, "tp=2,etp=1,dp=2,pp=2,order=tp-pp-cp-ep-dp") ==
           "tp=2,pp=2,dp=2,etp=1,order=tp-pp-cp-ep-dp: layout: order=tp-pp-cp-ep-dp: stages are 1 rank apart for "
           "experts, 2 for all other parameters; put pp last");
