@@ -40,12 +40,12 @@ struct RankDirectory {
     int pp = 0;
     int ep = 0;
     int etp = 0;
-    int rank = 0;                           ///< the lowest rank with these coordinates
-    std::vector<RankTensor> tensors;        ///< weights in the file's order, then optimizer state
-    std::vector<int> layers;                ///< the number of layers of each model chunk
-    std::vector<std::string> extra_states;  ///< of TransformerEngine, with content (FP8 scales)
+    int rank = 0;                            ///< the lowest rank with these coordinates
+    std::vector<RankTensor> tensors;         ///< weights in the file's order, then optimizer state
+    std::vector<int> layers;                 ///< the number of layers of each model chunk
+    std::vector<std::string> extra_states;   ///< of TransformerEngine, with content (FP8 scales)
     bool has_distributed_optimizer = false;  ///< whether distrib_optim.pt is there
-    bool old_names = false;                  ///< the files use names of Megatron-LM before Megatron-core; `tensors` do not
+    bool old_names = false;  ///< the files use names of Megatron-LM before Megatron-core; `tensors` do not
 };
 
 /// The rank files of Megatron's legacy format before assemble_ranks(), which needs a family's rules.
