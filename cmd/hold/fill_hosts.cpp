@@ -74,7 +74,7 @@ struct MappedHost {
         return mapped.emplace_back(file, size, access, path).bytes().data();
     }
 
-    /// Reads by read_at(), which knows what is in GPU memory; a mapping would have zeros there.
+    /// Uses read_at(), which also reads GPU memory; a mapping of the file would contain zeros.
     const std::byte* copy(const Fd& file, std::uint64_t size, const fs::path& path) {
         constexpr std::uint64_t at_once = std::uint64_t{16} << 20;
         const std::span<std::byte> bytes{copied.emplace_back(size)};

@@ -191,8 +191,8 @@ private:
         require_same(comm_, claims_of(plan));
     }
 
-    /// Throws Error unless this host has memory for its state, for the messages of a round, and for what it sends of
-    /// GPUs by way of host memory.
+    /// Throws Error unless this host has memory for its state, for the messages of a round, and for the GPU
+    /// state that it sends through host memory.
     void check_memory(const HostsPlan& plan, const HostShare& share) const {
         HoldJob own{.job = {}, .bytes = share.bytes, .room = plan.hold.room, .limit = plan.hold.limit};
         own.saved = share.saved;

@@ -55,7 +55,7 @@ std::string HostGpus::indirect_text() const {
     for (const GpuNeed& need : needs_) {
         if (need.is_direct) continue;
         if (!text.empty()) text += "; ";
-        text += fmt::format("GPU {} has no room for {} of lists of copies beside {} of new state; ", need.gpu,
+        text += fmt::format("GPU {} has no room for {} of lists of copies beside {} of new state, so ", need.gpu,
                             format_size(memory_of_lists), format_size(need.fresh));
         text += need.fresh > 0 ? "its tensors are copied through host memory"
                                : "other hosts get its tensors through host memory";
@@ -99,11 +99,11 @@ GpuPlaces HostGpus::places() const {
     if (source_ != nullptr)
         for (const GpuSegment& segment : source_->segments()) {
             const int gpu = places.sources[segment.rank] = gpu_of(segment);
-            if (transport_ != "nccl" && !is_direct(gpu)) places.silent.insert(segment.rank);
+            if (transport_ != "nccl" && !is_direct(gpu)) places.cannot_send.insert(segment.rank);
         }
     for (std::size_t k = 0; k < place_.gpus.size(); ++k)
         if (is_direct(place_.gpus[k])) places.targets[ranks_[k]] = place_.gpus[k];
-    // Messages by MPI are in host memory.
+    // With --transport mpi, messages are in host memory, so that free memory of GPUs does not matter.
     for (const GpuNeed& need : needs_)
         if (need.is_direct && transport_ != "mpi")
             places.staging = std::min(places.staging, (need.free - need.fresh - memory_of_lists) / 2);

@@ -23,8 +23,8 @@ public:
     /// name.
     void open_source(const HoldOptions& options, std::string& reason);
 
-    /// Chooses the GPUs of `ranks`, as choose_place() does, and of which GPUs kernels fill the new state and send the
-    /// old one: those with room for lists of copies beside the new state. With --transport nccl, all GPUs send.
+    /// Chooses the GPUs of `ranks`, as choose_place() does. Kernels fill new state and send old state only on GPUs that
+    /// have room for lists of copies beside the new state; with --transport nccl, all GPUs with old state send.
     void choose(const HoldOptions& options, const std::vector<int>& ranks, const std::vector<FileEntry>& files);
 
     /// Throws Error if a GPU that sends old state to other hosts has no room for lists of copies.
@@ -54,7 +54,7 @@ public:
     /// The number of the GPU that has a segment of the source.
     int gpu_of(const GpuSegment& segment) const;
 
-    /// The segment in GPU memory that a source file stands for; null if the file has all of its bytes.
+    /// The GPU segment that stores the content of a source file; null if the file stores it itself.
     const GpuSegment* segment_of(const std::filesystem::path& file) const;
 
     /// The GPUs from and to which kernels copy, those that cannot send, and the room that they have for messages.
@@ -70,7 +70,7 @@ private:
     std::vector<std::uint64_t> sizes_;
     std::vector<GpuNeed> needs_;
     std::vector<GpuHandle> handles_;
-    std::string transport_;  // as the option says
+    std::string transport_;  // the value of --transport
 };
 
 }  // namespace tpx::cli

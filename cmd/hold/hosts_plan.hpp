@@ -21,8 +21,8 @@
 // it.
 namespace tpx::cli {
 
-/// Bytes of memory of each host or GPU for the messages that it sends in a round, and as many for those that it
-/// receives; fewer, but not fewer than the least, if a GPU has little memory.
+/// Bytes of memory for the messages that a host or GPU sends in a round, and as many for those that it receives; fewer,
+/// but at least `least_round_staging`, if a GPU has little free memory.
 inline constexpr std::uint64_t round_staging = std::uint64_t{64} << 20;
 inline constexpr std::uint64_t least_round_staging = std::uint64_t{8} << 20;
 
@@ -31,9 +31,11 @@ inline constexpr std::uint64_t least_round_staging = std::uint64_t{8} << 20;
 struct GpuPlaces {
     std::map<int, int> sources;
     std::map<int, int> targets;
-    GpuLinks links = {};        ///< between the GPUs of the host
-    std::set<int> silent = {};  ///< ranks of `sources` whose GPU cannot send: other hosts get them through host memory
-    std::uint64_t staging = round_staging;  ///< for which the GPUs have room twice, but no less than the least
+    GpuLinks links = {};  ///< between the GPUs of the host
+    std::set<int> cannot_send =
+        {};  ///< ranks of `sources` whose GPU has no room for lists of copies: they are sent through host memory
+    std::uint64_t staging =
+        round_staging;  ///< bytes per round and direction that fit on every GPU, but at least the least
 };
 
 /// The places as one line of text, and the places that such a text contains.

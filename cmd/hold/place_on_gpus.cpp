@@ -14,7 +14,7 @@ std::string to_text(const GpuPlaces& places) {
     std::string text;
     for (const auto& [rank, gpu] : places.sources) text += fmt::format("s {} {} ", rank, gpu);
     for (const auto& [rank, gpu] : places.targets) text += fmt::format("t {} {} ", rank, gpu);
-    for (const int rank : places.silent) text += fmt::format("q {} 0 ", rank);
+    for (const int rank : places.cannot_send) text += fmt::format("q {} 0 ", rank);
     text += fmt::format("m {} 0 ", places.staging);
     return text + "l " + to_text(places.links);
 }
@@ -28,7 +28,7 @@ GpuPlaces parse_gpu_places(const std::string& text) {
     while (words >> side && side != 'l' && words >> value >> gpu) {
         if (side == 's') places.sources[static_cast<int>(value)] = gpu;
         if (side == 't') places.targets[static_cast<int>(value)] = gpu;
-        if (side == 'q') places.silent.insert(static_cast<int>(value));
+        if (side == 'q') places.cannot_send.insert(static_cast<int>(value));
         if (side == 'm') places.staging = value;
     }
     std::string links;
@@ -99,7 +99,7 @@ void place_on_gpus(HostsPlan& plan, std::span<const GpuPlaces> places, const Hos
     for (std::size_t host = 0; host < places.size(); ++host) {
         plan.source_gpus[host] = gpus_of_sources(plan, places[host]);
         GpuPlaces sending = places[host];
-        for (const int rank : sending.silent) sending.sources.erase(rank);
+        for (const int rank : sending.cannot_send) sending.sources.erase(rank);
         plan.sender_gpus[host] = gpus_of_sources(plan, sending);
         const std::vector<int> targets = gpus_of_targets(plan, places[host]);
         for (std::size_t k = 0; k < targets.size(); ++k)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cmd/output/progress.hpp"
-#include "lib/model/search_count.hpp"
+#include "lib/model/fit_count.hpp"
 
 #include <unistd.h>
 
@@ -19,10 +19,10 @@ public:
     }
 
     /// For the functions of lib/model.
-    SearchCount* count() { return &count_; }
+    FitCount* count() { return &count_; }
 
-    /// Sets how many searches will follow after those that are counted.
-    void set_later(std::size_t searches) { later_ = searches; }
+    /// Sets how many fits will follow that the count does not expect yet.
+    void set_later(std::size_t fits) { later_ = fits; }
 
     /// Erases the progress, so that results can be printed.
     void finish() { progress_.reset(); }
@@ -30,7 +30,7 @@ public:
 private:
     std::optional<Progress> progress_;
     std::size_t later_ = 0;
-    SearchCount count_{[this](std::size_t ended, std::size_t expected) {
+    FitCount count_{[this](std::size_t ended, std::size_t expected) {
         if (!progress_) return;
         progress_->set_total(expected + later_);
         progress_->update(ended);

@@ -77,8 +77,8 @@ void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
         table, columns, {model.batch, model.gpus_per_nic, model.cpus, sequence, model.size.sample_flops()});
     report_columns(name, rows, out);
     if (!rows.failed.empty())
-        out.note("{} without a time{}, such as {}, did not run and {} left out", counted(rows.failed.size(), "row"),
-                 rows.has_status ? " or with the status of a failure" : "", rows.failed[0],
+        out.note("{} without a time{}, such as {}, {} left out", counted(rows.failed.size(), "row"),
+                 rows.has_status ? " or with a failed status" : "", rows.failed[0],
                  rows.failed.size() == 1 ? "is" : "are");
     if (!rows.memory_runs.empty())
         out.note("{} without a time, such as {}, {} used for the memory estimate alone",

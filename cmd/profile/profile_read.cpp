@@ -81,8 +81,7 @@ void print_notes(const formats::RunsTable& runs, Output& out) {
         out.note("skipped, offloads to NVMe drives, which the throughput model does not cover: {}",
                  fmt::join(runs.on_nvme, "; "));
     if (!runs.by_clock.empty())
-        out.note("step times are the times between records, divided by their steps: {}",
-                 fmt::join(runs.by_clock, "; "));
+        out.note("step times were computed from the times between records: {}", fmt::join(runs.by_clock, "; "));
     if (!runs.of_trained_tokens.empty())
         out.note(
             "rates such as torchtune's count only tokens that contribute to the loss; if there were others, such as "

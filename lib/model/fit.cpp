@@ -88,7 +88,7 @@ constexpr double flat_mass_cost = 1e300;
 // parameter, nothing says for sure whether it is wrong; the average over both cases is then the safest prediction.
 class Maxima {
 public:
-    Maxima(const Posterior& posterior, SearchCount* count) : posterior_{posterior}, count_{count} {}
+    Maxima(const Posterior& posterior, FitCount* count) : posterior_{posterior}, count_{count} {}
 
     void search(const Vector& from) {
         Maximum found{descend(posterior_, from), 0, {}};
@@ -126,7 +126,7 @@ public:
 
 private:
     const Posterior& posterior_;
-    SearchCount* count_;
+    FitCount* count_;
     std::vector<Maximum> found_;
 };
 
@@ -238,7 +238,7 @@ private:
 }  // namespace
 
 Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts,
-                   SearchCount* count) {
+                   FitCount* count) {
     const Posterior posterior{model, runs, prior, Errors::some_wrong};
     // Searches begin at the maximum of the posterior with normal errors, because far from a maximum all runs look
     // wrong.
@@ -267,7 +267,7 @@ Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Beli
 }
 
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                  const Fit& fit, SearchCount* count) {
+                                  const Fit& fit, FitCount* count) {
     if (count) count->expect(count_configurations(runs));
     const LeftOut left_out{model, runs, prior, fit.belief.mean};
     std::vector<double> predicted, errors;  // `predicted` is by configuration
@@ -295,7 +295,7 @@ std::vector<Certainty> certainties(const Fit& fit) {
 }
 
 std::vector<std::size_t> outliers(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                  SearchCount* count) {
+                                  FitCount* count) {
     Suspects suspects{runs};
     for (std::size_t before = runs.size() + 1; suspects.can_shrink() && suspects.kept().size() < before;) {
         before = suspects.kept().size();

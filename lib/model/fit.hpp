@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/model/fit_count.hpp"
 #include "lib/model/posterior.hpp"
-#include "lib/model/search_count.hpp"
 
 #include <span>
 #include <vector>
@@ -26,11 +26,11 @@ struct Fit {
 /// leave out one configuration each. The result is the average of the maxima that differ in which runs are wrong,
 /// weighted by the mass around them. `count` counts the searches; null: none are counted.
 Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts = 6,
-                   SearchCount* count = nullptr);
+                   FitCount* count = nullptr);
 
 /// predicted / measured - 1 of each run, by a fit to all runs of other configurations.
 std::vector<double> leave_one_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                  const Fit& fit, SearchCount* count = nullptr);
+                                  const Fit& fit, FitCount* count = nullptr);
 
 /// How sure a fit is of one parameter.
 struct Certainty {
@@ -48,7 +48,7 @@ inline constexpr double determined = 0.5;
 /// Indices of the runs that do not belong: the fit to all others misses one by more than four times the usual and by
 /// more than 10 %. The worst is put aside first, then the rest are judged without it; a quarter of the runs at most.
 std::vector<std::size_t> outliers(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
-                                  SearchCount* count = nullptr);
+                                  FitCount* count = nullptr);
 
 /// The mean of |x|.
 double mean_magnitude(std::span<const double> values);

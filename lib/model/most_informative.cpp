@@ -37,13 +37,13 @@ std::size_t best_next(std::span<const Vector> slopes, const Matrix& covariance, 
 }  // namespace
 
 std::vector<Suggestion> most_informative(const ModelSize& model, std::span<const Run> candidates, Belief belief,
-                                         int most, SearchCount* count) {
+                                         int wanted, FitCount* count) {
     std::vector<Vector> slopes;
     for (const Run& run : candidates) slopes.push_back(slope_of(belief.mean, model, run));
     std::vector<bool> chosen(candidates.size());
     std::vector<Suggestion> suggestions;
-    if (count) count->expect(std::min<std::size_t>(static_cast<std::size_t>(most), candidates.size()));
-    while (static_cast<int>(suggestions.size()) < most && suggestions.size() < candidates.size()) {
+    if (count) count->expect(std::min<std::size_t>(static_cast<std::size_t>(wanted), candidates.size()));
+    while (static_cast<int>(suggestions.size()) < wanted && suggestions.size() < candidates.size()) {
         const std::size_t next = best_next(slopes, belief.covariance, chosen);
         chosen[next] = true;
         learn(belief.covariance, slopes[next], run_deviation * run_deviation);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lib/model/fit_count.hpp"
 #include "lib/model/run.hpp"
-#include "lib/model/search_count.hpp"
 
 #include <span>
 #include <vector>
@@ -15,10 +15,10 @@ struct Suggestion {
     double variance = 0;  ///< mean over the candidates of the predicted logarithms', once it and those before are seen
 };
 
-/// The `most` of `candidates` that would teach most, in order: each makes the mean variance of the predicted
+/// The `wanted` candidates that would teach the most, best first: each makes the mean variance of the predicted
 /// logarithms of all candidates' times least, given `belief` and those chosen before it. Times of candidates are not
 /// looked at. `count` counts the suggestions; null: none are counted.
 std::vector<Suggestion> most_informative(const ModelSize& model, std::span<const Run> candidates, Belief belief,
-                                         int most, SearchCount* count = nullptr);
+                                         int wanted, FitCount* count = nullptr);
 
 }  // namespace tpx

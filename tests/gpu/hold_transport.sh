@@ -70,7 +70,7 @@ replicas() {
     for transport in auto mpi; do
         becomes ckpt dp=3 0 1 2 -- "${cuda[@]}" --transport $transport
         says "hosts[2]['links']['rail'] == 0 < hosts[2]['links']['network'] == between['bytes'] and hosts[0]['sent'] > 0"
-        grep -q "(rank 0): GPU 0 has no room for .* of lists of copies beside 0 B of new state; other hosts get its tensors through host memory" noted || fail "$(cat noted)"
+        grep -q "(rank 0): GPU 0 has no room for .* of lists of copies beside 0 B of new state, so other hosts get its tensors through host memory" noted || fail "$(cat noted)"
     done
     rm "$RUN"/?.sh
     only 2
@@ -164,7 +164,7 @@ little_memory() {
     FAKE_MEMORY=12000000
     FAKE_FAULT=launch_copies becomes small fsdp=2 0 1 -- "${cuda[@]}"
     says "between['transport'] == 'mpi' and between['nccl_bytes'] == 0 and not any(need['direct'] for one in hosts for need in one['needs'])"
-    grep -q "(rank 1): GPU 0 has no room for .* of lists of copies beside 10.0 MB of new state; its tensors are copied through host memory" noted || fail "$(cat noted)"
+    grep -q "(rank 1): GPU 0 has no room for .* of lists of copies beside 10.0 MB of new state, so its tensors are copied through host memory" noted || fail "$(cat noted)"
     refuses 1 "tpx: --transport nccl: GPU 0: sending needs 7.47 MB for lists of copies beside 10.0 MB of new state, but only 12.0 MB are free" hosts 2 "$tpx" hold hold:old --name new --to fsdp=2 --device cuda --transport nccl
     FAKE_MEMORY=9000000
     refuses 1 "rank 0 needs 10.0 MB, but 9.00 MB of 9.00 MB are free" hosts 2 "$tpx" hold hold:old --name new --to fsdp=2 --device cuda

@@ -79,7 +79,7 @@ void check_unit(std::string_view quantity, const ColumnSource& source, const tom
                          fmt::join(known->second, ", "));
 }
 
-// Whether all cells of a column that have text are plans.
+// Whether every cell of a column that is not empty is a plan.
 bool has_plans(const Table& table, std::size_t column) {
     const auto is_plan = [&](const Table::Row& row) {
         return cells::is_missing(row.cells[column]) || is_plan_text(row.cells[column]);

@@ -82,7 +82,7 @@ const ordered_json* only_array(const ordered_json& whole) {
     return &*std::ranges::find_if(whole, is_array_of_objects);
 }
 
-// Whether `keys` are numbers of rows.
+// Whether all keys of `object` are numbers of rows.
 bool has_row_numbers(const ordered_json& object) {
     for (const auto& [key, value] : object.items())
         if (key.empty() || key.find_first_not_of("0123456789") != key.npos) return false;

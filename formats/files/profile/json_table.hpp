@@ -9,10 +9,11 @@
 
 namespace tpx::formats {
 
-/// The rows of `text`, which is an array of objects; an object with such an array as `runs` or as its only array
-/// of objects, whose other members all rows have; what pandas writes, by column or by row; or lines of objects. Members
-/// of an object inside a row become columns "outer.inner"; an array as `placement` becomes "8+8+4". Throws Error
-/// "FILE:ROW: cause"; with `bad`, what is wrong with one of the lines is added there instead, and the line left out.
+/// The rows of a JSON table: an array of objects; an object that has such an array as `runs` or as its only array of
+/// objects, and whose other members apply to every row; the output of pandas' to_json(), by column or by row; or one
+/// object per line. A member of an object in a row becomes column "outer.inner"; the array `placement` becomes "8+8+4".
+/// Throws Error "FILE:ROW: cause". With `bad`, errors of lines that are not JSON are added there, and the lines left
+/// out.
 Table parse_json_table(std::string_view text, std::string_view file, std::vector<std::string>* bad);
 
 }  // namespace tpx::formats

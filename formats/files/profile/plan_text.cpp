@@ -21,7 +21,7 @@ std::string_view take_front(std::string_view& text, auto&& is_part) {
     return taken;
 }
 
-// The words of a plan for a name and its number, which may be empty; nothing for an unknown name.
+// The words of an execution plan for `name` with `number`, which may be empty; nothing if the name is unknown.
 std::optional<std::string> words_for(std::string_view name, std::string_view number) {
     constexpr std::array<std::string_view, 8> degrees{"dp", "tp", "pp", "cp", "vpp", "mb", "ga", "zero"};
     const bool is_sharded = name == "fsdp";
@@ -44,10 +44,10 @@ std::optional<std::string> spelled_plan(std::string_view given) {
         take_front(text, is_one_of(" ,;/+-_|x"));
         if (text.empty()) return plan.empty() ? std::nullopt : std::optional{plan};
         const std::string_view name = take_front(text, [](char c) { return c >= 'a' && c <= 'z'; });
-        const std::string_view behind = text;
+        const std::string_view after_name = text;
         take_front(text, is_one_of("=: -_"));
         const std::string_view number = take_front(text, is_one_of("0123456789"));
-        if (number.empty()) text = behind;
+        if (number.empty()) text = after_name;
         const auto words = words_for(name, number);
         if (!words) return std::nullopt;
         const std::string key = fmt::format(",{}", words->substr(0, words->find('=')));

@@ -103,9 +103,9 @@ void set_micro_batches(ExecutionPlan& plan, double samples, double batch, bool i
     if (passes != std::floor(passes) || passes < 1 || passes > max_samples)
         throw failure("{} sample{} over {} cannot be split into whole micro-batches of {}", batch,
                       batch == 1 ? "" : "s", counted(std::uint64_t(plan.dp), "replica"), samples);
-    if (const int given = plan.accumulation * plan.micro_batches; is_given && given != passes)
-        throw failure("{} with micro-batches of {} and {} of them {} {:g} samples per step, but the batch is {:g}",
-                      counted(std::uint64_t(plan.dp), "replica"), samples, given, plan.dp == 1 ? "has" : "have",
+    if (const double given = double(plan.accumulation) * plan.micro_batches; is_given && given != passes)
+        throw failure("{} × {} micro-batch{} × {} samples each = {:g} samples per step, but the batch is {:g}",
+                      counted(std::uint64_t(plan.dp), "replica"), given, given == 1 ? "" : "es", samples,
                       plan.dp * samples * given, batch);
     if (is_given && (plan.pp == 1 || plan.micro_batches > 1)) return;
     plan.accumulation = 1;

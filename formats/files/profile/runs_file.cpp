@@ -158,7 +158,7 @@ void check_columns(const Table& table, const ColumnMap& columns) {
     const auto missing = [&](std::string_view name) {
         return failure("{}:1: there is no column '{}'; it has {}", table.file, name, fmt::join(table.columns, ", "));
     };
-    if (table.columns.empty()) throw failure("{}: it has no runs", table.file);
+    if (table.columns.empty()) throw failure("{}: contains no runs", table.file);
     if (table.columns.size() == 1 && table.columns[0].find("  ") != std::string::npos)
         throw failure("{}: its columns are separated by blanks; use commas, semicolons, tabs or bars", table.file);
     for (const auto& [quantity, source] : columns.sources)

@@ -31,7 +31,7 @@ void append_utf8(std::string& text, char32_t c) {
     put(0x80 | (c & 0x3F));
 }
 
-// `bytes` are behind the byte order mark.
+// `bytes` have no byte order mark.
 std::string from_utf16(std::string_view bytes, bool big_endian, std::string_view file) {
     if (bytes.size() % 2 != 0) throw failure("{}: truncated UTF-16 text", file);
     const auto unit = [&](std::size_t at) {
@@ -133,7 +133,7 @@ std::string table_text(std::string_view bytes, std::string_view file) {
     if (bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF"))
         text = from_utf16(bytes.substr(2), bytes[0] == '\xFE', file);
     else if (const std::size_t zero = bytes.substr(0, 2).find('\0'); zero != bytes.npos && bytes.size() % 2 == 0)
-        text = from_utf16(bytes, zero == 0, file);  // whose first character is one of ASCII
+        text = from_utf16(bytes, zero == 0, file);  // no mark, but the first character is ASCII
     else
         text = bytes.substr(bytes.starts_with("\xEF\xBB\xBF") ? 3 : 0);
     if (text.find('\0') != text.npos) throw failure("{}: not text: it contains NUL bytes", file);

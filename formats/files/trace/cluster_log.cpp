@@ -34,7 +34,7 @@ std::vector<std::string_view> ClusterLog::missing(const Table& table) {
     if (!log.has(Quantity::duration) && !(log.has(Quantity::started) && log.has(Quantity::ended)))
         lacking.emplace_back("a duration (such as duration, or start_time and end_time)");
     if (!log.has(Quantity::gpus)) lacking.emplace_back("GPUs (such as gpu_num, num_gpus or gpus)");
-    if (log.lacks_nodes_) lacking.emplace_back("a number of nodes (such as num_nodes), as GPUs are per node");
+    if (log.lacks_nodes_) lacking.emplace_back("a number of nodes (such as num_nodes), because its GPUs are per node");
     return lacking;
 }
 
@@ -166,8 +166,8 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
     return job;
 }
 
-// Notices durations that are not from start to end, such as those that include the time in the queue, or are in another
-// unit.
+// Counts durations that differ from the time between start and end, because they include the time in the queue or are
+// in another unit, and notices submissions in milliseconds or smaller units.
 void ClusterLog::compare_duration(const Table::Row& row, Time duration) {
     if (is_missing_time(text(row, Quantity::duration)) || has_pauses_) return;
     const Quantity arrival = has(Quantity::submitted) ? Quantity::submitted : Quantity::started;
@@ -191,8 +191,8 @@ void ClusterLog::add_notes_on_times(std::vector<std::string>& notes) const {
     const std::string& name = table_.columns[column(Quantity::duration).index];
     if (differing_ * 2 > timed_)
         notes.push_back(
-            fmt::format("'{}' is used, though it differs by more than 5 % from the time from start to end "
-                        "of {} of {}",
+            fmt::format("'{}' is used as the duration, although it differs from the time between start and end by more "
+                        "than 5 % in {} of {}",
                         name, differing_, counted(timed_, "job")));
     else if (has_fine_times_ && timed_ == 0)
         notes.push_back(

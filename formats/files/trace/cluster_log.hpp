@@ -94,7 +94,8 @@ private:
     std::uint64_t timed_ = 0, differing_ = 0;  // jobs with start, end and duration; those where the duration differs
     bool has_pauses_ = false;                  // durations may be shorter than the time from start to end
     bool lacks_nodes_ = false;                 // the table has GPUs per node, but no number of nodes
-    bool has_fine_times_ = false;              // of milliseconds or less, though no column says so
+    bool has_fine_times_ =
+        false;  // submissions are in milliseconds or smaller units, though no name of a column says so
 };
 
 }  // namespace tpx::formats

@@ -176,7 +176,8 @@ void refuse_nested_lists(std::string_view text, std::string_view file) {
     const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
     const auto has = [&](std::string_view key) { return text.find(key) != text.npos; };
     if (text.substr(begin).starts_with('{') && has("\"jobs\"") && has("\"tres\"") && has("\"job_id\""))
-        throw failure("{}: jobs of Slurm as JSON; pass the output of sacct -P with the columns in tpx-trace(5)", file);
+        throw failure(
+            "{}: JSON of Slurm is not supported; pass the output of sacct -P with the columns in tpx-trace(5)", file);
     text = text.substr(begin, 200);
     if (text.starts_with("apiVersion:") || (text.starts_with('{') && text.find("\"apiVersion\"") != text.npos))
         throw failure(

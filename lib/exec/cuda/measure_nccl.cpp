@@ -116,7 +116,7 @@ private:
         NcclGroup group;
         calls();
         group.end();
-        settle(ncclInProgress, "ncclGroupEnd");
+        await("ncclGroupEnd");
     }
 
     void wait_for(const Event& event) {
@@ -134,6 +134,10 @@ private:
     // What a call began is done when the communicator says so.
     void settle(ncclResult_t begun, const char* call) {
         accept_nccl(begun, call);
+        await(call);
+    }
+
+    void await(const char* call) {
         wait([&] {
             ncclResult_t state = ncclSuccess;
             accept_nccl(nccl().async_error(comm_.get(), &state), "ncclCommGetAsyncError");

@@ -111,7 +111,7 @@ std::string_view plain_value(std::string_view value) {
     return quoted && value.back() == value.front() ? value.substr(1, value.size() - 2) : value;
 }
 
-// The value without the remark of GPT-NeoX, "4...........updated" or "{'stage': 1}updated".
+// The value without GPT-NeoX's remark, as in "4...........updated" and "{'stage': 1}updated".
 std::string_view without_remark(std::string_view value) {
     for (const std::string_view remark : {"updated", "default"}) {
         if (!value.ends_with(remark)) continue;

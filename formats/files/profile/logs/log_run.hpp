@@ -23,7 +23,7 @@ enum class StepReport {
     parts,
     clock,  ///< seconds between records
     bar,
-    trained_tokens_per_gpu,  ///< tokens per second without those that do not contribute to the loss
+    trained_tokens_per_gpu,  ///< tokens per second, counting only those that contribute to the loss
     rounded
 };
 inline constexpr std::size_t step_report_count = 9;

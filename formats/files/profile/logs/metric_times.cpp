@@ -38,9 +38,9 @@ std::string_view without_metric_group(std::string_view name) {
     return name.substr(end + 1);
 }
 
-// The rate of a step that is like a column of a table of runs. Names that could also be the time since the start of the
-// job, or tokens of one or of all GPUs, are not used, nor are the averages of Hugging Face's Trainer over a whole job,
-// which count the steps before a restart.
+// How a metric whose name is also that of a column of a table of runs reports step times. Names that could also be the
+// time since the start of the job, or tokens of one or of all GPUs, are not used, nor are the averages of Hugging
+// Face's Trainer over a whole job, which count the steps before a restart.
 std::optional<MetricTime> alias_time(std::string_view name) {
     constexpr std::array<std::string_view, 8> doubtful{
         "seconds",  "rate",    "tokens_per_second",        "time_s",

@@ -22,8 +22,8 @@ struct MetricTime {
 };
 
 /// Finds the metrics that report step times: those of known frameworks, and others whose names are like the columns of
-/// a table of runs, such as "perf/step_time" and "iter_time_ms". Rates of tokens must say in their name whether they
-/// are those of one GPU.
+/// a table of runs, such as "perf/step_time" and "iter_time_ms". Rates of tokens are used only if their name says that
+/// they are those of one GPU.
 class MetricTimes {
 public:
     /// How the metric `name` reports step times; nothing if it does not.

@@ -43,13 +43,12 @@ constexpr std::string_view no_times =
     "no step times in its metrics: found neither step_time, iteration-time, train_step_timing in s, "
     "time_metrics/end_to_end(s), throughput(tps), throughput/tokens_per_sec, throughput/samples_per_sec, elapsed_time "
     "with current_steps, _runtime with the trainer's global_step, nor Wall time with Step; log one of these, or pass "
-    "the "
-    "job's console log";
+    "the job's console log";
 
 // The columns of a table that has a row for each value: MLflow has "key" or "metric", TensorBoard "tag".
 constexpr std::array<std::string_view, 5> metric_columns{"key", "metric", "tag", "metric_name", "name"};
 
-// Columns that other tables do not have.
+// Whether a column is a step, a time of day or a step time.
 bool is_known(std::string_view name, MetricTimes& times) {
     return std::ranges::count(step_names, name) > 0 || name == "_runtime" || name == "Wall time" || times.find(name);
 }

@@ -13,7 +13,7 @@ namespace tpx::formats {
 namespace {
 
 constexpr double least_span = 60;            // seconds, of times that are rounded to 1 s
-constexpr double first_milliseconds = 3e11;  // since 1970, of 1979; as seconds, 9,500 years later
+constexpr double first_milliseconds = 3e11;  // since 1970, in 1979; as seconds, 9,500 years after 1970
 
 // What records the time, and with it the step: W&B, whose own "_step" counts records; TensorBoard's CSV and tables made
 // from its files; MLflow.

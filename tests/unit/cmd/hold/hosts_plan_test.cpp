@@ -221,7 +221,7 @@ TEST_CASE("GPU places are the same after conversion to text and back") {
     CHECK(parsed.sources == places.sources);
     CHECK(parsed.targets == places.targets);
     CHECK(parsed.links == places.links);
-    CHECK(parsed.silent == places.silent);
+    CHECK(parsed.cannot_send == places.cannot_send);
     CHECK(parsed.staging == places.staging);
     CHECK(parse_gpu_places("").targets.empty());
 }

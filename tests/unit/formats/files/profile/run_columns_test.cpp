@@ -265,7 +265,8 @@ TEST_CASE("JSON tables may be nested, by column or by row") {
     CHECK(total(R"({"0":{"tp":4,"dp":2,"step_time":2},"1":{"tp":1,"dp":8,"step_time":4}})") == expected);
     CHECK(total(R"({"columns":["tp","dp","step_time"],"index":[0,1],"data":[[4,2,2],[1,8,4]]})") == expected);
     CHECK(total("{\"tp\":4,\"dp\":2,\"step_time\":2}\n{\"tp\":1,\"dp\":8,\"step_time\":4}\n") == expected);
-    for (const char* empty : {"[]", "{}", R"({"runs":[]})"}) CHECK(column_refusal(empty) == "runs.csv: it has no runs");
+    for (const char* empty : {"[]", "{}", R"({"runs":[]})"})
+        CHECK(column_refusal(empty) == "runs.csv: contains no runs");
     CHECK(column_refusal(R"({"columns":["dp"],"data":[5]})").starts_with("runs.csv:1: there is no column 'seconds'"));
     CHECK(column_refusal(R"([{"dp":8,"seconds":1,"hosts":["a","b"]}])") ==
           "runs.csv:1: column 'hosts': a number, text or truth value was expected");
@@ -295,7 +296,7 @@ TEST_CASE("the batch follows from micro-batches and passes, which must agree wit
     CHECK(to_string(run("dp,pp,micro_batch,micro_batches,batch", "2,2,1,8,16").plan) == "dp=2,pp=2,mb=8");
     CHECK(run("dp,micro_batch", "2,4").batch == 32);
     CHECK(column_refusal("dp,micro_batch,accumulation,batch,seconds\n2,4,1,16,1\n") ==
-          "runs.csv:2: column 'micro_batch': 2 replicas with micro-batches of 4 and 1 of them have 8 samples per step, "
+          "runs.csv:2: column 'micro_batch': 2 replicas × 1 micro-batch × 4 samples each = 8 samples per step, "
           "but the batch is 16");
     CHECK(to_string(run("gpus,zero_stage", "8,1").plan) == "dp=8,zero=1");
 }

@@ -140,7 +140,7 @@ TEST_CASE("objects of Kubernetes are refused with what to pass instead") {
     CHECK_THROWS_WITH_AS(log_of("apiVersion: v1\nitems: []\n"), doctest::Contains("Kubernetes"), Error);
     CHECK_THROWS_WITH_AS(
         log_of(R"({"meta": {"slurm": {}}, "jobs": [{"job_id": 7, "tres": {"allocated": [{"type": "gres"}]}}]})"),
-        "t: jobs of Slurm as JSON; pass the output of sacct -P with the columns in tpx-trace(5)", Error);
+        "t: JSON of Slurm is not supported; pass the output of sacct -P with the columns in tpx-trace(5)", Error);
 }
 
 TEST_CASE("no job starts before its submission, except by a fraction of a second") {
@@ -253,8 +253,8 @@ TEST_CASE("durations may have words") {
 TEST_CASE("durations that do not fit start and end, or that may be in another unit, are noted") {
     const auto notes = [](const std::string& text) { return log_of(text).notes; };
     CHECK(notes("id,submit,start,end,duration,gpus\n1,0,100,200,200,1\n2,0,100,300,200,1\n3,0,9,20,20,1\n") ==
-          std::vector<std::string>{
-              "'duration' is used, though it differs by more than 5 % from the time from start to end of 2 of 3 jobs"});
+          std::vector<std::string>{"'duration' is used as the duration, although it differs from the time between "
+                                   "start and end by more than 5 % in 2 of 3 jobs"});
     CHECK(notes("id,submit_time,duration,gpus\n1,1700000000000,3600000,1\n") ==
           std::vector<std::string>{"'duration' is read as seconds, but submissions are in smaller units; rename it to "
                                    "duration_ms if it is in milliseconds"});
@@ -275,9 +275,9 @@ TEST_CASE("GPUs per node need a number of nodes") {
     CHECK(log_of("id,submit,duration,gpus_per_node,nnodes\n1,0,9,4,2\n").jobs.at(0).gpus == 8);
     CHECK(log_of("id,submit,duration,gpus_per_node,workers,node_num\n1,0,9,4,7,2\n").jobs.at(0).gpus == 8);
     CHECK(log_of("id,submit,duration,nvidia.com/gpu\n1,0,9,4\n").jobs.at(0).gpus == 4);
-    CHECK_THROWS_WITH_AS(log_of("id,submit,duration,gpus_per_node\n1,0,9,4\n"),
-                         doctest::Contains("also needs a number of nodes (such as num_nodes), as GPUs are per node"),
-                         Error);
+    CHECK_THROWS_WITH_AS(
+        log_of("id,submit,duration,gpus_per_node\n1,0,9,4\n"),
+        doctest::Contains("also needs a number of nodes (such as num_nodes), because its GPUs are per node"), Error);
 }
 
 TEST_CASE("the kind of GPU matters if there are several") {

@@ -7,11 +7,12 @@
 
 namespace tpx {
 
-/// Counts the searches of a fit, to show its progress. More can turn up during the fit.
-class SearchCount {
+/// Counts the fits and suggestions of `tpx profile fit` that have ended, to show its progress; the expected number can
+/// grow.
+class FitCount {
 public:
-    /// `changed` is called with the numbers of searches that have ended and that are expected in all.
-    explicit SearchCount(std::function<void(std::size_t ended, std::size_t expected)> changed)
+    /// `changed` is called with the numbers of fits that have ended and that are expected in all.
+    explicit FitCount(std::function<void(std::size_t ended, std::size_t expected)> changed)
         : changed_{std::move(changed)} {}
 
     void expect(std::size_t more) { expected_ += more; }
