@@ -90,7 +90,7 @@ std::string words_of_row(const RowReader& row, int gpus) {
 
 // Whether the row has the number of passes or of micro-batches.
 bool has_passes(const RowReader& row) {
-    const std::string plan = row.text("plan").value_or("");
+    const std::string plan = plan_text(row.text("plan").value_or(""));
     return row.text("accumulation") || row.text("micro_batches") || plan.find("ga=") != plan.npos ||
            plan.find("mb=") != plan.npos;
 }
@@ -103,7 +103,7 @@ void set_micro_batches(ExecutionPlan& plan, double samples, double batch, bool i
     if (passes != std::floor(passes) || passes < 1 || passes > max_samples)
         throw failure("{} sample{} over {} cannot be split into whole micro-batches of {}", batch,
                       batch == 1 ? "" : "s", counted(std::uint64_t(plan.dp), "replica"), samples);
-    if (const int given = plan.accumulation * plan.micro_batches; is_given && given != passes)
+    if (const double given = double{1} * plan.accumulation * plan.micro_batches; is_given && given != passes)
         throw failure("{} with micro-batches of {} and {} of them {} {:g} samples per step, but the batch is {:g}",
                       counted(std::uint64_t(plan.dp), "replica"), samples, given, plan.dp == 1 ? "has" : "have",
                       plan.dp * samples * given, batch);
