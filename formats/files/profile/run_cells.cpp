@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 
 namespace tpx::formats::cells {
@@ -93,10 +92,7 @@ bool has_failed(std::string_view status) {
 bool lacks_number(std::string text) {
     constexpr std::array<std::string_view, 12> words{"",     "-",    "/", "n/a", "na",  "nan",
                                                      "none", "null", "x", "?",   "inf", "infinity"};
-    double value = 1;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = code == std::errc{} && end == text.data() + text.size();
-    if (is_number && std::isfinite(value)) return value == 0;
+    if (const auto value = finite_number(text)) return *value == 0;
     return std::ranges::count(words, lower_case(text)) > 0 || has_failed(text);
 }
 

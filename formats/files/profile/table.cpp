@@ -153,12 +153,17 @@ Table parse_table(std::string_view bytes, std::string_view file, std::vector<std
     return parse_csv(text, file, bad);
 }
 
-double parse_number(std::string_view text) {
+std::optional<double> finite_number(std::string_view text) {
     double value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-        throw failure("'{}' is not a number", text);
-    return value;
+    const bool is_number = code == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+    return is_number ? std::optional{value} : std::nullopt;
+}
+
+double parse_number(std::string_view text) {
+    const auto value = finite_number(text);
+    if (!value) throw failure("'{}' is not a number", text);
+    return *value;
 }
 
 }  // namespace tpx::formats

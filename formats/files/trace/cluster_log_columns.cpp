@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/trace/cluster_log.hpp"
+#include "formats/files/trace/log_cells.hpp"
 #include "lib/core/lower_case.hpp"
 
-#include <algorithm>
 #include <cctype>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 // Finds the columns of a job log by name.
@@ -26,19 +25,9 @@ struct NestedWords {
     ColumnWords whole, inner;
 };
 
-double seconds_of_unit(std::string_view word) {
-    static constexpr std::pair<std::string_view, double> units[] = {{"us", 1e-6},    {"microseconds", 1e-6},
-                                                                    {"ns", 1e-9},    {"nanoseconds", 1e-9},
-                                                                    {"ms", 1e-3},    {"milliseconds", 1e-3},
-                                                                    {"s", 1},        {"sec", 1},
-                                                                    {"secs", 1},     {"seconds", 1},
-                                                                    {"min", 60},     {"mins", 60},
-                                                                    {"minutes", 60}, {"h", 3600},
-                                                                    {"hr", 3600},    {"hrs", 3600},
-                                                                    {"hour", 3600},  {"hours", 3600},
-                                                                    {"d", 86'400},   {"days", 86'400}};
-    const auto* found = std::ranges::find(units, word, &std::pair<std::string_view, double>::first);
-    return found == std::end(units) ? 0 : found->second;
+// Words for a part of a date, as in start_day, unlike "days".
+bool is_part_of_date(std::string_view word) {
+    return word == "week" || word == "day" || word == "minute" || word == "second";
 }
 
 ColumnWords column_words(std::string_view column) {
@@ -51,7 +40,7 @@ ColumnWords column_words(std::string_view column) {
     }
     if (parts.back().empty()) parts.pop_back();
     ColumnWords words;
-    if (parts.size() > 1) words.seconds = seconds_of_unit(parts.back());
+    if (parts.size() > 1 && !is_part_of_date(parts.back())) words.seconds = seconds_of_unit(parts.back());
     for (std::size_t i = 0; i < parts.size(); ++i) {
         words.all += parts[i];
         if (i + 1 < parts.size()) words.without_unit += parts[i];

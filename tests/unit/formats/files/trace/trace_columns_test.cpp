@@ -73,7 +73,10 @@ TEST_CASE("columns of nested objects in job logs have units, and GPUs per node a
     CHECK_THROWS_WITH_AS(job("duration,resources.gpus_per_node", "9,4"),
                          doctest::Contains("also needs a number of nodes (such as num_nodes), as GPUs are per node"),
                          Error);
-    CHECK(job("timing.duration_min,gpus", "2,4").work == 120e6);
+    for (const std::string unit : {"_min", "_mins", "_m", " [minutes]"}) {
+        CHECK(job("timing.duration" + unit + ",gpus", "2,4").work == 120e6);
+        CHECK(job("duration" + unit + ",gpus", "2,4").work == 120e6);
+    }
     CHECK(job("timing.duration,limits.nvidia.com/gpu", "2,4").gpus == 4);
     CHECK(job("timing.duration,nvidia.com/gpu", "2,4").gpus == 4);
 }
