@@ -64,6 +64,7 @@ bool is_trainer_state(std::string_view line) {
 }
 
 std::string strict_json(std::string_view text) {
+    if (text.find("NaN") == text.npos && text.find("Infinity") == text.npos) return std::string{text};
     std::string strict;
     bool is_quoted = false;
     for (std::size_t i = 0; i < text.size();) {
