@@ -5,6 +5,7 @@
 #include "cmd/profile/fit_progress.hpp"
 #include "cmd/profile/implausible_times.hpp"
 #include "cmd/profile/profile.hpp"
+#include "cmd/profile/suggest_runs.hpp"
 #include "formats/files/profile/runs_file.hpp"
 #include "formats/files/profile/throughput_file.hpp"
 #include "lib/core/counted.hpp"
@@ -13,17 +14,14 @@
 #include "lib/core/nearest.hpp"
 #include "lib/core/read_input.hpp"
 #include "lib/core/write_file.hpp"
-#include "lib/model/evaluate_plan.hpp"
 #include "lib/model/hold_out.hpp"
-#include "lib/model/most_informative.hpp"
 #include "lib/model/techniques.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 namespace tpx::cli {
 namespace {
@@ -43,8 +41,8 @@ struct Findings {
     std::vector<std::size_t> outliers;
     std::vector<double> errors;  // of the runs that were fitted
     std::vector<Certainty> certainties;
-    std::vector<std::string_view> excluded;           // techniques that suggestions do not use
-    std::vector<std::pair<Run, double>> suggestions;  // and the expected error once they are measured
+    std::vector<std::string_view> excluded;  // techniques that suggestions do not use
+    Suggestions suggestions;
 };
 
 constexpr std::uint64_t largest_table = std::uint64_t{64} << 20;
@@ -113,55 +111,6 @@ void check_runs(const std::string& file, const std::vector<Run>& runs, Output& o
     const auto offloaded = std::ranges::count_if(runs, [](const Run& run) { return run.plan.offload; });
     if (offloaded > 0 && static_cast<std::size_t>(offloaded) < fewest_offloaded)
         out.note("{} of the runs offload; {} are needed to separate its costs", offloaded, fewest_offloaded);
-}
-
-// Plans that fit into memory, on the placements of the runs and on 1, 2, 4, ... GPUs of hosts like the largest one of
-// the runs.
-std::vector<Run> candidates(const Findings& found) {
-    constexpr int usual_host = 8;
-    Job job = formats::job_of(found.model);
-    job.excluded = found.excluded;
-    if (!found.model.batch) job.batch = found.runs.empty() ? 1 : found.runs[0].batch;
-    std::set<std::vector<int>> placements;
-    for (const Run& run : found.runs) placements.insert(run.allocation.gpus);
-    int per_host = found.runs.empty() ? usual_host : 1;
-    for (const Run& run : found.runs) per_host = std::max(per_host, std::ranges::max(run.allocation.gpus));
-    for (int gpus = 1; gpus <= 16; gpus *= 2) placements.insert(packed(job, gpus, per_host).gpus);
-    std::vector<Run> all;
-    for (const std::vector<int>& gpus : placements) {
-        const Allocation allocation{gpus, job.gpus_per_nic, job.cpus};
-        for (const EvaluatedPlan& judged : best_plans(job, allocation)) {
-            Run run;
-            run.plan = judged.plan;
-            run.allocation = allocation;
-            run.batch = job.batch;
-            all.push_back(std::move(run));
-        }
-    }
-    return all;
-}
-
-// `uncertainty` is that of predictions now.
-void add_suggestions(Findings& found, const Uncertainty& uncertainty, int count, FitProgress& progress) {
-    const std::vector<Run> offered = candidates(found);
-    if (offered.empty())
-        throw failure("no plan{} fits into the memory of the GPUs, so there is nothing to suggest",
-                      found.excluded.empty() ? "" : fmt::format(" without {}", fmt::join(found.excluded, ", ")));
-    for (const Suggestion& suggestion :
-         most_informative(found.model.size, offered, uncertainty.belief, count, progress.count()))
-        found.suggestions.emplace_back(offered[suggestion.candidate],
-                                       expected_error(uncertainty.scale, suggestion.variance));
-}
-
-// What the runs teach if they are too few for a fit.
-Belief belief_without_fit(const Findings& found) {
-    Belief belief = found.prior;
-    const std::vector<std::size_t> same = configurations(found.runs);
-    for (std::size_t i = 0; i < found.runs.size(); ++i)
-        if (same[i] == i)
-            learn(belief.covariance, slope_of(belief.mean, found.model.size, found.runs[i]),
-                  run_deviation * run_deviation);
-    return belief;
 }
 
 // Half of the magnitudes of `errors` are above it, so that a few wrong runs do not matter.
@@ -312,12 +261,15 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     note_missing_sizes(found.model.size, options.model, out);
     read_runs(options, found, out);
     check_outputs_apart({{"--output", options.output}}, record);
-    const auto suggest = static_cast<int>(options.suggest.value_or(0));
+    const auto suggested = static_cast<int>(options.suggest.value_or(0));
     found.excluded = excluded_techniques(options, techniques);
     FitProgress progress{out};
+    const auto suggest = [&](const Uncertainty& uncertainty) {
+        return suggest_runs(found.model, found.runs, found.excluded, uncertainty, suggested, progress.count());
+    };
     if (options.hold_out) return print_hold_out(found, static_cast<int>(*options.hold_out), out);
-    if (suggest > 0 && found.runs.size() < fewest_runs) {
-        add_suggestions(found, {belief_without_fit(found), 1}, suggest, progress);
+    if (suggested > 0 && found.runs.size() < fewest_runs) {
+        found.suggestions = suggest({belief_without_fit(found.model.size, found.runs, found.prior), 1});
         progress.finish();
         if (!options.output.empty())
             out.note("{} is not written: a fit needs at least {} runs, and {} has {}", options.output, fewest_runs,
@@ -328,7 +280,7 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     check_runs(input_name(options.runs), found.runs, out);
     const Uncertainty uncertainty = fit(found, options.drop_outliers, progress);
     if (!options.output.empty()) write_file(options.output, formats::throughput_model_text(found.model));
-    if (suggest > 0) add_suggestions(found, uncertainty, suggest, progress);
+    if (suggested > 0) found.suggestions = suggest(uncertainty);
     progress.finish();
     out.json() ? out.object("tpx.profile.fit/1", fit_json(found)) : print_text(found, input_name(options.runs), out);
 }

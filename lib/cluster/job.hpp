@@ -99,6 +99,7 @@ struct TraceJob {
     std::string plan;
     std::shared_ptr<const JobModel> model_state;  ///< null where costs of changes do not depend on it
     std::size_t line = 0;                         ///< of the trace
+    bool is_dated = false;                        ///< in the trace, `arrival` is a date or counts from 1970
 };
 
 /// How many GPUs jobs may have for which their trace sets no limits, as multiples of what they ask for.

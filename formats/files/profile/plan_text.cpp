@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 #include "lib/core/lower_case.hpp"
+#include "lib/core/take_while.hpp"
 #include "lib/model/execution_plan.hpp"
 
 #include <fmt/format.h>
@@ -13,13 +14,6 @@
 
 namespace tpx::formats {
 namespace {
-
-std::string_view take_front(std::string_view& text, auto&& is_part) {
-    const auto end = std::ranges::find_if_not(text, is_part);
-    const std::string_view taken{text.begin(), end};
-    text.remove_prefix(taken.size());
-    return taken;
-}
 
 // The words of an execution plan for `name` with `number`, which may be empty; nothing if the name is unknown.
 std::optional<std::string> words_for(std::string_view name, std::string_view number) {
@@ -41,12 +35,12 @@ std::optional<std::string> spelled_plan(std::string_view given) {
     std::string plan;
     const auto is_one_of = [](std::string_view set) { return [set](char c) { return set.find(c) != set.npos; }; };
     while (true) {
-        take_front(text, is_one_of(" ,;/+-_|x"));
+        take_while(text, is_one_of(" ,;/+-_|x"));
         if (text.empty()) return plan.empty() ? std::nullopt : std::optional{plan};
-        const std::string_view name = take_front(text, [](char c) { return c >= 'a' && c <= 'z'; });
+        const std::string_view name = take_while(text, [](char c) { return c >= 'a' && c <= 'z'; });
         const std::string_view after_name = text;
-        take_front(text, is_one_of("=: -_"));
-        const std::string_view number = take_front(text, is_one_of("0123456789"));
+        take_while(text, is_one_of("=: -_"));
+        const std::string_view number = take_while(text, is_one_of("0123456789"));
         if (number.empty()) text = after_name;
         const auto words = words_for(name, number);
         if (!words) return std::nullopt;

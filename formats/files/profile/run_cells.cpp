@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 
 namespace tpx::formats::cells {
@@ -63,42 +62,38 @@ double positive(std::string_view text) {
     return value;
 }
 
+namespace {
+
+// Words for a run that failed, in the form of status_words(); in the status of a run, and in place of its time.
+constexpr std::array<std::string_view, 21> failures{
+    "fail",    "failed",      "failure",  "error",     "timeout", "killed",    "crash",
+    "crashed", "aborted",     "canceled", "preempted", "evicted", "node fail", "boot fail",
+    "dnf",     "did not run", "skipped",  "deadline",  "oom",     "oomkilled", "cuda oom"};
+
+// Words that may have more behind them: "OOM (80GB)", "CANCELLED by 1000", and what sacct cuts, as in "OUT_OF_ME+".
+constexpr std::array<std::string_view, 6> failure_starts{"oom ",      "oom(",        "out of me",
+                                                         "cancelled", "outofmemory", "cuda out of memory"};
+
+// "out of memory" for "OUT_OF_MEMORY", as Slurm writes it.
+std::string status_words(std::string_view text) {
+    std::string words = lower_case(text);
+    std::ranges::replace(words, '_', ' ');
+    return words;
+}
+
+}  // namespace
+
+bool has_failed(std::string_view status) {
+    const std::string words = status_words(status);
+    return std::ranges::count(failures, words) > 0 ||
+           std::ranges::any_of(failure_starts, [&](std::string_view start) { return words.starts_with(start); });
+}
+
 bool lacks_number(std::string text) {
-    constexpr std::array<std::string_view, 28> words{"",
-                                                     "-",
-                                                     "/",
-                                                     "n/a",
-                                                     "na",
-                                                     "nan",
-                                                     "none",
-                                                     "null",
-                                                     "x",
-                                                     "?",
-                                                     "fail",
-                                                     "failed",
-                                                     "error",
-                                                     "timeout",
-                                                     "killed",
-                                                     "crash",
-                                                     "crashed",
-                                                     "dnf",
-                                                     "skipped",
-                                                     "did not run",
-                                                     "oom",
-                                                     "cuda oom",
-                                                     "out of memory",
-                                                     "outofmemory",
-                                                     "outofmemoryerror",
-                                                     "cuda out of memory",
-                                                     "inf",
-                                                     "infinity"};
-    double value = 1;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = code == std::errc{} && end == text.data() + text.size();
-    if (is_number && std::isfinite(value)) return value == 0;
-    text = lower_case(text);
-    if (text.starts_with("oom ") || text.starts_with("oom(")) return true;  // "OOM (80GB)"
-    return std::ranges::count(words, text) > 0;
+    constexpr std::array<std::string_view, 12> words{"",     "-",    "/", "n/a", "na",  "nan",
+                                                     "none", "null", "x", "?",   "inf", "infinity"};
+    if (const auto value = finite_number(text)) return *value == 0;
+    return std::ranges::count(words, lower_case(text)) > 0 || has_failed(text);
 }
 
 bool is_missing(std::string text) {
@@ -178,15 +173,6 @@ double seconds_at(std::string_view unit, double rate, const StepSize& step) {
             unit);
     if (step.sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
     return step.batch * step.sequence / (total * tokens);
-}
-
-bool has_failed(std::string_view status) {
-    constexpr std::array<std::string_view, 16> words{
-        "oom",      "out of memory", "outofmemory", "cuda oom", "cuda out of memory",
-        "fail",     "failed",        "failure",     "error",    "timeout",
-        "killed",   "crash",         "crashed",     "canceled", "aborted",
-        "cancelled"};
-    return std::ranges::count(words, lower_case(status)) > 0;
 }
 
 std::string recompute_word(const std::string& cell) {

@@ -90,7 +90,7 @@ std::string words_of_row(const RowReader& row, int gpus) {
 
 // Whether the row has the number of passes or of micro-batches.
 bool has_passes(const RowReader& row) {
-    const std::string plan = row.text("plan").value_or("");
+    const std::string plan = plan_text(row.text("plan").value_or(""));
     return row.text("accumulation") || row.text("micro_batches") || plan.find("ga=") != plan.npos ||
            plan.find("mb=") != plan.npos;
 }

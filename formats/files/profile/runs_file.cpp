@@ -122,15 +122,19 @@ bool has_only_memory(const RowReader& row) {
         time_quantities, [&](const char* quantity) { return cells::is_missing(row.text(quantity).value_or("")); });
 }
 
+// The samples of a step, which `text` says.
+double checked_samples(double samples, std::string_view text) {
+    if (samples < 1 || samples > max_samples) throw failure("a step has 1 to 2^24 samples, not {}", text);
+    return samples;
+}
+
 // The samples of a step.
 double batch_of(const RowReader& row, const RunDefaults& defaults) {
-    const auto batch = row.read("batch", [](std::string_view text) {
-        const double samples = cells::positive(text);
-        if (samples < 1 || samples > max_samples) throw failure("a step has 1 to 2^24 samples, not {}", text);
-        return samples;
-    });
+    const auto batch =
+        row.read("batch", [](std::string_view text) { return checked_samples(cells::positive(text), text); });
     if (!batch)
-        if (const auto product = batch_of_passes(row, recorded_gpus(row))) return *product;
+        if (const auto product = batch_of_passes(row, recorded_gpus(row)))
+            return row.in_cell("micro_batch", [&] { return checked_samples(*product, fmt::format("{:g}", *product)); });
     if (!batch && !defaults.batch)
         row.in_cell("batch", [] { throw failure("neither the row nor the model has a batch (samples per step)"); });
     return batch.value_or(defaults.batch.value_or(1));

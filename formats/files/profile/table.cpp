@@ -100,7 +100,7 @@ void refuse(std::vector<std::string>* bad, const Error& error) {
 // Whether a row is "|---|:--:|" below the header of a Markdown table.
 bool is_rule(const Table::Row& row) {
     const auto is_dashes = [](const std::string& cell) { return cell.find_first_not_of(":-") == cell.npos; };
-    const auto has_dash = [](const std::string& cell) { return cell.find("--") != cell.npos; };
+    const auto has_dash = [](const std::string& cell) { return cell.find('-') != cell.npos; };
     return std::ranges::all_of(row.cells, is_dashes) && std::ranges::any_of(row.cells, has_dash);
 }
 
@@ -123,14 +123,14 @@ Table parse_csv(std::string_view text, std::string_view file, std::vector<std::s
     for (std::size_t i = 0; i < table.columns.size(); ++i)
         if (!table.columns[i].empty() && table.find(table.columns[i]) != i)
             throw failure("{}:{}: column '{}' is there twice", file, row.line, table.columns[i]);
-    while (reader.next(row)) {
+    for (bool is_first = true; reader.next(row); is_first = false) {
         while (row.cells.size() > table.columns.size() && row.cells.back().empty()) row.cells.pop_back();
         if (row.cells.size() != table.columns.size()) {
             refuse(bad, failure("{}:{}: {}, but the header has {}", file, row.line, counted(row.cells.size(), "cell"),
                                 counted(table.columns.size(), "column")));
             continue;
         }
-        if (reader.separator() != '|' || !is_rule(row)) table.rows.push_back(std::move(row));
+        if (!is_first || reader.separator() != '|' || !is_rule(row)) table.rows.push_back(std::move(row));
     }
     drop_unnamed(table);
     normalize_numbers(table, reader.separator());
@@ -153,12 +153,17 @@ Table parse_table(std::string_view bytes, std::string_view file, std::vector<std
     return parse_csv(text, file, bad);
 }
 
-double parse_number(std::string_view text) {
+std::optional<double> finite_number(std::string_view text) {
     double value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-        throw failure("'{}' is not a number", text);
-    return value;
+    const bool is_number = code == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+    return is_number ? std::optional{value} : std::nullopt;
+}
+
+double parse_number(std::string_view text) {
+    const auto value = finite_number(text);
+    if (!value) throw failure("'{}' is not a number", text);
+    return *value;
 }
 
 }  // namespace tpx::formats

@@ -3,6 +3,7 @@
 
 #include "lib/core/error.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,9 @@ Error bad_cell(const Table& table, const Table::Row& row, std::string_view colum
     error.prepend(fmt::format("{}:{}: column '{}'", table.file, row.line, column));
     return error;
 }
+
+/// The finite number in `text` if that is all of it.
+std::optional<double> finite_number(std::string_view text);
 
 /// `text` as a finite number; throws Error "'TEXT' is not a number" otherwise.
 double parse_number(std::string_view text);

@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 namespace tpx::formats {
@@ -171,13 +170,11 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
 void ClusterLog::compare_duration(const Table::Row& row, Time duration) {
     if (is_missing_time(text(row, Quantity::duration)) || has_pauses_) return;
     const Quantity arrival = has(Quantity::submitted) ? Quantity::submitted : Quantity::started;
-    double number = 0;
     const std::string_view cell = text(row, arrival), length = text(row, Quantity::duration);
-    const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-    const bool is_number = code == std::errc{} && end == cell.data() + cell.size();
+    const auto number = finite_number(cell);
     const bool is_plain = length.find_first_not_of("0123456789.") == length.npos;
-    if (is_number && is_plain && column(arrival).unit == 1 && column(Quantity::duration).unit == 1)
-        has_fine_times_ = has_fine_times_ || unit_of_moment(number) < 1;
+    if (number && is_plain && column(arrival).unit == 1 && column(Quantity::duration).unit == 1)
+        has_fine_times_ = has_fine_times_ || unit_of_moment(*number) < 1;
     const auto started = moment(row, Quantity::started), ended = moment(row, Quantity::ended);
     if (!started || !ended || *ended < *started) return;
     constexpr double tolerance = 0.05;

@@ -57,7 +57,20 @@ private:
         std::size_t index = Table::npos;
         double unit = 1;            // value of 1 in this column; of times, seconds
         bool per_instance = false;  // the number is for one instance, not for the job
+        std::string_view name;      // of the known column
     };
+    struct KnownColumn {
+        std::string_view name;
+        Quantity quantity;
+        double unit = 1;
+        bool per_instance = false;
+
+        bool counts_hosts() const {
+            return quantity == Quantity::instances &&
+                   (name.find("node") != name.npos || name.find("host") != name.npos);
+        }
+    };
+    static const KnownColumn known_columns[];
 
     explicit ClusterLog(const Table& table) : table_{table} {}
     static bool is_time(Quantity quantity) {

@@ -3,13 +3,12 @@
 
 #include "formats/files/trace/rows.hpp"
 #include "lib/core/lower_case.hpp"
+#include "lib/core/take_while.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -57,31 +56,6 @@ double clock_seconds(std::string_view text) {
 
 bool is_letter(char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
 
-// The seconds of one unit, named by a word or its first letters; 0 for another word.
-double seconds_of_word(std::string_view word) {
-    struct Unit {
-        std::string_view names;
-        double seconds;
-    };
-    static constexpr std::array<Unit, 6> units{{{" ms millisecond milliseconds ", 1e-3},
-                                                {" s sec secs second seconds ", 1},
-                                                {" m min mins minute minutes ", 60},
-                                                {" h hr hrs hour hours ", 3600},
-                                                {" d day days ", 86'400},
-                                                {" w week weeks ", 604'800}}};
-    const std::string name = fmt::format(" {} ", word);
-    const auto* unit =
-        std::ranges::find_if(units, [&](const Unit& each) { return each.names.find(name) != each.names.npos; });
-    return word.empty() || unit == units.end() ? 0 : unit->seconds;
-}
-
-std::string_view take_while(std::string_view& text, auto&& is_part) {
-    const auto end = std::ranges::find_if_not(text, is_part);
-    const std::string_view taken{text.begin(), end};
-    text.remove_prefix(taken.size());
-    return taken;
-}
-
 // The seconds of "2h30m", "1 day, 2:03:04", "0 days 02:03:04.5" or "P1DT2H".
 double worded_seconds(std::string_view given) {
     const std::string lower = lower_case(given);
@@ -102,7 +76,7 @@ double worded_seconds(std::string_view given) {
         if (text.starts_with(':')) return total + clock_seconds(rest);
         take_while(text, [](char c) { return c == ' '; });
         const std::string_view word = take_while(text, [&](char c) { return is_letter(c) && (!is_iso || c != 't'); });
-        const double unit = seconds_of_word(word);
+        const double unit = seconds_of_unit(word);
         if (unit == 0 || (!is_time && word == "m")) throw no_duration(given);
         total += field_of(number, given) * unit;
     }
@@ -112,14 +86,6 @@ double worded_seconds(std::string_view given) {
 // Whether words such as "days" are in `text`; the e of "1e3" is none.
 bool has_words(std::string_view text) {
     return std::ranges::any_of(text, [](char c) { return is_letter(c) && c != 'e' && c != 'E'; });
-}
-
-// The number in `text` if that is all of it.
-std::optional<double> whole_number(std::string_view text) {
-    double value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = code == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
-    return is_number ? std::optional{value} : std::nullopt;
 }
 
 }  // namespace
@@ -155,11 +121,30 @@ std::string_view slurm_gpu_type(std::string_view list) {
                            : list.substr(at + start.size(), list.find('=', at) - at - start.size());
 }
 
+double seconds_of_unit(std::string_view word) {
+    struct Unit {
+        std::string_view names;
+        double seconds;
+    };
+    static constexpr std::array<Unit, 8> units{{{" ns nanosecond nanoseconds ", 1e-9},
+                                                {" us microsecond microseconds ", 1e-6},
+                                                {" ms millisecond milliseconds ", 1e-3},
+                                                {" s sec secs second seconds ", 1},
+                                                {" m min mins minute minutes ", 60},
+                                                {" h hr hrs hour hours ", 3600},
+                                                {" d day days ", 86'400},
+                                                {" w week weeks ", 604'800}}};
+    const std::string name = fmt::format(" {} ", word);
+    const auto* unit =
+        std::ranges::find_if(units, [&](const Unit& each) { return each.names.find(name) != each.names.npos; });
+    return word.empty() || unit == units.end() ? 0 : unit->seconds;
+}
+
 Time parse_duration(std::string_view text, double unit) {
     const bool has_clock = text.find(':') != text.npos || (!text.starts_with('-') && text.find('-') != text.npos &&
                                                            text.find_first_of("eE") == text.npos);
     double total = 0;
-    if (const auto number = whole_number(text))
+    if (const auto number = finite_number(text))
         total = *number * unit;
     else if (has_words(text))
         total = worded_seconds(text);
@@ -180,7 +165,7 @@ double unit_of_moment(double value) {
 
 std::optional<Time> parse_moment(std::string_view text, double unit) {
     if (is_missing_time(text)) return std::nullopt;
-    const auto number = whole_number(text);
+    const auto number = finite_number(text);
     if (!number) return parse_timestamp(text);
     const bool is_plain = text.find_first_of("eE") == text.npos;
     const double value = *number * (unit == 1 && is_plain ? unit_of_moment(*number) : unit);

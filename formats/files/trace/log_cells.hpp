@@ -22,6 +22,9 @@ double slurm_amount(std::string_view list, std::string_view resource);
 /// The first type of GPU in such a list; empty if there is none.
 std::string_view slurm_gpu_type(std::string_view list);
 
+/// The seconds of a unit of time, named by a word in lower case or its first letters; 0 for another word.
+double seconds_of_unit(std::string_view word);
+
 /// A number of units of `unit` seconds, [DAYS-]HH:MM:SS as Slurm writes how long a job ran, or words such as "2h30m",
 /// "1 day, 2:03:04" and "PT2H". Throws Error for other text, and for more than max_trace_seconds.
 Time parse_duration(std::string_view text, double unit = 1);

@@ -26,6 +26,7 @@ TraceJob job_of(const Row& row, const Columns& columns, std::string name) {
     job.plan = row.text(columns.plan);
     if (!columns.arrival.empty()) {
         const auto date = row.date(columns.arrival);
+        job.is_dated = date.has_value();
         job.arrival = date ? *date : row.time(columns.arrival);
     }
     job.gpus = job.least = job.most = row.whole(columns.gpus, 1, most_job_gpus);

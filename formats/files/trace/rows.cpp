@@ -10,7 +10,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -54,13 +53,11 @@ Time Row::time(std::string_view column) const {
 
 std::optional<Time> Row::date(std::string_view column) const {
     const std::string_view cell = text(column);
-    double value = 0;
-    const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    const bool is_number = code == std::errc{} && end == cell.data() + cell.size();
+    const auto number = finite_number(cell);
     const bool is_date = cell.size() > 4 && (cell[4] == '-' || cell[4] == '/') && cell[0] >= '0' && cell[0] <= '9';
     constexpr double latest = 1e11;  // in 5138
-    const bool is_since_1970 = value > max_trace_seconds && value * unit_of_moment(value) <= latest;
-    if (is_number ? !is_since_1970 : !is_date) return std::nullopt;
+    const bool is_since_1970 = number && *number > max_trace_seconds && *number * unit_of_moment(*number) <= latest;
+    if (number ? !is_since_1970 : !is_date) return std::nullopt;
     try {
         return parse_moment(cell);
     } catch (const Error& error) {

@@ -203,8 +203,8 @@ void count_from_first(std::vector<TraceJob>& jobs) {
 
 // Whether arrivals are times since 1970. Throws Error if only some are.
 bool has_dates(const std::vector<TraceJob>& jobs, std::string_view file) {
-    const auto is_date = [](const TraceJob& job) { return job.arrival > time_of(max_trace_seconds); };
-    const auto dated = std::ranges::find_if(jobs, is_date), plain = std::ranges::find_if_not(jobs, is_date);
+    const auto dated = std::ranges::find(jobs, true, &TraceJob::is_dated);
+    const auto plain = std::ranges::find(jobs, false, &TraceJob::is_dated);
     if (dated != jobs.end() && plain != jobs.end())
         throw failure("{}: the arrival of line {} is a date, but that of line {} is a number of seconds", file,
                       dated->line, plain->line);

@@ -15,12 +15,11 @@ using nlohmann::json;
 
 constexpr int deepest = 4;
 
-// Python writes numbers that JSON does not have.
-std::string strict_json(std::string_view line) {
-    std::string text{line};
-    for (const std::string_view word : {": NaN", ": Infinity", ": -Infinity"})
-        for (std::size_t at = 0; (at = text.find(word, at)) != text.npos;) text.replace(at, word.size(), ": null");
-    return text;
+// The number that JSON does not have and with which `text` begins; empty for other text.
+std::string_view leading_non_number(std::string_view text) {
+    for (const std::string_view word : {"NaN", "Infinity", "-Infinity"})
+        if (text.starts_with(word)) return word;
+    return {};
 }
 
 void add_members(const json& object, const std::string& prefix, int depth, MetricRecord& record) {
@@ -62,6 +61,21 @@ std::string_view metric_name(std::string_view name) {
 
 bool is_trainer_state(std::string_view line) {
     return line.starts_with('{') && line.find("\"log_history\"") != line.npos;
+}
+
+std::string strict_json(std::string_view text) {
+    if (text.find("NaN") == text.npos && text.find("Infinity") == text.npos) return std::string{text};
+    std::string strict;
+    bool is_quoted = false;
+    for (std::size_t i = 0; i < text.size();) {
+        const bool is_escape = is_quoted && text[i] == '\\';
+        const std::string_view word = is_quoted ? std::string_view{} : leading_non_number(text.substr(i));
+        const std::string_view kept = text.substr(i, is_escape ? 2 : 1);
+        if (text[i] == '"') is_quoted = !is_quoted;
+        strict += word.empty() ? kept : "null";
+        i += word.empty() ? kept.size() : word.size();
+    }
+    return strict;
 }
 
 std::optional<MetricRecord> json_record(std::string_view line) {

@@ -30,7 +30,7 @@ public:
 private:
     // A file that another program has written again, on one line.
     void read_whole(std::string_view text, LogRun& run) {
-        const nlohmann::json state = nlohmann::json::parse(text, nullptr, false);
+        const nlohmann::json state = nlohmann::json::parse(strict_json(text), nullptr, false);
         if (!state.is_object() || !state.contains("log_history")) return;
         const auto read_numbers = [&](const nlohmann::json& object) {
             for (const auto& [key, value] : object.items())

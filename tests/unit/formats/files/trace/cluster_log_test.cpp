@@ -242,6 +242,7 @@ TEST_CASE("durations may have words") {
     CHECK(work("2h30m") == 9000);
     CHECK(work("1d 2h 3m 4.5s") == 93784.5);
     CHECK(work("90 min") == 5400);
+    CHECK(work("500000 us") == 0.5);
     CHECK(work("1 day, 2:03:04") == 93784);
     CHECK(work("0 days 02:03:04.500000") == 7384.5);
     CHECK(work("2 days 03:04:05") == 183845);

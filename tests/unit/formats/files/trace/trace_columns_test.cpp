@@ -49,6 +49,34 @@ TEST_CASE("arrivals may be dates or times since 1970, and durations may have day
         CHECK(dated[1].work == 9000e6);
     }
     CHECK(jobs("a,0:01:30,1,90\n").at(0).arrival == 90 * second);
-    CHECK_THROWS_WITH_AS(jobs("a,2026-01-05T10:00:00Z,1,5\nb,10,1,5\n"),
-                         "t: the arrival of line 2 is a date, but that of line 3 is a number of seconds", Error);
+    const auto early = jobs("a,2001-01-05 10:00:00,1,5\nb,2001-01-05 10:00:10,1,5\n");
+    CHECK(early.at(0).arrival == 0);
+    CHECK(early[1].arrival == 10 * second);
+    for (const std::string date : {"2026-01-05T10:00:00Z", "2001-01-05T10:00:00Z"})
+        CHECK_THROWS_WITH_AS(jobs("a," + date + ",1,5\nb,10,1,5\n"),
+                             "t: the arrival of line 2 is a date, but that of line 3 is a number of seconds", Error);
+}
+
+TEST_CASE("columns of nested objects in job logs have units, and GPUs per node and nodes like others") {
+    const Cluster cluster = read_cluster("4x8");
+    const auto job = [&](const std::string& header, const std::string& row) {
+        const ParsedTrace trace = parse_trace("id,submit," + header + "\n1,0," + row + "\n", "t", cluster, {});
+        REQUIRE(trace.bad.empty());
+        REQUIRE(trace.jobs.size() == 1);
+        return trace.jobs[0];
+    };
+    for (const std::string gpus : {"gpus_per_node", "resources.gpus_per_node"})
+        for (const std::string nodes : {"nodes", "resources.nodes", "replicas,resources.nodes"}) {
+            const std::string row = nodes.starts_with("replicas") ? "9,4,7,2" : "9,4,2";
+            CHECK(job("duration," + gpus + "," + nodes, row).gpus == 8);
+        }
+    CHECK_THROWS_WITH_AS(job("duration,resources.gpus_per_node", "9,4"),
+                         doctest::Contains("also needs a number of nodes (such as num_nodes), as GPUs are per node"),
+                         Error);
+    for (const std::string unit : {"_min", "_mins", "_m", " [minutes]"}) {
+        CHECK(job("timing.duration" + unit + ",gpus", "2,4").work == 120e6);
+        CHECK(job("duration" + unit + ",gpus", "2,4").work == 120e6);
+    }
+    CHECK(job("timing.duration,limits.nvidia.com/gpu", "2,4").gpus == 4);
+    CHECK(job("timing.duration,nvidia.com/gpu", "2,4").gpus == 4);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "formats/files/profile/logs/metric_record.hpp"
 #include "formats/files/profile/logs/training_log.hpp"
 #include "lib/core/file.hpp"
 #include "tests/unit/formats/files/profile/log_rows.hpp"
@@ -206,6 +207,15 @@ TEST_CASE("a trainer_state.json may have been written again without line breaks"
         R"({"step": 100, "train_loss": 3.45, "train_runtime": 150.0, "train_steps_per_second": 0.667}], "train_batch_size": 8})";
     CHECK(cells(runs_of(text + "\n", {.gpus = 8})) ==
           "gpus=8 dp=8 micro_batch=8 seconds=1.5 steps=100 dropped_steps=0");
+    // Python writes numbers that JSON does not have.
+    for (const char* loss : {"NaN", "-Infinity"}) {
+        std::string diverged = text;
+        diverged.replace(diverged.find("3.9"), 3, loss);
+        diverged.insert(1, R"("note": "quoted \": NaN", "grads":[NaN,)" + std::string{loss} + "], ");
+        CHECK(cells(runs_of(diverged + "\n", {.gpus = 8})) ==
+              "gpus=8 dp=8 micro_batch=8 seconds=1.5 steps=100 dropped_steps=0");
+    }
+    CHECK(strict_json(R"({"a":NaN, "b": "\": NaN"})") == R"({"a":null, "b": "\": NaN"})");
 }
 
 TEST_CASE("torchtune's rate counts only tokens of the loss, so its bar is used if there is one") {
