@@ -53,7 +53,7 @@ Belief belief_without_fit(const ModelSize& model, std::span<const Run> runs, con
 
 Suggestions suggest_runs(const formats::ThroughputModel& model, std::span<const Run> runs,
                          std::span<const std::string_view> excluded, const Uncertainty& uncertainty, int count,
-                         SearchCount* progress) {
+                         FitCount* progress) {
     const std::vector<Run> offered = candidates(model, runs, excluded);
     if (offered.empty())
         throw failure("no plan{} fits into the memory of the GPUs, so there is nothing to suggest",

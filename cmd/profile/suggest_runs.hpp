@@ -3,7 +3,7 @@
 
 #include "formats/files/profile/throughput_file.hpp"
 #include "lib/model/run.hpp"
-#include "lib/model/search_count.hpp"
+#include "lib/model/fit_count.hpp"
 #include "lib/model/uncertainty.hpp"
 
 #include <span>
@@ -23,6 +23,6 @@ using Suggestions = std::vector<std::pair<Run, double>>;
 /// that are not used, and `uncertainty` is that of predictions now. Throws Error if no plan fits into memory.
 Suggestions suggest_runs(const formats::ThroughputModel& model, std::span<const Run> runs,
                          std::span<const std::string_view> excluded, const Uncertainty& uncertainty, int count,
-                         SearchCount* progress);
+                         FitCount* progress);
 
 }  // namespace tpx::cli

@@ -23,6 +23,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace tpx::formats {
 namespace {
@@ -210,7 +211,11 @@ private:
         if (!archive.root().is(torch::Kind::dict))
             throw failure("{}: contains {}, not a dict", path.string(), archive.root().describe());
         writers_.push_back(writer_of(archive.root()));
-        if (const auto original = archives_.add(path, archive)) copies_.emplace(path, *original);
+        const std::pair place{directory.tp, directory.pp};
+        place_of_.emplace(path, place);
+        // A stage without experts is the same on all ranks of ep.
+        if (const auto original = archives_.add(path, archive); original && place_of_.at(*original) != place)
+            copies_.emplace(path, *original);
         const std::uint32_t file = add_file(path);
         compare_settings(settings_, path, archive.root());
         in_context([&] { return path.string(); },
@@ -241,6 +246,7 @@ private:
     torch::CopiedArchives archives_{2};                 // the model files, whose matrices differ
     torch::CopiedArchives vectors_{1};                  // the files of distributed optimizers
     std::map<fs::path, fs::path> copies_;               // from copies to originals
+    std::map<fs::path, std::pair<int, int>> place_of_;  // tp and pp of the model files
     std::map<fs::path, fs::path> copied_vectors_;
     bool refers_to_vectors_ = false;  // whether model files have the settings of vectors_name
 };

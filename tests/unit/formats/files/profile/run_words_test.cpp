@@ -38,10 +38,10 @@ TEST_CASE("the passes of a plan count, however it is spelled") {
         CHECK(to_string(run.plan) == "dp=2,ga=4");
         CHECK(run.batch == 16);  // not that of the model
     }
-    CHECK(
-        cell_refusal("plan,micro_batch,batch,seconds\nTP1-DP2-GA4,2,32,1\n") ==
-        "runs.csv:2: column 'micro_batch': 2 replicas with micro-batches of 2 and 4 of them have 16 samples per step, "
-        "but the batch is 32");
+    CHECK(cell_refusal("plan,micro_batch,batch,seconds\nTP1-DP2-GA4,2,32,1\n") ==
+          "runs.csv:2: column 'micro_batch': 2 replicas × 4 micro-batches × 2 samples each = 16 samples per step, but "
+          "the "
+          "batch is 32");
 }
 
 TEST_CASE("a product of micro-batches may not exceed the largest batch") {
@@ -50,7 +50,7 @@ TEST_CASE("a product of micro-batches may not exceed the largest batch") {
     CHECK(cell_refusal(header + "1,1,1048576,1048576,2,1\n") ==
           "runs.csv:2: column 'micro_batch': a step has 1 to 2^24 samples, not 1.09951e+12");
     CHECK(cell_refusal("dp,micro_batch,accumulation,micro_batches,pp,batch,seconds\n1,1,65536,65536,2,8,1\n") ==
-          "runs.csv:2: column 'micro_batch': 1 replica with micro-batches of 1 and 4294967296 of them has 4.29497e+09 "
+          "runs.csv:2: column 'micro_batch': 1 replica × 4294967296 micro-batches × 1 samples each = 4.29497e+09 "
           "samples per step, but the batch is 8");
 }
 
