@@ -70,9 +70,9 @@ TEST_CASE("columns of nested objects in job logs have units, and GPUs per node a
             const std::string row = nodes.starts_with("replicas") ? "9,4,7,2" : "9,4,2";
             CHECK(job("duration," + gpus + "," + nodes, row).gpus == 8);
         }
-    CHECK_THROWS_WITH_AS(job("duration,resources.gpus_per_node", "9,4"),
-                         doctest::Contains("also needs a number of nodes (such as num_nodes), as GPUs are per node"),
-                         Error);
+    CHECK_THROWS_WITH_AS(
+        job("duration,resources.gpus_per_node", "9,4"),
+        doctest::Contains("also needs a number of nodes (such as num_nodes), because its GPUs are per node"), Error);
     for (const std::string unit : {"_min", "_mins", "_m", " [minutes]"}) {
         CHECK(job("timing.duration" + unit + ",gpus", "2,4").work == 120e6);
         CHECK(job("duration" + unit + ",gpus", "2,4").work == 120e6);
