@@ -26,11 +26,11 @@ build() {
     }
 }
 
-# check PRESET CTEST-OPTION...: runs the tests of build/test-PRESET, more than cores at once, because many tests wait.
+# check PRESET CTEST-OPTION...: runs the tests of build/test-PRESET, one more at once than cores, because many tests wait.
 check() {
     preset=$1
     shift
-    ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --parallel "$(($(nproc) + 2))" \
+    ctest --test-dir "build/test-$preset" --output-on-failure --no-tests=error --parallel "$(($(nproc) + 1))" \
         --output-junit result.xml "$@" || status=1
 }
 

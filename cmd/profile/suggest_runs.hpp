@@ -2,8 +2,8 @@
 #pragma once
 
 #include "formats/files/profile/throughput_file.hpp"
-#include "lib/model/run.hpp"
 #include "lib/model/fit_count.hpp"
+#include "lib/model/run.hpp"
 #include "lib/model/uncertainty.hpp"
 
 #include <span>
