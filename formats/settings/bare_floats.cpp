@@ -24,10 +24,10 @@ std::size_t end_of_string(std::string_view json, std::size_t at) {
     return at + 1;
 }
 
-}  // namespace
-
-std::string quote_bare_floats(std::string_view json) {
-    std::string quoted;
+/// `json` with `replacement(word)` in place of each value without quotes.
+std::string replace_bare_floats(std::string_view json, auto&& replacement) {
+    if (json.find("NaN") == json.npos && json.find("Infinity") == json.npos) return std::string{json};
+    std::string replaced;
     std::size_t copied = 0;
     for (std::size_t at = 0; at < json.size();) {
         if (json[at] == '"') {
@@ -36,13 +36,24 @@ std::string quote_bare_floats(std::string_view json) {
         }
         const std::string_view word = bare_float_at(json.substr(at));
         if (!word.empty()) {
-            quoted += json.substr(copied, at - copied);
-            quoted += fmt::format("{{\"{}\": \"{}\"}}", bare_float_key, word);
+            replaced += json.substr(copied, at - copied);
+            replaced += replacement(word);
             copied = at + word.size();
         }
         at += std::max<std::size_t>(1, word.size());
     }
-    return quoted += json.substr(copied);
+    return replaced += json.substr(copied);
+}
+
+}  // namespace
+
+std::string quote_bare_floats(std::string_view json) {
+    return replace_bare_floats(
+        json, [](std::string_view word) { return fmt::format("{{\"{}\": \"{}\"}}", bare_float_key, word); });
+}
+
+std::string strict_json(std::string_view json) {
+    return replace_bare_floats(json, [](std::string_view) { return "null"; });
 }
 
 std::string restore_bare_floats(std::string json) {

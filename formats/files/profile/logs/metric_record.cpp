@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/logs/metric_record.hpp"
 
+#include "formats/settings/bare_floats.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -14,13 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int deepest = 4;
-
-// The number that JSON does not have and with which `text` begins; empty for other text.
-std::string_view leading_non_number(std::string_view text) {
-    for (const std::string_view word : {"NaN", "Infinity", "-Infinity"})
-        if (text.starts_with(word)) return word;
-    return {};
-}
 
 void add_members(const json& object, const std::string& prefix, int depth, MetricRecord& record) {
     for (const auto& [name, value] : object.items()) {
@@ -61,21 +56,6 @@ std::string_view metric_name(std::string_view name) {
 
 bool is_trainer_state(std::string_view line) {
     return line.starts_with('{') && line.find("\"log_history\"") != line.npos;
-}
-
-std::string strict_json(std::string_view text) {
-    if (text.find("NaN") == text.npos && text.find("Infinity") == text.npos) return std::string{text};
-    std::string strict;
-    bool is_quoted = false;
-    for (std::size_t i = 0; i < text.size();) {
-        const bool is_escape = is_quoted && text[i] == '\\';
-        const std::string_view word = is_quoted ? std::string_view{} : leading_non_number(text.substr(i));
-        const std::string_view kept = text.substr(i, is_escape ? 2 : 1);
-        if (text[i] == '"') is_quoted = !is_quoted;
-        strict += word.empty() ? kept : "null";
-        i += word.empty() ? kept.size() : word.size();
-    }
-    return strict;
 }
 
 std::optional<MetricRecord> json_record(std::string_view line) {

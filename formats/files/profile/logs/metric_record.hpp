@@ -34,9 +34,6 @@ std::string_view metric_name(std::string_view name);
 /// Whether `line` is a trainer_state.json of Hugging Face's Trainer without line breaks.
 bool is_trainer_state(std::string_view line);
 
-/// `text` with null in place of NaN, Infinity and -Infinity, which Python writes for numbers that JSON does not have.
-std::string strict_json(std::string_view text);
-
 /// The record of a line of JSON, whose numbers may be NaN or Infinity; objects inside are joined as "group/name".
 /// Nothing if `line` is not a JSON object.
 std::optional<MetricRecord> json_record(std::string_view line);

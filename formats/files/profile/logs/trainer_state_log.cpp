@@ -2,6 +2,7 @@
 #include "formats/files/profile/logs/framework_log.hpp"
 #include "formats/files/profile/logs/log_text.hpp"
 #include "formats/files/profile/logs/metric_record.hpp"
+#include "formats/settings/bare_floats.hpp"
 
 #include <nlohmann/json.hpp>
 

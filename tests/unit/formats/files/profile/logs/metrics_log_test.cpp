@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/logs/metric_record.hpp"
 #include "formats/files/profile/logs/training_log.hpp"
+#include "formats/settings/bare_floats.hpp"
 #include "lib/core/file.hpp"
 #include "tests/unit/formats/files/profile/log_rows.hpp"
 
