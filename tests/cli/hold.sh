@@ -26,17 +26,6 @@ ends() {
     done
     fail "process $1 still runs"
 }
-# refuses EXIT TEXT COMMAND...: COMMAND fails with status EXIT and one line that contains TEXT.
-refuses() {
-    local want=$1 text=$2
-    shift 2
-    "$@" >out 2>err
-    local got=$?
-    [ $got -eq "$want" ] || fail "$*: exit $got instead of $want"
-    grep -qF -- "$text" err || fail "$*: not '$text'"
-    [ "$(grep '^tpx: ' err | grep -vc '^tpx: note: ')" -eq 1 ] || fail "$*: not one line"
-}
-
 # nothing_left: within two minutes, there is no keeper, and no process with state in memory.
 nothing_left() {
     for _ in $(seq 2400); do [ -n "$(pids)$(holders)" ] || return 0; sleep 0.05; done

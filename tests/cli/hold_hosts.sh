@@ -29,16 +29,6 @@ only() {
     done
     fail "$(keepers | wc -l) keepers instead of $1, and $(find "$RUN" -name 'new.sock')"
 }
-# refuses EXIT TEXT COMMAND...: COMMAND fails with status EXIT and one line that contains TEXT.
-refuses() {
-    local want=$1 text=$2 got
-    shift 2
-    "$@" >out 2>err
-    got=$?
-    [ $got -eq "$want" ] || fail "$*: exit $got instead of $want"
-    grep -qF -- "$text" err || fail "$*: not '$text'"
-    [ "$(grep '^tpx: ' err | grep -vc '^tpx: note: ')" -eq 1 ] || fail "$*: not one line"
-}
 # spread CKPT LAYOUT RANKS...: holds the state of CKPT in LAYOUT as hold:old, RANKS on each host, which may be none.
 spread() {
     local host=0 ranks

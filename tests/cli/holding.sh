@@ -43,3 +43,13 @@ goes() {
     for _ in $(seq 2400); do [ -e "$1" ] || return 0; sleep 0.05; done
     fail "$1 still exists"
 }
+# refuses EXIT TEXT COMMAND...: COMMAND fails with status EXIT and one line that contains TEXT.
+refuses() {
+    local want=$1 text=$2 got
+    shift 2
+    "$@" >out 2>err
+    got=$?
+    [ $got -eq "$want" ] || fail "$*: exit $got instead of $want"
+    grep -qF -- "$text" err || fail "$*: not '$text'"
+    [ "$(grep '^tpx: ' err | grep -vc '^tpx: note: ')" -eq 1 ] || fail "$*: not one line"
+}

@@ -32,14 +32,14 @@ held() {
     client read job 6 >read.out &
     for _ in $(seq 2400); do [ -s read.out ] && break; sleep 0.05; done
     [ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -gt "$before" ] || fail "no copy for readers in process $pid"
-    refuses 1 "rank 1 is being read by process" client take job 1
+    keeper_refuses "rank 1 is being read by process" take job 1
     wait $!
     for _ in $(seq 2400); do [ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -eq "$before" ] && break; sleep 0.05; done
     [ "$(find "/proc/$pid/fd" -lname '/memfd:*' | wc -l)" -eq "$before" ] || fail "the copy for readers stays"
     # A trainer that is killed while it takes, and one that cannot open the memory, leave the rank to others.
     client die job 0 >out 2>err
     [ $? -eq 137 ] || fail "the client that takes rank 0 was not killed"
-    refuses 1 "cudaIpcOpenMemHandle: fake fault" env FAKE_FAULT=cudaIpcOpenMemHandle python3 "$here/../cli/hold_client.py" take job 0
+    FAKE_FAULT=cudaIpcOpenMemHandle keeper_refuses "cudaIpcOpenMemHandle: fake fault" take job 0
     for rank in 0 1 2 3; do
         runs client take job $rank
         mv out on_gpu
@@ -60,7 +60,7 @@ exported() {
     mv out on_gpu
     runs client take same 0
     diff on_gpu out || fail "other bits from an export"
-    refuses 1 "the keeper has not allocated this memory of a GPU for the process" client put live cuda
+    keeper_refuses "the keeper has not allocated this memory of a GPU for the process" put live cuda
     runs "$tpx" hold --release live
     nothing_left
     # Exported to memory of a GPU: the same bits, from GPU to GPU, or through memory of the host.
@@ -79,19 +79,19 @@ exported() {
     runs "$tpx" reshard hold:live exported --to fsdp=1 --verify
     # What cannot be exported leaves the former export, and no memory.
     before=$(find "/proc/$(pids | tail -1)/fd" -lname '/memfd:*' | wc -l)
-    refuses 1 "rank 0: the memory of the GPU has 27 bytes instead of 28" client put live gpu-size 0 2 8
-    refuses 1 "rank 0: tensor 'w' is not aligned to its elements (offset 2)" client put live gpu-offset 0 2 8
-    refuses 1 "the keeper has not allocated this memory of a GPU for the process" client put live gpu-other 0 2 8
+    keeper_refuses "rank 0: the memory of the GPU has 27 bytes instead of 28" put live gpu-size 0 2 8
+    keeper_refuses "rank 0: tensor 'w' is not aligned to its elements (offset 2)" put live gpu-offset 0 2 8
+    keeper_refuses "the keeper has not allocated this memory of a GPU for the process" put live gpu-other 0 2 8
     client put live gpu-dies 0 2 8 >out 2>err
     [ $? -eq 137 ] || fail "the client that exports to a GPU was not killed"
     runs "$tpx" verify exported hold:live
     [ "$(find "/proc/$(pids | tail -1)/fd" -lname '/memfd:*' | wc -l)" -eq "$before" ] || fail "memory of exports that failed is left"
     runs "$tpx" hold --release live
     runs env FAKE_MEMORY=20 "$tpx" hold --name live --empty
-    refuses 1 "GPU 1: 28 B do not fit: 20 B of 20 B are free" client put live gpu 0 1 7
+    keeper_refuses "GPU 1: 28 B do not fit: 20 B of 20 B are free" put live gpu 0 1 7
     runs "$tpx" hold --release live
     runs "$tpx" hold ckpt --name full
-    refuses 1 "the keeper holds a checkpoint; export to one started with --empty" client put full gpu 0 1 7
+    keeper_refuses "the keeper holds a checkpoint; export to one started with --empty" put full gpu 0 1 7
     runs "$tpx" hold --release full
     nothing_left
 }

@@ -153,7 +153,7 @@ other_uses() {
     # Held by the old keeper until then, and taken afterwards.
     client open old 6 >open.out &
     for _ in $(seq 2400); do [ -s open.out ] && break; sleep 0.05; done
-    refuses 1 "rank 1 is being read by process" client take old 1
+    keeper_refuses "rank 1 is being read by process" take old 1
     wait $!
     runs client take old 1
     runs "$tpx" hold --release old
@@ -268,7 +268,7 @@ killed_copier() {
     copying 7
     kill -9 $killed
     wait $killed 2>/dev/null
-    refuses 1 "rank 0 is being read by process" client take old 0
+    keeper_refuses "rank 0 is being read by process" take old 0
     for _ in $(seq 2400); do client take old 0 >/dev/null 2>&1 && break; sleep 0.1; done
     runs "$tpx" hold --release old
     goes "$XDG_RUNTIME_DIR/tpx/old.sock"

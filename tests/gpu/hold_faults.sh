@@ -56,7 +56,7 @@ for _ in $(seq 2400); do [ "$(copies "$pid")" -gt "$before" ] && break; sleep 0.
 runs "$tpx" hold --list
 grep -q 'rank 3: held on GPU 3, ' out || fail "no answer while state is copied"
 [ "$(copies "$pid")" -le $((before + 4)) ] || fail "all was copied at once"
-refuses 1 "rank 1 is being read by process" client take job 1
+keeper_refuses "rank 1 is being read by process" take job 1
 wait $reader || fail "verify: $(cat verified)"
 grep -q '^equal: 22 tensors and 2 values' verified || fail "not equal"
 # A reader that is killed meanwhile leaves no copy, and another one gets it.

@@ -4,14 +4,14 @@ export CUDART FAKE_GPUS=4
 # shellcheck source=tests/cli/holding.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../cli/holding.sh"
 
-# refuses EXIT TEXT COMMAND...: it fails with that status and TEXT.
-refuses() {
-    local want=$1 text=$2
-    shift 2
-    "$@" >out 2>err
-    local got=$?
-    [ $got -eq "$want" ] || fail "$*: exit $got instead of $want"
-    grep -qF -- "$text" err out || fail "$*: not '$text'"
+# keeper_refuses TEXT ARGUMENT...: hold_client.py ends with status 1 and TEXT.
+keeper_refuses() {
+    local text=$1 got
+    shift
+    client "$@" >out 2>err
+    got=$?
+    [ $got -eq 1 ] || fail "client $*: exit $got instead of 1"
+    grep -qF -- "$text" out err || fail "client $*: not '$text'"
 }
 # nothing_left: no keeper, no socket, and no process of this test with memory of a GPU.
 nothing_left() {

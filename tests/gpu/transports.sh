@@ -83,16 +83,6 @@ becomes() {
     diff expected out || fail "$to $*: other bits than from disk"
     for host in "${!all[@]}"; do [ "${all[host]}" = none ] || goes "$RUN/$host/tpx/new.sock"; done
 }
-# refuses EXIT TEXT COMMAND...: COMMAND fails with status EXIT and one line that has TEXT.
-refuses() {
-    local want=$1 text=$2 got
-    shift 2
-    "$@" >out 2>err
-    got=$?
-    [ $got -eq "$want" ] || fail "$*: exit $got instead of $want"
-    grep -qF -- "$text" err || fail "$*: not '$text'"
-    [ "$(grep '^tpx: ' err | grep -vc '^tpx: note: ')" -eq 1 ] || fail "$*: not one line"
-}
 cuda=(--device cuda)
 
 # faulty HOST FAULT [VARIABLE=VALUE...]: the calls in FAULT fail on HOST, and on no other host.
