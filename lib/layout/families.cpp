@@ -12,7 +12,7 @@
 namespace tpx {
 namespace {
 
-FamilyHead head_of(const Family& family) { return {family.name, family.told, family.detect}; }
+FamilyHead head_of(const Family& family) { return {family.name, family.told, family.detect, {}}; }
 
 /// Files of rules that may extend one another. Proven files are read when they are first needed.
 class Library {
@@ -34,7 +34,11 @@ public:
         return !start.fragment && number == *find(start.own.name, files_.size());
     }
 
-    FamilyHead head(std::size_t number) const { return head_of(files_[number].start().own); }
+    FamilyHead head(std::size_t number) const {
+        FamilyHead head = head_of(files_[number].start().own);
+        if (!may_be_invalid(number)) head.names = files_[number].source.names;  // else a file may have added others
+        return head;
+    }
 
     /// Whether a file is not proven, or extends such a file, directly or not.
     bool may_be_invalid(std::size_t number) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lib/layout/family.hpp"
+#include "lib/layout/matchable_names.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -21,9 +22,13 @@ struct FamilyHead {
     std::string name;
     bool told = false;                                       ///< see Family
     std::map<std::string, std::vector<std::string>> detect;  ///< see Family
+    std::span<const std::uint32_t> names;                    ///< see hash_rule_names(); empty: unknown
 
     /// Whether models of this family have this model_type in their config.json.
     bool has_type(std::string_view type) const;
+
+    /// False only if its rules match none of these names.
+    bool may_match(const MatchableNames& stored) const { return names.empty() || stored.may_match(names); }
 };
 
 /// A list of families, each of which is read when it is first used: a run uses two or three of a hundred. Copies are

@@ -2,6 +2,7 @@
 #include "lib/layout/matching.hpp"
 
 #include "lib/layout/beyond_rules.hpp"
+#include "lib/layout/matchable_names.hpp"
 #include "lib/layout/rule_index.hpp"
 #include "lib/layout/suggest_rule.hpp"
 
@@ -164,6 +165,7 @@ FamilyMatch best_match(std::span<const Tensor> tensors, const Families& families
                        std::string& why_not) {
     const auto type = model_type(families, config);
     const FoldedNames names{tensors};
+    const MatchableNames matchable{names.distinct};
     FamilyMatch best;
     for (const Verdict verdict : {Verdict::yes, Verdict::unknown}) {
         // No other family is better than one that the configuration selects and that fits, so the others are not read.
@@ -171,7 +173,7 @@ FamilyMatch best_match(std::span<const Tensor> tensors, const Families& families
         for (std::size_t number = 0; number < families.size(); ++number) {
             const FamilyHead& head = families.head(number);
             const auto answers = [&](std::string_view source) { return ask(head, source, config, type) == verdict; };
-            if (!answers("hf") && !answers("mcore")) continue;
+            if ((!answers("hf") && !answers("mcore")) || !head.may_match(matchable)) continue;
             for (const Dialect& dialect : families[number].dialects) {
                 if (!answers(source_of(dialect))) continue;
                 FamilyMatch found = match(families[number], dialect, tensors, names);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/layout/nearest_family.hpp"
 
+#include "lib/layout/matchable_names.hpp"
 #include "lib/layout/name_parts.hpp"
 #include "lib/layout/rule_index.hpp"
 
@@ -131,9 +132,11 @@ FamilyFit fit_family(const Family& family, std::span<const Tensor> tensors) {
 std::optional<FamilyFit> nearest_family(std::span<const Tensor> tensors, const Families& families) {
     const Samples samples{tensors, false};
     std::optional<FamilyFit> best;
-    for (const Family& family : families) {
-        FamilyFit fit = best_dialect(family, samples);
-        if (fit.dialect != nullptr && (!best || rank(fit) > rank(*best))) best = std::move(fit);
+    const MatchableNames matchable{samples.names.distinct};
+    for (std::size_t number = 0; number < families.size(); ++number) {
+        if (!families.head(number).may_match(matchable)) continue;
+        FamilyFit fit = best_dialect(families[number], samples);
+        if (fit.known > 0 && (!best || rank(fit) > rank(*best))) best = std::move(fit);
     }
     if (best && 2 * best->known < best->total()) best.reset();
     return best;
