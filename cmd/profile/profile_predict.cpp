@@ -154,7 +154,7 @@ Error no_plan(const Job& job, const Allocation& allocation, std::span<const Eval
     const EvaluatedPlan& least =
         std::ranges::min(possible, {}, [](const EvaluatedPlan& judged) { return judged.memory.needed(); });
     return Error{Exit::no,
-                 "no plan for {} fits into memory; of {}, {} needs least: {}",
+                 "no plan fits into memory on {}; of {}, {} needs least: {}",
                  placement,
                  counted(possible.size(), "plan"),
                  to_string(least.plan),
