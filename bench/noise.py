@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What limits the throughput and memory models: how much measured rows differ that the models cannot tell apart, and how many plans that
-ran need more memory, by the estimate's main parts, than plans that did not. Reads testdata/profile only.
+"""What limits the throughput and memory models: how much measured rows differ that the models cannot tell apart, how well a fit without a
+model of the hardware predicts each row from the others, and how many plans that ran need more memory, by the estimate's main parts, than
+plans that did not. Reads testdata/profile only. Takes some minutes.
 
     bench/noise.py [--write]
 """
 import argparse
 import csv
+import itertools
 import math
 import statistics
 from collections import defaultdict
@@ -42,6 +44,50 @@ def recomputation(name):
     return len(ratios), sum(ratio < 0 for ratio in ratios), 100 * statistics.stdev(ratios) / math.sqrt(2)
 
 
+def features(row):
+    """What a smooth fit knows of a row of a table of Rubick's: degrees, placement and kind of plan."""
+    hosts = sorted((int(gpus) for gpus in row["placement"]), reverse=True)
+    plan = row["exec_plan"]
+    degrees = [int(degree) for degree in plan] if plan.isdigit() else [1, 1, sum(hosts)]
+    counts = [*degrees, len(hosts), hosts[0], hosts[-1], sum((gpus + 1) // 2 for gpus in hosts)]
+    is_uneven = len(hosts) > 1 and any(gpus % 2 for gpus in hosts)
+    return [*map(math.log2, counts), is_uneven, hosts[0] != hosts[-1], *(plan == word for word in ("gc", "zero-dp", "zero-offload"))]
+
+
+def inverse(matrix):
+    size = len(matrix)
+    lines = [row[:] + [float(i == j) for j in range(size)] for i, row in enumerate(matrix)]
+    for i in range(size):
+        lines[i] = [value / lines[i][i] for value in lines[i]]
+        for j in range(size):
+            if j != i:
+                factor = lines[j][i]
+                lines[j] = [one - factor * other for one, other in zip(lines[j], lines[i])]
+    return [line[size:] for line in lines]
+
+
+def left_out(points, times, scale, noise, variance):
+    """The mean error in % of a Gaussian process around a linear trend of the logarithms: each row is predicted from the others."""
+    def covariance(one, other):
+        distance = sum((x - y)**2 for x, y in zip(one, other))
+        return variance * math.exp(-distance / (2 * scale**2)) + 4 * (1 + sum(x * y for x, y in zip(one, other)))
+    kernel = [[covariance(one, other) + (noise**2 if one is other else 0) for other in points] for one in points]
+    precision = inverse(kernel)
+    middle = statistics.mean(times)
+    weights = [sum(entry * (time - middle) for entry, time in zip(line, times)) for line in precision]
+    return 100 * statistics.mean(abs(math.expm1(-weight / precision[i][i])) for i, weight in enumerate(weights))
+
+
+def smooth(name):
+    """The number of rows of a table, and the least error of left_out() for several scales, which are chosen with these rows known."""
+    measured = [row for row in rows(f"rubick/{name}.csv") if float(row["iter_time"]) > 0]
+    columns = list(zip(*map(features, measured)))
+    spreads = [statistics.pstdev(column) or 1 for column in columns]
+    points = [[value / spread for value, spread in zip(map(float, features(row)), spreads)] for row in measured]
+    times = [math.log(float(row["iter_time"])) for row in measured]
+    return len(points), min(left_out(points, times, *choice) for choice in itertools.product((0.5, 1, 2, 4), (0.02, 0.05, 0.1), (0.1, 1)))
+
+
 def estimate(row):
     """GiB of states, activations and logits, as in tpx-throughput(5) for a GPT with full recomputation, without overhead."""
     layers, hidden, heads, gradient, dp, tp, pp, micro, batch = (float(row[key]) for key in (
@@ -70,6 +116,10 @@ def main():
               "two to be the same on all placements.", "", "| model | placements | faster with recomputation | deviation of a row |", "|---|---|---|---|"]
     for name in ("gpt2", "t5", "bert", "roberta", "vit"):
         lines.append("| {} | {} | {} | {:.1f} % |".format(name, *recomputation(name)))
+    lines += ["", "A smooth fit without a model of the hardware (a Gaussian process around a log-linear trend in degrees, placement and kind of plan), each",
+              "row predicted from all others; its scales are chosen with these rows known:", "", "| model | rows | mean error |", "|---|---|---|"]
+    for name in ("gpt2", "t5", "bert", "roberta", "vit", "llama7"):
+        lines.append("| {} | {} | {:.1f} % |".format(name, *smooth(name)))
     ran = [estimate(row) for row in plans if row["memory"] != "OOM"]
     failed = sorted(estimate(row) for row in plans if row["memory"] == "OOM")
     above = ", ".join(f"{gib:.1f} ({sum(one >= gib for one in ran)})" for gib in failed)

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace tpx::cli {
 namespace {
@@ -35,6 +36,17 @@ double round_step(double range) {
     return power;
 }
 
+// Numbers of GPUs to mark, at most 13: the first, and multiples of a power of two that are not too close to it.
+std::vector<double> marks(double first, double last) {
+    constexpr double most = 12;
+    double step = 1;
+    while ((last - first) / step > most) step *= 2;
+    std::vector<double> values{first};
+    for (double value = step * std::ceil(first / step); value <= last; value += step)
+        if (value >= first + step / 2) values.push_back(value);
+    return values;
+}
+
 std::string axes(const Scales& at) {
     std::string svg;
     const double step = round_step(at.most);
@@ -43,8 +55,7 @@ std::string axes(const Scales& at) {
             "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
             "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{:.4g}</text>\n",
             left, page_width - right, at.y(value), at.y(value), left - 8, at.y(value) + 4, value);
-    const double gpus = std::max(1.0, std::ceil((at.last - at.first) / 12));
-    for (double value = at.first; value <= at.last; value += gpus)
+    for (const double value : marks(at.first, at.last))
         svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{:g}</text>\n", at.x(value),
                            page_height - bottom + 18, value);
     return svg + fmt::format(
@@ -53,9 +64,10 @@ std::string axes(const Scales& at) {
                      (left + page_width - right) / 2, page_height - 10, left - 48);
 }
 
+// In a page, the colors are those of the page, which may be dark.
 std::string style() {
-    return "<style>text{font:12px sans-serif;fill:#565f69}.grid{stroke:#dcdfe0}.most{fill:none;stroke:#14588c;"
-           "stroke-width:2}.point{fill:#14588c}</style>\n";
+    return "<style>text{font:12px sans-serif;fill:var(--muted,#565f69)}.grid{stroke:var(--line,#dcdfe0)}"
+           ".most{fill:none;stroke:var(--accent,#14588c);stroke-width:2}.point{fill:var(--accent,#14588c)}</style>\n";
 }
 
 }  // namespace

@@ -30,7 +30,6 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t fewest_runs = 7;
 constexpr std::size_t fewest_offloaded = 3;
-constexpr int fit_starts = 6;
 constexpr double worst_explained = 0.2;  // a mean error above this explains nothing
 
 // Everything that is found out about the runs.
@@ -219,12 +218,13 @@ ordered_json fit_json(const Findings& found) {
             {"outliers", named_outliers}, {"suggestions", suggestions_json(found)}};
 }
 
-void print_hold_out(const Findings& found, int count, Output& out) {
+void print_hold_out(const Findings& found, int count, FitProgress& progress, Output& out) {
     const std::size_t configurations = count_configurations(found.runs);
     if (count >= static_cast<int>(configurations))
         throw Error{Exit::usage, "--hold-out: {} of {} leave none to predict", count,
                     counted(configurations, configurations == found.runs.size() ? "run" : "configuration")};
-    const HoldOutResult held = hold_out(found.model.size, found.runs, found.prior, count);
+    const HoldOutResult held = hold_out(found.model.size, found.runs, found.prior, count, {}, progress.count());
+    progress.finish();
     const double covered = static_cast<double>(held.covered) / static_cast<double>(held.test.size());
     double worst = 0;
     for (const double error : held.errors) worst = std::max(worst, std::abs(error));
@@ -267,7 +267,7 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
     const auto suggest = [&](const Uncertainty& uncertainty) {
         return suggest_runs(found.model, found.runs, found.excluded, uncertainty, suggested, progress.count());
     };
-    if (options.hold_out) return print_hold_out(found, static_cast<int>(*options.hold_out), out);
+    if (options.hold_out) return print_hold_out(found, static_cast<int>(*options.hold_out), progress, out);
     if (suggested > 0 && found.runs.size() < fewest_runs) {
         found.suggestions = suggest({belief_without_fit(found.model.size, found.runs, found.prior), 1});
         progress.finish();

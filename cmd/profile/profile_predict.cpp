@@ -20,6 +20,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -134,35 +136,71 @@ std::string exclude_techniques(std::vector<EvaluatedPlan>& plans, std::span<cons
     return fmt::format("{}", fmt::join(reasons, ", "));
 }
 
+// "92.1 GB on a GPU with 80.0 GB", for a plan that does not fit.
+std::string need_text(const Job& job, const EvaluatedPlan& judged) {
+    const bool exceeds_gpu = job.gpu_memory && judged.memory.needed() > *job.gpu_memory;
+    return fmt::format("{} on a {} with {}", format_bytes(exceeds_gpu ? judged.memory.needed() : judged.memory.host),
+                       exceeds_gpu ? "GPU" : "host",
+                       format_bytes(exceeds_gpu ? *job.gpu_memory : job.host_memory.value_or(0)));
+}
+
+// The error if none of `possible`, the plans that divide the model and the samples, fits into memory.
+Error no_plan(const Job& job, const Allocation& allocation, std::span<const EvaluatedPlan> possible) {
+    const std::string placement = formats::placement_text(allocation.gpus);
+    if (possible.empty())
+        return Error{Exit::no,  "no plan for {} divides {} and {:g} sample{}",
+                     placement, counted(std::uint64_t(job.model.layers), "layer"),
+                     job.batch, job.batch == 1 ? "" : "s"};
+    const EvaluatedPlan& least =
+        std::ranges::min(possible, {}, [](const EvaluatedPlan& judged) { return judged.memory.needed(); });
+    return Error{Exit::no,
+                 "no plan fits into memory on {}; of {}, {} needs least: {}",
+                 placement,
+                 counted(possible.size(), "plan"),
+                 to_string(least.plan),
+                 need_text(job, least)};
+}
+
+// How many plans fit, and why the others do not: "42 plans fit, 1 shown; 9 do not fit: ...".
+std::string counts_text(const Job& job, std::size_t fitting, std::size_t shown,
+                        std::span<const EvaluatedPlan> misfits) {
+    std::string text = fmt::format("{} fit{}", counted(fitting, "plan"), fitting == 1 ? "s" : "");
+    if (shown < fitting) text += fmt::format(", {} shown", shown);
+    if (misfits.empty()) return text;
+    return text + fmt::format("; {} do{} not fit: the fastest would take {} a step, but {} needs {}", misfits.size(),
+                              misfits.size() == 1 ? "es" : "", format_seconds(misfits.front().time.total()),
+                              to_string(misfits.front().plan), need_text(job, misfits.front()));
+}
+
 void predict_best(const Subject& subject, const Allocation& allocation, const ProfilePredictOptions& options,
                   Output& out) {
     const Job& job = subject.job;
-    std::vector<EvaluatedPlan> ranked = best_plans(job, allocation);
-    if (ranked.empty())
-        throw Error{Exit::no,
-                    "no plan for {} fits into the memory of its GPUs and divides {} and {:g} sample{}",
-                    formats::placement_text(allocation.gpus),
-                    counted(std::uint64_t(job.model.layers), "layer"),
-                    job.batch,
-                    job.batch == 1 ? "" : "s"};
+    std::vector<EvaluatedPlan> ranked = evaluated_plans(job, allocation), misfits;
+    std::ranges::copy_if(ranked, std::back_inserter(misfits), std::not_fn(&EvaluatedPlan::fits));
+    if (misfits.size() == ranked.size()) throw no_plan(job, allocation, misfits);
+    std::erase_if(ranked, std::not_fn(&EvaluatedPlan::fits));
     const std::size_t all = ranked.size();
-    const std::string reasons = exclude_techniques(ranked, excluded_techniques(options, techniques));
+    const std::vector<std::string_view> excluded = excluded_techniques(options, techniques);
+    const std::string reasons = exclude_techniques(ranked, excluded);
+    exclude_techniques(misfits, excluded);
     if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded: {}", reasons};
     if (!reasons.empty()) out.note("{} excluded: {}", counted(all - ranked.size(), "plan"), reasons);
     const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(*options.best)));
     if (out.json()) {
         ordered_json plans = ordered_json::array();
         for (const EvaluatedPlan& judged : shown) plans.push_back(prediction_json(subject, judged, allocation));
-        return out.object(
-            "tpx.profile.best/1",
-            {{"placement", allocation.gpus}, {"batch", job.batch}, {"feasible", ranked.size()}, {"plans", plans}});
+        return out.object("tpx.profile.best/1", {{"placement", allocation.gpus},
+                                                 {"batch", job.batch},
+                                                 {"feasible", ranked.size()},
+                                                 {"infeasible", misfits.size()},
+                                                 {"plans", plans}});
     }
     out.result("{:>10} {:>20} {:>12} {:>10}  {}\n", "a step", "90 % interval", "samples/s", "a GPU", "plan");
     for (const EvaluatedPlan& judged : shown)
         out.result("{:>10} {:>20} {:>12.4g} {:>10}  {}\n", format_seconds(judged.time.total()),
                    range_text(subject.range(judged, allocation)), judged.throughput(job.batch),
                    format_bytes(judged.memory.total()), to_string(judged.plan));
-    out.note("{} fit{}", counted(ranked.size(), "plan"), ranked.size() == 1 ? "s" : "");
+    out.note("{}", counts_text(job, ranked.size(), shown.size(), misfits));
 }
 
 void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {

@@ -10,7 +10,11 @@
   for (const point of data.points) {
     const row = document.createElement("tr");
     const cells = [point.gpus, point.plan, number(point.seconds), number(point.throughput), number(point.slope)];
-    for (const text of cells) row.insertCell().textContent = text;
+    cells.forEach((text, column) => {
+      const cell = row.insertCell();
+      cell.textContent = text;
+      if (column !== 1) cell.className = "numeric";
+    });
     document.getElementById("points").append(row);
   }
 }

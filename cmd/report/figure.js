@@ -60,6 +60,17 @@ function explore(figure, {count, row = 1, find, show}) {
     });
 }
 
+// Round numbers from 0 to the first that is at least `most`, at most six.
+function roundLevels(most) {
+    const power = 10 ** Math.floor(Math.log10(most));
+    const step = [0.2, 0.5, 1, 2].map((part) => part * power).find((step) => most / step <= 5 + 1e-9);
+    return Array.from({length: Math.ceil(most / step - 1e-9) + 1}, (unused, index) => Number((index * step).toPrecision(12)));
+}
+
+// The unit in which a time axis with marks up to `most` seconds, `step` seconds apart, has short labels: [seconds, name].
+const axisUnit = (most, step = most) =>
+    [[86400, "d", 20], [3600, "h", 2], [60, "min", 2]].find(([size, , least]) => step >= size && most >= least * size) ?? [1, "s"];
+
 // Calls `draw(width)` now, and whenever the width of `box` changes.
 function drawToWidth(box, draw) {
     let width = 0;

@@ -38,11 +38,11 @@ function showPolicies() {
 const frame = {left: 48, right: 12, top: 10, bottom: 44};
 
 // The time axis below a chart.
-function timeAxis(width, height, place, marks, title) {
+function timeAxis(width, height, place, marks, title, text = roundTime) {
     const middle = (frame.left + width - frame.right) / 2;
     return [drawn("text", {x: middle, y: height - 8, "text-anchor": "middle"}, title), marks.map((value) => [
         drawn("line", {class: "grid", x1: place(value), x2: place(value), y1: frame.top, y2: height - frame.bottom}),
-        drawn("text", {x: place(value), y: height - 26, "text-anchor": "middle"}, roundTime(value)),
+        drawn("text", {x: place(value), y: height - 26, "text-anchor": "middle"}, text(value)),
     ])];
 }
 
@@ -96,6 +96,13 @@ function timeMarks(width) {
     return Array.from({length: Math.floor(data.end / step) - first + 1}, (unused, index) => (first + index) * step);
 }
 
+// The axis of the time of day, whose marks have one unit.
+function clockAxis(width, height, place) {
+    const marks = timeMarks(width);
+    const [size, unit] = axisUnit(marks.at(-1), marks.length > 1 ? marks[1] - marks[0] : marks[0]);
+    return timeAxis(width, height, place, marks, `time, ${unit}`, (value) => String(Number((value / size).toFixed(3))));
+}
+
 const timeScale = (width) => (value) =>
     frame.left + ((width - frame.left - frame.right) * (value - data.begin)) / span;
 
@@ -110,7 +117,7 @@ function drawUsage(policy, width) {
             `V${y(value).toFixed(1)}H${x(data.begin + (index + 1) * step).toFixed(1)}`);
         return drawn("path", {class: kind, d: `M${x(data.begin).toFixed(1)} ${y(0)}${path.join("")}V${y(0)}Z`});
     };
-    return pictureOf(width, height, timeAxis(width, height, x, timeMarks(width), "time"), area(held, "held"),
+    return pictureOf(width, height, clockAxis(width, height, x), area(held, "held"),
         area(training, "training"),
         [0, data.gpus].map((gpus) => drawn("text", {x: frame.left - 6, y: y(gpus) + 4, "text-anchor": "end"}, countText(gpus))));
 }
@@ -169,7 +176,7 @@ function drawHosts(policy, width) {
             y: tops[host] + (index + lanes / 2) * lane + 4}, shown(data.names[job])));
     const labels = data.places.map(([host], index) =>
         drawn("text", {x: frame.left - 6, y: tops[index] + 10, "text-anchor": "end"}, shortened(shown(host), 6)));
-    const picture = pictureOf(width, height, timeAxis(width, height, x, timeMarks(width), "time"), labels, rects, titles);
+    const picture = pictureOf(width, height, clockAxis(width, height, x), labels, rects, titles);
     return picture;
 }
 

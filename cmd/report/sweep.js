@@ -12,27 +12,39 @@ const shareNumber = (pointer) =>
     element("span", {class: "number", "data-at": pointer, "data-value": at(pointer), "data-unit": "share"}, share(at(pointer)));
 
 const measures = [
-    {key: "mean_jct", title: "Mean job time", text: timeText},
-    {key: "p99_jct", title: "99th percentile of job times", text: timeText},
+    {key: "mean_jct", title: "Mean job completion time", text: timeText},
+    {key: "p99_jct", title: "99th percentile of job completion times", text: timeText},
     {key: "makespan", title: "Makespan", text: timeText},
-    {key: "trained", title: "GPUs that train", text: share},
+    {key: "trained", title: "Share of GPU time in training", text: share},
 ];
-const frame = {left: 84, right: 24, top: 12, bottom: 28};
+const frame = {left: 64, right: 24, top: 30, bottom: 46};
+
+// The marks of the vertical axis as [value, text], and its title.
+function verticalAxis(key, most) {
+    const [size, unit] = key === "trained" ? [0.01, "%"] : axisUnit(most);
+    return {title: unit, marks: roundLevels(most / size).map((level) => [level * size, String(level)])};
+}
 
 // One line for each policy over the values, which are evenly spaced.
 function drawCurves({key, text}, width) {
-    const height = 220;
-    const most = Math.max(1e-9, largest(points.flatMap(({policies}) => policies.map((policy) => policy[key]))));
+    const height = 240;
+    const largestValue = Math.max(1e-9, largest(points.flatMap(({policies}) => policies.map((policy) => policy[key]))));
+    const {title, marks} = verticalAxis(key, largestValue);
+    const most = marks.at(-1)[0];
     const inner = width - frame.left - frame.right;
     const x = (index) => frame.left + (points.length === 1 ? inner / 2 : (inner * index) / (points.length - 1));
     const y = (value) => frame.top + (height - frame.top - frame.bottom) * (1 - value / most);
-    const levels = [0, 0.5, 1].map((part) => [
-        drawn("line", {class: "grid", x1: frame.left, x2: width - frame.right, y1: y(part * most), y2: y(part * most)}),
-        drawn("text", {x: frame.left - 6, y: y(part * most) + 4, "text-anchor": "end"}, text(part * most)),
+    const levels = marks.map(([value, words]) => [
+        drawn("line", {class: "grid", x1: frame.left, x2: width - frame.right, y1: y(value), y2: y(value)}),
+        drawn("text", {x: frame.left - 6, y: y(value) + 4, "text-anchor": "end"}, words),
     ]);
+    const titles = [
+        drawn("text", {x: frame.left - 6, y: frame.top - 14, "text-anchor": "end"}, title),
+        drawn("text", {x: frame.left + inner / 2, y: height - 8, "text-anchor": "middle"}, shortened(shown(data.key), 40)),
+    ];
     const every = Math.max(1, Math.ceil((points.length * 70) / Math.max(1, inner)));
     const values = points.map(({value}, index) => index % every === 0 &&
-        drawn("text", {x: x(index), y: height - 8, "text-anchor": "middle"}, shortened(shown(value), 9)));
+        drawn("text", {x: x(index), y: height - 27, "text-anchor": "middle"}, shortened(shown(value), 9)));
     const curves = names.map((policy, index) => [
         drawn("polyline", {class: "curve", style: style(index),
             points: points.map(({policies}, at) => [x(at), policies[index][key]]).filter(([, value]) => value !== null)
@@ -40,7 +52,7 @@ function drawCurves({key, text}, width) {
         points.map(({policies}, at) => policies[index][key] !== null && drawn("circle", {cx: x(at), cy: y(policies[index][key]), r: 3,
             style: `fill:${strokes[index % 6]}`}, drawn("title", {}, `${shown(policy)}: ${text(policies[index][key])}`))).filter(Boolean),
     ]);
-    return pictureOf(width, height, levels, values.filter(Boolean), curves);
+    return pictureOf(width, height, titles, levels, values.filter(Boolean), curves);
 }
 
 function showCurves() {
@@ -59,17 +71,22 @@ function showNumbers() {
     const pointer = ({point, index}, key) => `/points/${point}/policies/${index}/${key}`;
     const column = (title, key, show) =>
         ({title, numeric: true, value: (row) => at(pointer(row, key)), cell: (row) => show(pointer(row, key))});
+    const plain = (title, key, text) => column(title, key, (place) => text(at(place)));
     const time = (title, key) => column(title, key, timeColumn(rows.map((row) => pointer(row, key))));
-    put("numbers", table({caption: "Numbers", rows, columns: [
+    put("numbers", table({caption: "By value and policy", rows, columns: [
         {title: data.key, cell: ({point}) => name(points[point].value)},
         {title: "policy", cell: ({index}) => name(names[index])},
         time("mean", "mean_jct"), time("median", "median_jct"), time("99th percentile", "p99_jct"),
-        time("makespan", "makespan"), column("training", "trained", shareNumber), column("resizes", "changes", count)]}));
+        time("mean wait", "mean_queueing"), time("makespan", "makespan"), column("training", "trained", shareNumber),
+        column("resizes", "changes", count), column("preemptions", "stops", count), plain("lost GPU-hours", "lost_gpu_hours", (hours) => hours.toPrecision(4)),
+        plain("fairness", "fairness", (value) => value.toFixed(3))]}));
 }
 
 put("name", name(data.trace));
 put("words", `${plural(points.length, "value")} of ${shown(data.key)}`);
-put("curves-words", `Below each picture are the values of ${shown(data.key)}, evenly spaced.`);
+put("options", "Options: ", data.options.map(([option, value], index) =>
+    [index > 0 ? " " : "", name(value === "" ? option : `${option} ${value}`)]));
+put("curves-words", `The values of ${shown(data.key)} are evenly spaced.`);
 showCurves();
 showNumbers();
 queueMicrotask(() => queueMicrotask(() => { document.documentElement.dataset.ready = "true"; }));

@@ -94,6 +94,7 @@ ordered_json options_json(const SimulateOptions& options) {
         {"--events", text_of(options.events)},
         {"--model-error", text_of(options.model_error)},
         {"--refit", text_of(options.refit)},
+        {"--sweep", text_of(options.sweep)},
     };
     ordered_json given = ordered_json::array();
     for (const auto& [name, value] : all) {

@@ -173,11 +173,13 @@ void run_sweep(const SimulateOptions& options, std::span<const PolicyInfo* const
     play_all(points, chosen, out);
     const ordered_json json = sweep_json(options, points);
     if (!options.report.empty()) {
+        ordered_json data = json;
+        data["options"] = options_json(options);
         const HtmlPage page{.title = "tpx simulate",
                             .body = "sweep.html",
                             .styles = {"base.css", "simulate.css"},
                             .scripts = {"base.js", "table.js", "figure.js", "sweep.js"}};
-        write_file(options.report, html_page(page, json));
+        write_file(options.report, html_page(page, data));
     }
     if (out.json()) return out.object("tpx.simulate-sweep/1", json);
     out.result("{}", table(options, points));

@@ -93,20 +93,35 @@ std::vector<ExecutionPlan> possible_plans(const Job& job, int gpus, int per_host
     return plans;
 }
 
-std::vector<EvaluatedPlan> best_plans(const Job& job, const Allocation& allocation) {
-    std::vector<EvaluatedPlan> fitting;
-    const int per_host = std::ranges::max(allocation.gpus);
-    for (const ExecutionPlan& plan : possible_plans(job, allocation.total(), per_host)) {
-        EvaluatedPlan judged = evaluate_plan(job, plan, allocation);
-        if (judged.fits) fitting.push_back(judged);
-    }
-    std::ranges::stable_sort(fitting, [](const EvaluatedPlan& a, const EvaluatedPlan& b) {
+namespace {
+
+void sort_by_time(std::vector<EvaluatedPlan>& plans) {
+    std::ranges::stable_sort(plans, [](const EvaluatedPlan& a, const EvaluatedPlan& b) {
         const double x = a.time.total(), y = b.time.total();
         if (x != y) return x < y;
         const std::string one = to_string(a.plan), other = to_string(b.plan);
         return one.size() != other.size() ? one.size() < other.size() : one < other;
     });
-    return fitting;
+}
+
+std::vector<EvaluatedPlan> evaluate_all(const Job& job, const Allocation& allocation, bool only_fitting) {
+    std::vector<EvaluatedPlan> plans;
+    for (const ExecutionPlan& plan : possible_plans(job, allocation.total(), std::ranges::max(allocation.gpus))) {
+        EvaluatedPlan judged = evaluate_plan(job, plan, allocation);
+        if (judged.fits || !only_fitting) plans.push_back(judged);
+    }
+    sort_by_time(plans);
+    return plans;
+}
+
+}  // namespace
+
+std::vector<EvaluatedPlan> evaluated_plans(const Job& job, const Allocation& allocation) {
+    return evaluate_all(job, allocation, false);
+}
+
+std::vector<EvaluatedPlan> best_plans(const Job& job, const Allocation& allocation) {
+    return evaluate_all(job, allocation, true);
 }
 
 Allocation packed(const Job& job, int gpus, int per_host) {

@@ -49,7 +49,11 @@ bool possible(const Job& job, const ExecutionPlan& plan);
 /// and passes.
 std::vector<ExecutionPlan> possible_plans(const Job& job, int gpus, int per_host);
 
-/// The plans that fit on `allocation`, fastest first; of equal ones the one with the shorter text.
+/// All possible plans on `allocation`, whether they fit or not, fastest first; of equal ones the one with the shorter
+/// text.
+std::vector<EvaluatedPlan> evaluated_plans(const Job& job, const Allocation& allocation);
+
+/// Those of evaluated_plans() that fit.
 std::vector<EvaluatedPlan> best_plans(const Job& job, const Allocation& allocation);
 
 /// One point of a sensitivity curve.

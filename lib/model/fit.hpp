@@ -21,11 +21,14 @@ struct Fit {
     double cost = 0;  ///< minus the logarithm of the posterior's density at the parameters, up to a constant
 };
 
+/// From how many points a fit searches by default.
+inline constexpr int fit_starts = 6;
+
 /// Fits parameters to `runs` in log space by Levenberg-Marquardt. The search for maxima of Posterior starts from the
 /// prior's mean and from `starts` - 1 fixed draws of it; with few runs and `starts` above 1, also from the fits that
 /// leave out one configuration each. The result is the average of the maxima that differ in which runs are wrong,
 /// weighted by the mass around them. `count` counts the searches; null: none are counted.
-Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts = 6,
+Fit fit_parameters(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int starts = fit_starts,
                    FitCount* count = nullptr);
 
 /// predicted / measured - 1 of each run, by a fit to all runs of other configurations.

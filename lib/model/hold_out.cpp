@@ -14,7 +14,7 @@ namespace tpx {
 
 HoldOutResult hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior,
                        std::vector<std::size_t> candidates, const std::vector<std::size_t>& test, int count,
-                       std::optional<unsigned> draw) {
+                       std::optional<unsigned> draw, FitCount* progress) {
     HoldOutResult result;
     const std::vector<std::size_t> same = configurations(runs);
     const std::vector<std::size_t> all = candidates;
@@ -35,12 +35,12 @@ HoldOutResult hold_out(const ModelSize& model, std::span<const Run> runs, const 
         learn(belief.covariance, slope_of(prior.mean, model, offered[first]), run_deviation * run_deviation);
         take(candidates[first]);
     }
-    for (const Suggestion& suggestion : most_informative(model, offered, belief, count))
+    for (const Suggestion& suggestion : most_informative(model, offered, belief, count, progress))
         take(candidates[suggestion.candidate]);
     std::vector<Run> fitted;
     for (const std::size_t i : result.train) fitted.push_back(runs[i]);
-    const Fit fit = fit_parameters(model, fitted, prior);
-    const Uncertainty uncertainty = uncertainty_of(fit, leave_one_out(model, fitted, prior, fit));
+    const Fit fit = fit_parameters(model, fitted, prior, fit_starts, progress);
+    const Uncertainty uncertainty = uncertainty_of(fit, leave_one_out(model, fitted, prior, fit, progress));
     for (const std::size_t i : test) {
         if (chosen.contains(same[i])) continue;
         const SecondsRange range = likely_seconds(uncertainty, model, runs[i]);
@@ -52,10 +52,10 @@ HoldOutResult hold_out(const ModelSize& model, std::span<const Run> runs, const 
 }
 
 HoldOutResult hold_out(const ModelSize& model, std::span<const Run> runs, const Belief& prior, int count,
-                       std::optional<unsigned> draw) {
+                       std::optional<unsigned> draw, FitCount* progress) {
     std::vector<std::size_t> all(runs.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
-    return hold_out(model, runs, prior, all, all, count, draw);
+    return hold_out(model, runs, prior, all, all, count, draw, progress);
 }
 
 std::vector<HoldOutResult> leave_one_placement_out(const ModelSize& model, std::span<const Run> runs,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """logs.py FOLDER: logs of training jobs with invented times, in the form that Megatron-LM, Megatron Bridge, NeMo,
-torchtitan and DeepSpeed's pipelines print, with the prefixes of srun, torchrun and NeMo-Run. Standard library only."""
+torchtitan, DeepSpeed's pipelines, nanotron, LitGPT and Composer print, with the prefixes of srun, torchrun and NeMo-Run.
+Standard library only."""
 
 import os
 import sys
@@ -213,8 +214,133 @@ def nemo2(folder):
     write(folder, "nemo2.log", [f"pretraining/0 [default0]:{line}" for line in lines])
 
 
+def human(number):
+    """nanotron's human_format: three digits and a suffix."""
+    number = float(f"{number:.3g}")
+    for suffix in ("", "K", "M", "B"):
+        if abs(number) < 1000:
+            break
+        number /= 1000
+    return f"{number:f}".rstrip("0").rstrip(".") + suffix
+
+
+NANOTRON = """\
+Config(general=GeneralArgs(project='debug',
+                           run='tiny_llama_20261130_154647_local',
+                           seed=42,
+                           ignore_sanity_checks=True),
+       parallelism=ParallelismArgs(dp=4,
+                                   pp=2,
+                                   tp=2,
+                                   pp_engine=<nanotron.parallel.pipeline_parallel.engine.OneForwardOneBackwardPipelineEngine object at 0x7fd2b02ca9d0>,
+                                   tp_mode=<TensorParallelLinearMode.REDUCE_SCATTER: 2>,
+                                   tp_linear_async_communication=True,
+                                   recompute_layer=True,
+                                   tp_recompute_allgather=True,
+                                   expert_parallel_size=1,
+                                   context_parallel_size=1),
+       tokens=TokensArgs(sequence_length=4096,
+                         train_steps=2000,
+                         micro_batch_size=3,
+                         batch_accumulation_per_replica=8,
+                         limit_test_batches=0),
+       optimizer=OptimizerArgs(optimizer_factory=AdamWOptimizerArgs(adam_eps=1e-08,
+                                                                    name='adamW'),
+                               zero_stage=1,
+                               weight_decay=0.01),
+       data_stages=[DatasetStageArgs(name='Stable Training Stage',
+                                     start_training_step=1,
+                                     data=DataArgs(dataset=None,
+                                                   seed=42,
+                                                   num_loading_workers=1),
+                                     sequence_length=4096)],
+       s3_upload=None)"""
+
+
+def nanotron(folder):
+    """nanotron of 2026: settings as pprint prints them, and steps whose global_batch_size is in tokens."""
+    tokens = 96 * 4096
+    lines = ["Config:", *NANOTRON.splitlines(), "Model Config:", "LlamaConfig(bos_token_id=1,",
+             "            hidden_size=2048,", "            pretraining_tp=1)", "Start training",
+             "mbs: 3 | grad_accum: 8 | cp: 1 | sequence_length: 4096 | global_batch_size: 96 | train_steps: 2000 | "
+             "start_iteration_step: 0 | consumed_tokens_total: 0"]
+    for n in range(1, 13):
+        seconds = 1.23 + 30 / n ** 3
+        lines.append(f"iteration: {n} / 2000 | consumed_tokens: {human(n * tokens)} | time_per_iteration_ms: "
+                     f"{human(1000 * seconds)} | tokens_per_sec: {human(tokens / seconds)} | tokens_per_sec_per_gpu: "
+                     f"{human(tokens / seconds / 16)} | global_batch_size: {human(tokens)} | grad_norm: 1.2 | lm_loss: 11.2 | "
+                     "lr: 3e-05 | model_tflops_per_gpu: 201 | eta: 0:41:00")
+    prefix = "11/30/2026 10:00:00 [INFO|DP=0|PP=0|TP=0|node-1]: "
+    write(folder, "nanotron.log", [prefix + line for line in lines])
+
+
+def nanotron_2024(folder):
+    """nanotron 0.4 on one GPU, with samples as global_batch_size, and memory."""
+    lines = ["Config(general=GeneralArgs(project='debug', run='one', seed=42),",
+             "       parallelism=ParallelismArgs(dp=1, pp=1, tp=1, pp_engine=<object>,",
+             "                                   tp_mode=<TensorParallelLinearMode.ALL_REDUCE: 1>),",
+             "       optimizer=OptimizerArgs(zero_stage=0))", "Model Config:",
+             "[Start training] datetime: 2026-03-02 09:00:00.123 | mbs: 4 | grad_accum: 2 | global_batch_size: 8 | "
+             "sequence_length: 256 | train_steps: 10 | start_iteration_step: 0 | consumed_train_samples: 0"]
+    lines += [f"iteration: {n} / 10 | consumed_tokens: {human(n * 2048)} | elapsed_time_per_iteration_ms: "
+              f"{human(212 + 900 / n ** 3)} | tokens_per_sec: 9.66K | tokens_per_sec_per_gpu: 9.66K | global_batch_size: 8 "
+              f"| lm_loss: 11.2 | lr: 3e-05 | model_tflops_per_gpu: 20 | hardware_tflops_per_gpu: 20 | grad_norm: 0.5"
+              + (" | cuda_memory_allocated: 1.1G | cuda_max_memory_reserved: 2.31G" if n < 5 else "")
+              for n in range(1, 11)]
+    write(folder, "nanotron-2024.log", ["03/02/2026 09:00:00 [INFO|DP=0|PP=0|TP=0]: " + line for line in lines])
+
+
+def litgpt_pass(number, passes, milliseconds):
+    step, last = number // passes, number % passes == 0
+    return (f"Epoch 1 | iter {number} step {step} | loss train: {3 - number / 50:.3f}, val: n/a | iter time: "
+            f"{milliseconds:.2f} ms{' (step)' if last else ''}")
+
+
+def litgpt(folder):
+    """Fine-tuning with LitGPT 0.5.13: four passes a step, each of which is printed."""
+    lines = [" 'train': TrainArgs(save_interval=200,", "                    log_interval=1,",
+             "                    global_batch_size=16,", "                    micro_batch_size=4,",
+             "                    lr_warmup_steps=100)}", "Seed set to 1337",
+             "Number of trainable parameters: 1,100,048,384", "Validating ..."]
+    lines += [litgpt_pass(n, 4, 120 + (40 if n % 4 == 0 else 0) + (900 if n == 1 else 0)) for n in range(1, 25)]
+    lines.insert(-8, "iter 16: val loss 2.4012, val time: 2312.22 ms")
+    lines += ["| Memory Usage                                                                 ",
+              "| - Memory Used               :  21.30 GB                                        "]
+    write(folder, "litgpt.log", lines)
+
+
+def litgpt_pretrain(folder):
+    """Pretraining: only the last pass of each step is printed."""
+    lines = ["{'devices': 1, 'num_nodes': 1, 'train': {'global_batch_size': 16, 'log_interval': 1, 'micro_batch_size': 4}}",
+             "Total parameters: 1,100,048,384"]
+    lines += [litgpt_pass(n, 4, 160) + " remaining time: 0:10:00" for n in range(4, 41, 4)]
+    write(folder, "litgpt-pretrain.log", lines)
+
+
+def composer(folder):
+    """LLM Foundry: the console logger of Composer 0.32, whose SpeedMonitor has a window of three batches."""
+    lines = ["*" * 30, "Config:", "composer_version: 0.32.1", "num_gpus_per_node: 8", "num_nodes: 2", "rank_zero_seed: 17",
+             "global_train_batch_size: 256", "device_train_microbatch_size: 8", "max_seq_len: 2048", "fsdp_config:",
+             "  activation_checkpointing: true", "  sharding_strategy: FULL_SHARD", "*" * 30]
+    for n in range(1, 13):
+        rate = 0.4321 - 0.2 / n ** 3
+        lines += [f"[batch={n}/4800]:", "\t Train time/epoch: 0", f"\t Train time/batch: {n - 1}",
+                  f"\t Train time/token: {(n - 1) * 524288}", "\t Train memory/peak_reserved_mem: 38.1230",
+                  "\t Train memory/alloc_retries: 0", "\t Train trainer/device_train_microbatch_size: 8",
+                  "\t Train loss/train/total: 10.9011"]
+        if n >= 3:
+            lines += [f"\t Train throughput/batches_per_sec: {rate:.4f}",
+                      f"\t Train throughput/samples_per_sec: {256 * rate:.4f}",
+                      f"\t Train throughput/device/batches_per_sec: {rate / 16:.4f}",
+                      f"\t Train throughput/tokens_per_sec: {524288 * rate:.4f}"]
+        lines += ["\t Train time/train: 0.0123"]
+    lines += ["[Eval batch=1/10] Eval on eval data:", "\t Eval throughput/samples_per_sec: 900.0000"]
+    write(folder, "composer.log", lines)
+
+
 def main(folder):
-    for make in (megatron_srun, megatron_oom, bridge, torchtitan, torchtitan_tokens, deepspeed_pipe, nemo1, nemo2):
+    for make in (megatron_srun, megatron_oom, bridge, torchtitan, torchtitan_tokens, deepspeed_pipe, nemo1, nemo2, nanotron,
+                 nanotron_2024, litgpt, litgpt_pretrain, composer):
         make(folder)
 
 

@@ -2,6 +2,7 @@
 """simulate.py TPX: checks the reports of a simulation and of a sweep in a real browser: no script fails, there are no
 network requests, they fit every width, and each number shown is the one that --json prints."""
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -55,18 +56,29 @@ def count_curves(page, where, wanted, name):
     return [] if curves == wanted else [f"{name}: {curves} curves in place of {wanted}"]
 
 
+def check_axes(page, where, name, titles):
+    """All labels of axes are plain numbers, beside the unit and the titles."""
+    texts = page.evaluate(f"[...document.querySelectorAll('{where} svg text')].map((text) => text.textContent)")
+    wrong = {text for text in texts if not re.fullmatch(r"[\d,.]+|%|s|min|h|d", text) and not text.startswith(titles)}
+    return [f"{name}: {where} has the label '{text}'" for text in wrong] + ([] if texts else [f"{name}: {where} has no labels"])
+
+
 def check(page, path, printed, name):
     faults = open_page(page, path, name)
     faults += compare(page, printed["policies"], "/policies", KEYS, name)
+    faults += check_axes(page, "#usage", name, ("time",))
     return faults + count_curves(page, "#times", len(printed["policies"]), name)
 
 
 def check_sweep(page, path, printed):
     faults = open_page(page, path, "sweep")
-    keys = ("mean_jct", "median_jct", "p99_jct", "makespan", "trained", "changes")
+    keys = ("mean_jct", "median_jct", "p99_jct", "mean_queueing", "makespan", "trained", "changes", "stops")
     rows = [policy for point in printed["points"] for policy in point["policies"]]
     for index, point in enumerate(printed["points"]):
         faults += compare(page, point["policies"], f"/points/{index}/policies", keys, "sweep", rows)
+    faults += check_axes(page, "#curves", "sweep", ("load",))
+    if "--sweep load=0.5,1,2" not in page.evaluate("document.getElementById('options').textContent"):
+        faults.append("sweep: the options are not shown")
     return faults + count_curves(page, "#curves", 4 * len(printed["points"][0]["policies"]), "sweep")
 
 

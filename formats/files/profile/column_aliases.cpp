@@ -47,6 +47,8 @@ constexpr Aliases aliases[] = {
      "tokens_per_sec tok_s tok_sec toks_s tokens_s tokens_sec throughput_tokens_s tokens_per_s"},
     {"tokens_per_second", "tokens/s/GPU",
      "tokens_per_second_per_gpu tokens_s_gpu tokens_sec_gpu tokens_per_sec_per_gpu "
+     "tokens_s_device tokens_sec_device tokens_per_second_per_device tokens_per_sec_per_device "
+     "tokens_per_s_per_device tok_s_gpu tok_s_device "
      "tokens_per_s_per_gpu tokens_per_gpu_per_second tokens_per_gpu_per_sec tokens_gpu_s "
      "throughput_tps"},
     {"rate", "samples/s/GPU", "samples_per_second_per_gpu samples_per_sec_per_gpu samples_s_gpu"},

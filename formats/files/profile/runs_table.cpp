@@ -247,8 +247,8 @@ private:
             if (!run.reason().empty()) return failure("{}: {}", log.file, run.reason());
         return failure(
             "{}: not a training log: found no step times of Megatron-LM, Megatron Bridge, NeMo, torchtitan, DeepSpeed, "
-            "PyTorch Lightning, Colossal-AI, torchtune or Hugging Face's Trainer, and no metrics of W&B, TensorBoard, "
-            "MLflow or LLaMA-Factory",
+            "PyTorch Lightning, Colossal-AI, torchtune, nanotron, LitGPT, Composer or Hugging Face's Trainer, and no "
+            "metrics of W&B, TensorBoard, MLflow or LLaMA-Factory",
             log.file);
     }
 

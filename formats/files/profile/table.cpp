@@ -36,13 +36,13 @@ public:
 
     char separator() const { return separator_; }
 
-    // The next record that is not blank and no comment; false at the end.
+    // The next record that is not blank, nor only separators, and no comment; false at the end.
     bool next(Table::Row& row) {
         while (at_ < text_.size()) {
             row.line = line_;
             const bool comment = text_[at_] == '#';
             row.cells = record();
-            if (!comment && !(row.cells.size() == 1 && row.cells[0].empty())) return true;
+            if (!comment && !std::ranges::all_of(row.cells, &std::string::empty)) return true;
         }
         return false;
     }

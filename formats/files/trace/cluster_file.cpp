@@ -6,6 +6,7 @@
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
 
 #include <algorithm>
@@ -165,6 +166,9 @@ Cluster read_cluster(const std::string& argument) {
         if (cluster.hosts.size() > most_hosts) throw Error{Exit::usage, "{}: more than {} hosts", argument, most_hosts};
         return cluster;
     }
+    if (path_kind(argument) == PathKind::absent)
+        throw Error{Exit::usage, "--cluster {}: no such file, nor hosts such as 8x4 (8 hosts with 4 GPUs each)",
+                    argument};
     constexpr std::uint64_t longest_file = std::uint64_t{16} << 20;
     return parse_cluster(read_file(argument, longest_file), argument);
 }

@@ -32,7 +32,8 @@ std::vector<std::string_view> ClusterLog::missing(const Table& table) {
         lacking.emplace_back("a time of arrival (such as submit_time or start_time)");
     if (!log.has(Quantity::duration) && !(log.has(Quantity::started) && log.has(Quantity::ended)))
         lacking.emplace_back("a duration (such as duration, or start_time and end_time)");
-    if (!log.has(Quantity::gpus)) lacking.emplace_back("GPUs (such as gpu_num, num_gpus or gpus)");
+    if (!log.has(Quantity::gpus))
+        lacking.emplace_back("GPUs (such as gpu_num, num_gpus or gpus, or AllocTRES of Slurm)");
     if (log.lacks_nodes_) lacking.emplace_back("a number of nodes (such as num_nodes), because its GPUs are per node");
     return lacking;
 }
@@ -181,6 +182,21 @@ void ClusterLog::compare_duration(const Table::Row& row, Time duration) {
     const double run = seconds_of(*ended - *started), given = seconds_of(duration);
     ++timed_;
     differing_ += std::abs(run - given) > 1 + tolerance * std::max(run, given);
+    if (!is_plain || run == 0) return;
+    for (std::size_t i = 0; i < other_units.size(); ++i)
+        by_unit_[i] += std::abs(run - given * other_units[i].second) <= tolerance * run;
+}
+
+void ClusterLog::check_unit_of_durations() const {
+    for (std::size_t i = 0; i < other_units.size(); ++i) {
+        if (by_unit_[i] * 2 <= timed_ || column(Quantity::duration).unit != 1) continue;
+        const std::string& name = table_.columns[column(Quantity::duration).index];
+        const auto [unit, seconds] = other_units[i];
+        throw failure(
+            "{}: column '{}' is not in seconds: in {} of {}, the time between start and end is {:g} times as long; "
+            "rename it to {}_{}",
+            table_.file, name, by_unit_[i], counted(timed_, "job"), seconds, name, unit);
+    }
 }
 
 void ClusterLog::add_notes_on_times(std::vector<std::string>& notes) const {

@@ -32,6 +32,9 @@ public:
     /// States that durations may be shorter than the time from start to end.
     void allow_pauses() { has_pauses_ = true; }
 
+    /// Throws Error if the durations of most rows read so far are in another unit, as start and end show.
+    void check_unit_of_durations() const;
+
     /// Notes about the rows read so far, such as "left out 3 jobs without GPUs", and about columns that are not used.
     std::vector<std::string> notes() const;
 
@@ -71,6 +74,8 @@ private:
         }
     };
     static const KnownColumn known_columns[];
+    static constexpr std::array<std::pair<std::string_view, double>, 6> other_units{
+        {{"min", 60}, {"h", 3600}, {"d", 86'400}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}}};  // in seconds
 
     explicit ClusterLog(const Table& table) : table_{table} {}
     static bool is_time(Quantity quantity) {
@@ -105,6 +110,7 @@ private:
     std::map<std::string_view, std::uint64_t> skipped_;  // jobs by why
     std::uint64_t rounded_ = 0;                          // jobs that requested a part of a GPU
     std::uint64_t timed_ = 0, differing_ = 0;  // jobs with start, end and duration; those where the duration differs
+    std::array<std::uint64_t, 6> by_unit_{};   // jobs whose duration is right in each of the units below
     bool has_pauses_ = false;                  // durations may be shorter than the time from start to end
     bool lacks_nodes_ = false;                 // the table has GPUs per node, but no number of nodes
     bool has_fine_times_ =

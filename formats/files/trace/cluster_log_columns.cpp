@@ -48,6 +48,12 @@ ColumnWords column_words(std::string_view column) {
     return words;
 }
 
+// Whether a column holds the limit of a job, such as Resource_List.walltime of PBS, beside resources_used.walltime.
+bool is_limit(std::string_view column) {
+    const std::string name = lower_case(column);
+    return name.starts_with("resource_list") || name.find("limit") != name.npos || name.find("request") != name.npos;
+}
+
 // What follows the last point of a name, except for those in the name of a resource of Kubernetes.
 std::string_view inner_name(std::string_view column) {
     constexpr std::string_view resource = ".nvidia.com/gpu";
@@ -89,16 +95,20 @@ const ClusterLog::KnownColumn ClusterLog::known_columns[] = {
     {"createdat", Quantity::submitted},
     {"arrivaltime", Quantity::submitted},
     {"arrival", Quantity::submitted},
+    {"created", Quantity::submitted},
     {"createtime", Quantity::submitted},
     {"createdtime", Quantity::submitted},
     {"submittimestamp", Quantity::submitted},
     {"submissiontimestamp", Quantity::submitted},
+    {"timesubmit", Quantity::submitted},
+    {"qtime", Quantity::submitted},
     {"starttime", Quantity::started},
     {"scheduledtime", Quantity::started},
     {"start", Quantity::started},
     {"startedat", Quantity::started},
     {"started", Quantity::started},
     {"starttimestamp", Quantity::started},
+    {"timestart", Quantity::started},
     {"endtime", Quantity::ended},
     {"finishtime", Quantity::ended},
     {"deletiontime", Quantity::ended},
@@ -111,6 +121,7 @@ const ClusterLog::KnownColumn ClusterLog::known_columns[] = {
     {"finishedtime", Quantity::ended},
     {"completedtime", Quantity::ended},
     {"endtimestamp", Quantity::ended},
+    {"timeend", Quantity::ended},
     {"duration", Quantity::duration},
     {"elapsedraw", Quantity::duration},
     {"elapsed", Quantity::duration},
@@ -181,14 +192,21 @@ void ClusterLog::find_columns() {
     for (const std::string& column : table_.columns)
         columns.push_back({column_words(column), column_words(inner_name(column))});
     const auto find = [&](const KnownColumn& known) {
-        for (std::size_t i = 0; i < columns.size(); ++i)
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            if (known.quantity == Quantity::duration && is_limit(table_.columns[i])) continue;
             if (const double unit = unit_of_named(columns[i], known.name, known.unit, is_time(known.quantity));
                 unit > 0)
                 return Column{i, unit, known.per_instance, known.name};
+        }
         return Column{};
     };
     for (const KnownColumn& known : known_columns)
         if (!has(known.quantity)) columns_[std::size_t(known.quantity)] = find(known);
+    // In many logs, walltime is the limit of the job.
+    Column& duration = columns_[std::size_t(Quantity::duration)];
+    const bool is_doubtful =
+        duration.name == "walltime" && !lower_case(table_.columns[duration.index]).starts_with("resources_used");
+    if (is_doubtful && has(Quantity::started) && has(Quantity::ended)) duration = {};
     Column& instances = columns_[std::size_t(Quantity::instances)];
     // "gpus_per_node" must be multiplied by nodes, whatever other instances there are.
     if (column(Quantity::gpus).name.starts_with("gpusper")) {

@@ -76,7 +76,8 @@ Table with_lower_case(const Table& table) {
 // What the nearest known format has and `table` lacks.
 std::string lacking_of(const Table& table) {
     if (table.columns.size() == 1 && table.columns[0].find("  ") != std::string::npos)
-        return "its columns are separated by blanks; use sacct with -P, which separates them by '|'";
+        return "its columns are separated by blanks; pass columns separated by commas, tabs or '|', such as those of "
+               "sacct -P";
     const Format* nearest = nullptr;
     double most = 0;
     for (const Format& format : known_formats()) {
@@ -261,6 +262,7 @@ ParsedTrace parse_trace(std::string_view text, std::string_view file, const Clus
         const Requeues requeues = merge_requeues(table);
         const std::size_t merged = merge_components(table);
         add_jobs(trace, table, context, elasticity, [&](const Table::Row& row) { return log->job(row, context); });
+        log->check_unit_of_durations();
         trace.notes = log->notes();
         if (merged > 0)
             trace.notes.push_back(fmt::format("merged the components of {}", counted(merged, "heterogeneous job")));

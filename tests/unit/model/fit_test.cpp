@@ -260,6 +260,19 @@ TEST_CASE("held-out runs are of other configurations than the fitted ones") {
         for (const std::size_t j : held.test) CHECK(same[i] != same[j]);
 }
 
+TEST_CASE("a hold-out counts its suggestions and fits") {
+    std::size_t ended = 0, expected = 0;
+    FitCount count{[&](std::size_t now, std::size_t all) {
+        CHECK(now <= all);
+        ended = now;
+        expected = all;
+    }};
+    const std::vector<Run> all = runs(0.03);
+    hold_out(one_billion(), all, prior_belief(one_billion()), 8, {}, &count);
+    CHECK(ended == expected);
+    CHECK(ended > 2 * 8);  // 8 suggestions and, at least, 8 fits without one run each
+}
+
 TEST_CASE("uneven_doubling needs more than 20 configurations, two_hosts does not") {
     const ModelSize model = one_billion();
     Parameters truth = prior_parameters(model);

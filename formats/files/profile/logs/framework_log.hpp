@@ -28,6 +28,9 @@ std::unique_ptr<FrameworkLog> trainer_log();        ///< the Trainer of Hugging 
 std::unique_ptr<FrameworkLog> trainer_state_log();  ///< its trainer_state.json
 std::unique_ptr<FrameworkLog> colossal_log();       ///< Colossal-AI
 std::unique_ptr<FrameworkLog> torchtune_log();      ///< torchtune
+std::unique_ptr<FrameworkLog> nanotron_log();       ///< nanotron
+std::unique_ptr<FrameworkLog> litgpt_log();         ///< LitGPT
+std::unique_ptr<FrameworkLog> composer_log();       ///< MosaicML's Composer, LLM Foundry
 std::unique_ptr<FrameworkLog> metrics_log();        ///< metrics that trackers store: W&B, CSV, LLaMA-Factory
 
 /// What the value of a setting is.

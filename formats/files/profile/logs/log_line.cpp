@@ -82,9 +82,16 @@ bool take_label(std::string_view& text, LogLine& line) {
     return true;
 }
 
-// "2026-11-25 19:44:55,287 ", "2026-11-25T19:44:55Z ".
+// "11/25/2026".
+bool is_american_date(std::string_view text) {
+    return digits(text) == 2 && text.substr(2, 1) == "/" && digits(text.substr(3)) == 2 && text.substr(5, 1) == "/" &&
+           digits(text.substr(6)) == 4;
+}
+
+// "2026-11-25 19:44:55,287 ", "2026-11-25T19:44:55Z ", "11/25/2026 19:44:55 ".
 bool take_time(std::string_view& text) {
-    if (digits(text) != 4 || text.substr(4, 1) != "-" || digits(text.substr(5)) != 2) return false;
+    const bool is_date = digits(text) == 4 && text.substr(4, 1) == "-" && digits(text.substr(5)) == 2;
+    if (!is_date && !is_american_date(text)) return false;
     text.remove_prefix(std::min(text.find(' '), text.size()));
     text = without_blanks(text);
     if (digits(text) == 2 && text.substr(2, 1) == ":") text.remove_prefix(std::min(text.find(' '), text.size()));

@@ -59,6 +59,11 @@ std::optional<MetricTime> alias_time(std::string_view name) {
     return std::nullopt;
 }
 
+// LitGPT's "iter_time" is that of one pass; its records do not have the number of passes of a step.
+bool is_pass_time(std::string_view name, const MetricRecord& record) {
+    return name == "iter_time" && record.has("iter") && record.has("total_tokens");
+}
+
 }  // namespace
 
 std::optional<MetricTime> MetricTimes::find(std::string_view name) {
@@ -79,7 +84,7 @@ void MetricTimes::read(const MetricRecord& record, double step, LogRun& run) {
     for (const auto& [name, text] : record.values()) {
         const auto time = find(name);
         const auto value = time ? record.number(name) : std::nullopt;
-        if (value && *value > 0 && reported.insert(time->report).second)
+        if (value && *value > 0 && !is_pass_time(name, record) && reported.insert(time->report).second)
             run.add_step(time->report, step, time->value_of(*value));
     }
 }

@@ -134,8 +134,10 @@ private:
 
     // Steps whose batch still grows are not those of the run.
     void read_batch(const MetricRecord& record, double step, LogRun& run) {
+        // nanotron's global_batch_size is in tokens, or in samples in versions until 2024.
+        const bool is_ambiguous = record.has("tokens_per_sec_per_gpu") && record.has("consumed_tokens");
         for (const char* name : {"batch-size", "global_batch_size"})
-            if (const auto samples = record.number(name)) {
+            if (const auto samples = record.number(name); samples && !is_ambiguous) {
                 if (run.has_steps() && *samples != run.number(batch)) run.forget_steps();
                 run.set_whole(batch, *samples);
             }

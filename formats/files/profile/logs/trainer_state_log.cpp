@@ -17,6 +17,11 @@
 namespace tpx::formats {
 namespace {
 
+// all_results.json and train_results.json.
+constexpr std::string_view only_averages =
+    "no step times: its averages include evaluations and, if the job was resumed, steps of earlier runs; pass the "
+    "trainer_state.json in the same folder";
+
 class TrainerStateLog final : public FrameworkLog {
 public:
     bool starts_run(const LogLine&) const override { return false; }
@@ -53,6 +58,7 @@ private:
 
     void read_value(std::string_view key, double value, LogRun& run) {
         if (key == "global_step" && !is_in_history_) steps_ = value;
+        if (key == "train_steps_per_second" && !is_in_history_) run.set_reason(only_averages);
         if (!is_in_history_) return;
         if (key == "eval_runtime") evaluation_ = value;
         if (key == "loss") logged_ = value;

@@ -116,7 +116,7 @@ void TrainingLogReader::start_run() {
     runs_.emplace_back();
     frameworks_.clear();
     for (const auto make : {megatron_log, torchtitan_log, deepspeed_log, lightning_log, trainer_log, trainer_state_log,
-                            colossal_log, torchtune_log, metrics_log})
+                            colossal_log, torchtune_log, nanotron_log, litgpt_log, composer_log, metrics_log})
         frameworks_.push_back(make());
 }
 

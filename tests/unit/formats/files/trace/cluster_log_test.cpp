@@ -42,7 +42,8 @@ TEST_CASE("a run time is a duration, and a table without separators is not a log
     CHECK(log_of("job_id,submit_time,num_gpu,run_time\n1,0,1,100\n").jobs[0].work == 100e6);
     CHECK_THROWS_WITH_AS(
         log_of("JobID        Submit   Elapsed    AllocTRES\n100  2026-01-10T08:00:00 01:00:00 gres/gpu=1\n"),
-        doctest::Contains("its columns are separated by blanks; use sacct with -P, which separates them by '|'"),
+        doctest::Contains("its columns are separated by blanks; pass columns separated by commas, tabs or '|', such as "
+                          "those of sacct -P"),
         Error);
 }
 
@@ -249,6 +250,39 @@ TEST_CASE("durations may have words") {
     CHECK(work("PT2H30M") == 9000);
     CHECK(work("P1DT12H") == 129600);
     for (const std::string wrong : {"P1M", "2 parsecs", "h", "1 day 2", "2h-3m", "UNLIMITED"}) CHECK(work(wrong) == -1);
+}
+
+TEST_CASE("durations in another unit than their column says are refused") {
+    const std::string times = "id,submit,start,end,duration,gpus\n";
+    CHECK_THROWS_WITH_AS(
+        log_of(times + "1,0,100,5500,1.5,1\n2,0,100,7300,2,1\n3,0,100,700,9,1\n"),
+        "t: column 'duration' is not in seconds: in 2 of 3 jobs, the time between start and end is 3600 "
+        "times as long; rename it to duration_h",
+        Error);
+    CHECK_THROWS_WITH_AS(log_of(times + "1,0,100,700,600000,1\n"), doctest::Contains("rename it to duration_ms"),
+                         Error);
+    CHECK(log_of("id,submit,start,end,duration_h,gpus\n1,0,100,5500,1.5,1\n").jobs[0].work == 5400e6);
+    CHECK(log_of(times + "1,0,100,100.5,0.5,1\n").jobs[0].work == 0.5e6);
+}
+
+TEST_CASE("the limit of a job is not its duration") {
+    const ParsedTrace pbs = log_of(
+        "Job Id,qtime,start,end,Resource_List.walltime,Resource_List.ngpus,resources_used.walltime\n"
+        "12.srv,1767603600,1767603610,1767607210,24:00:00,4,00:59:00\n");
+    REQUIRE(pbs.jobs.size() == 1);
+    CHECK(pbs.jobs[0].work == 3540e6);
+    CHECK(pbs.jobs[0].gpus == 4);
+    CHECK(pbs.notes == std::vector<std::string>{"column 'Resource_List.walltime' is not used"});
+    // A walltime may be a limit; without start and end, there is nothing else.
+    CHECK(log_of("id,submit,start,end,walltime,gpus\n1,0,10,70,86400,1\n").jobs[0].work == 60e6);
+    CHECK(log_of("id,submit,walltime,gpus\n1,0,60,1\n").jobs[0].work == 60e6);
+    CHECK_THROWS_AS(log_of("id,submit,requested_duration,gpus\n1,0,60,1\n"), Error);
+}
+
+TEST_CASE("rows of separators only, as spreadsheets export them, are no jobs") {
+    const ParsedTrace trace = log_of("arrival,gpus,duration,,\n0,1,600,,\n,,,,\n5,1,600,,\n,,,,\n\n");
+    CHECK(trace.jobs.size() == 2);
+    CHECK(trace.bad.empty());
 }
 
 TEST_CASE("durations that do not fit start and end, or that may be in another unit, are noted") {

@@ -12,6 +12,7 @@
 #include "lib/core/file.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <memory>
 
@@ -236,6 +237,11 @@ TEST_CASE("a cluster is read, or refused with its line") {
     CHECK(bad(host + "[[tenants]]\nname = \"t\"\nquota = 5\n") ==
           "c:4: tenant 't' has a quota of 5 GPUs, the cluster has 4");
     CHECK_THROWS_AS(read_cluster("0x4"), Error);
+    for (const char* wrong : {"8", "2x", "-1x8", "8 x 4"})
+        CHECK_THROWS_WITH_AS(
+            read_cluster(wrong),
+            fmt::format("--cluster {}: no such file, nor hosts such as 8x4 (8 hosts with 4 GPUs each)", wrong).c_str(),
+            Error);
     CHECK_THROWS_AS(read_cluster("2000000x4"), Error);
 }
 

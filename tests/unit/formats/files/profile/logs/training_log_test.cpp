@@ -232,8 +232,9 @@ TEST_CASE("a log without steady steps is reported") {
     CHECK_THROWS_WITH_AS(
         runs_of("nothing\n"),
         "log: not a training log: found no step times of Megatron-LM, Megatron Bridge, NeMo, torchtitan, "
-        "DeepSpeed, PyTorch Lightning, Colossal-AI, torchtune or Hugging Face's Trainer, and no metrics of W&B, "
-        "TensorBoard, MLflow or LLaMA-Factory",
+        "DeepSpeed, PyTorch Lightning, Colossal-AI, torchtune, nanotron, LitGPT, Composer or Hugging Face's Trainer, "
+        "and "
+        "no metrics of W&B, TensorBoard, MLflow or LLaMA-Factory",
         Error);
     CHECK_THROWS_WITH_AS(runs_of(" iteration 1/ 9 | elapsed time per iteration (ms): 5.0 |\n"),
                          "log: no step times after warm-up (1 report in all); log more steps, or log more often",
