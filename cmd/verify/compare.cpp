@@ -6,6 +6,7 @@
 #include "cmd/verify/compare_values.hpp"
 #include "cmd/verify/compared_checkpoint.hpp"
 #include "cmd/verify/ignored_roles.hpp"
+#include "cmd/verify/tensors_in_values.hpp"
 #include "formats/convert/missing_weights.hpp"
 #include "lib/core/error.hpp"
 #include "lib/exec/difference.hpp"
@@ -74,6 +75,7 @@ public:
         if (!options_.weights_only)
             compare_values(
                 comm_, a_, b_, [this](const std::string& role) { return is_ignored(role, options_); }, result_);
+        match_tensors_in_values(a_, b_, result_);
         return std::move(result_);
     }
 

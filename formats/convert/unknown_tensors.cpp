@@ -35,6 +35,9 @@ void check_buckets(const Source& source, const Target& target) {
             bucket->name, to_string(*source.layout));
 }
 
+/// Whether a tensor is optimizer state whose parameter is unknown, which no rule can describe.
+bool is_unknown_state(const Source& source, std::uint32_t tensor) { return role_of(source, tensor) == Role::state; }
+
 }  // namespace
 
 void check_unknown(const Source& source, const Target& target, std::vector<std::string>& notes) {
@@ -53,6 +56,11 @@ void check_unknown(const Source& source, const Target& target, std::vector<std::
     };
     const auto stuck = std::ranges::find_if(reading.unknown, is_stuck);
     const Tensor& tensor = tensors[stuck == reading.unknown.end() ? reading.unknown[0] : *stuck];
+    if (stuck != reading.unknown.end() && is_unknown_state(source, *stuck))
+        throw failure(
+            "tensor '{}': the parameter of this optimizer state is unknown, so tp and pp cannot change; pass --drop "
+            "optimizer to omit optimizer state",
+            tensor.name);
     if (stuck != reading.unknown.end())
         throw failure("tensor '{}': its split is unknown, so tp and pp cannot change: {}", tensor.name,
                       missing_rule_message(*reading.family, *reading.dialect, reading.dims, tensor));
@@ -76,7 +84,7 @@ void note_unknown(Source& source) {
         if (reading.meanings[t].weight_part || (quantized && is_quantized_weight_part(tensor.name))) continue;
         if (reading.family && reading.dialect->is_whole(tensor.name))
             whole.push_back(&tensor);
-        else if (!tensor.name.starts_with("optimizer."))
+        else if (!tensor.name.starts_with("optimizer.") && !is_unknown_state(source, t))
             unknown.push_back(&tensor);
     }
     if (!whole.empty())

@@ -308,10 +308,32 @@ void set_roles_below_keys(Checkpoint& checkpoint) {
     checkpoint.parameters = std::move(parameters);
 }
 
+/// Sets roles and parameters of {"state": {NAME: {"exp_avg": ...}}, ...}, the state_dict() of an optimizer alone;
+/// returns whether `checkpoint` has this form.
+bool set_roles_of_optimizer(Checkpoint& checkpoint) {
+    const auto is_below_state = [](const Tensor& tensor) { return tensor.name.starts_with("state."); };
+    if (!std::ranges::all_of(checkpoint.catalogue.tensors, is_below_state)) return false;
+    const std::vector<Placed> placed = placed_tensors(checkpoint);
+    const auto is_state = [](const Placed& one) {
+        return one.path.size() == 3 && one.path[0] == "state" && !number_of(one.path[1]);
+    };
+    const auto is_known = [](const Placed& one) { return role_of_state(one.path.back()) != Role::state; };
+    const std::size_t count = checkpoint.catalogue.tensors.size();
+    if (placed.size() != count || !std::ranges::all_of(placed, is_state) || std::ranges::none_of(placed, is_known))
+        return false;
+    checkpoint.roles.assign(count, Role::state);
+    checkpoint.parameters.resize(count);
+    for (const Placed& one : placed) {
+        checkpoint.parameters[one.tensor] = unwrapped(one.path[1]);
+        checkpoint.roles[one.tensor] = role_of_state(one.path[2]);
+    }
+    return true;
+}
+
 }  // namespace
 
 void assign_training_roles(Checkpoint& checkpoint) {
-    if (!checkpoint.planner_data) return;
+    if (!checkpoint.planner_data || set_roles_of_optimizer(checkpoint)) return;
     const std::vector<OptimizerGroup> groups = optimizer_groups(checkpoint.catalogue);
     if (groups.empty()) return set_roles_below_keys(checkpoint);
     std::set<std::string> roots;

@@ -2,6 +2,7 @@
 #include "formats/deepspeed/model_file.hpp"
 
 #include "formats/deepspeed/catalogue_builder.hpp"
+#include "formats/deepspeed/open_step_file.hpp"
 #include "lib/core/error.hpp"
 
 #include <set>
@@ -72,7 +73,7 @@ std::string ModelFile::version() const {
 }
 
 ModelFile read_model_file(const std::filesystem::path& path) {
-    ModelFile file{.path = path, .archive = torch::Archive::open(path)};
+    ModelFile file{.path = path, .archive = open_step_file(path)};
     in_context([&] { return path.string(); }, [&] { read_names(file); });
     return file;
 }

@@ -2,6 +2,7 @@
 #include "formats/deepspeed/optimizer.hpp"
 
 #include "formats/deepspeed/groups.hpp"
+#include "formats/deepspeed/open_step_file.hpp"
 #include "formats/deepspeed/optimizer_settings.hpp"
 #include "formats/deepspeed/states.hpp"
 #include "formats/encodings/torch/copied_archives.hpp"
@@ -55,8 +56,7 @@ private:
 
     void read_file(int mp, int d) {
         const auto path = grid_.files.optimizers.find({mp, d});
-        Source source{
-            .archive = torch::Archive::open(path->second), .file = builder_.file(path->second), .mp = mp, .d = d};
+        Source source{.archive = open_step_file(path->second), .file = builder_.file(path->second), .mp = mp, .d = d};
         source.optimizer = in_context([&] { return path->second.string(); },
                                       [&] { return source.archive.root().at("optimizer_state_dict"); });
         if (source.optimizer.is(Kind::dict))

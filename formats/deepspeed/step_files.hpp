@@ -26,6 +26,8 @@ struct FileName {
     int mp = 0;   ///< model-parallel rank, stage * tp + tensor rank; for a layer, the tensor rank
     int layer = -1;
     int expert = -1;
+
+    friend bool operator==(const FileName&, const FileName&) = default;
 };
 
 /// Unset if the name is not DeepSpeed's.

@@ -2,6 +2,7 @@
 #include "formats/deepspeed/weights.hpp"
 
 #include "formats/deepspeed/groups.hpp"
+#include "formats/deepspeed/open_step_file.hpp"
 #include "formats/deepspeed/optimizer.hpp"
 #include "formats/deepspeed/stored_optimizer.hpp"
 #include "lib/core/error.hpp"
@@ -140,7 +141,7 @@ private:
             const int mp = stage * grid_.tp + t;
             for (int d = 0; d < grid_.dp; ++d) {
                 const fs::path& path = grid_.files.models.at({mp, d});
-                const torch::Archive other = torch::Archive::open(path);
+                const torch::Archive other = open_step_file(path);
                 in_context([&] { return path.string(); }, [&] { add_fragments(first, other, path, mp, d); });
             }
         }
@@ -190,7 +191,7 @@ private:
             std::vector<Named> slices;
             for (int t = 0; t < grid_.tp; ++t) {
                 const auto path = grid_.files.layers.find({layer, t});
-                const torch::Archive archive = torch::Archive::open(path->second);
+                const torch::Archive archive = open_step_file(path->second);
                 slices.push_back(read_tensors(path->second, archive, archive.root()));
             }
             for (const std::string& key : slices[0].order)
@@ -233,7 +234,7 @@ private:
                 const auto file = grid_.files.experts.find({key.first, t});
                 if (file == grid_.files.experts.end())
                     throw failure("{}: the file of tensor rank {} for the same expert is missing", path.string(), t);
-                const torch::Archive archive = torch::Archive::open(file->second);
+                const torch::Archive archive = open_step_file(file->second);
                 slices.push_back(read_tensors(file->second, archive, archive.root()));
             }
             for (const std::string& name : slices[0].order)

@@ -40,6 +40,8 @@ class Drafter {
 public:
     explicit Drafter(const Content& content)
         : content_{content}, limit_{content.shard_size.value_or(usual_shard_size)} {
+        if (content.source != nullptr && content.source->format == &safetensors_driver)
+            values_ = header_values(*content.source);
         draft_.tensors = content.tensors;
         draft_.pieces = content.pieces;
         for (Piece& piece : draft_.pieces) piece.file = 0, piece.strides = row_major(sizes(piece.box));
@@ -201,7 +203,8 @@ private:
     }
 
     /// Adds the file of `part` to the draft: its header and the offsets of its pieces.
-    void place(const Part& part, const Metadata& metadata) {
+    void place(const Part& part, Metadata metadata) {
+        metadata.insert(metadata.end(), values_.begin(), values_.end());
         std::vector<Entry> entries;
         std::unordered_map<std::string_view, std::uint32_t> piece_of;
         for (const std::uint32_t index : part.pieces) {
@@ -245,6 +248,7 @@ private:
 
     const Content& content_;
     std::uint64_t limit_;
+    std::map<std::string, std::string> values_;  // in the headers of the source
     Draft draft_;
 };
 

@@ -3,8 +3,11 @@
 
 #include "formats/encodings/safetensors/header.hpp"
 #include "formats/recognize.hpp"
+#include "formats/safetensors/lost_shards.hpp"
 #include "formats/safetensors/safetensors.hpp"
+#include "formats/source.hpp"
 #include "formats/state/value_text.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/utf8.hpp"
 
 #include <array>
@@ -39,13 +42,16 @@ std::string_view reject_safetensors_name(std::string_view name) {
 
 /// Adds the values in the headers of safetensors files.
 void add_headers(const Checkpoint& checkpoint, const AddValue& add) {
-    for (const FileEntry& file : checkpoint.catalogue.files) {
-        if (file.path.extension() != ".safetensors") continue;
-        for (const auto& [key, text] : safetensors::read_header(checkpoint.catalogue.directory / file.path).metadata) {
-            if (key == "format" || key.starts_with("DCP_") || key.starts_with("TPX_")) continue;
-            add(key, quoted_text(text));
-        }
-    }
+    for (const auto& [key, text] : header_values(checkpoint)) add(key, quoted_text(text));
+}
+
+/// Notes that other formats have no headers for the values in those of safetensors files.
+void note_headers(const Source& source, const Target& target, bool, std::vector<std::string>& notes) {
+    if (target.format == &safetensors_driver) return;
+    const auto values = header_values(source.checkpoint);
+    if (values.empty()) return;
+    notes.push_back(fmt::format("dropped {} in headers of safetensors files ('{}'{})", counted(values.size(), "value"),
+                                values.begin()->first, values.size() > 1 ? ", ..." : ""));
 }
 
 constexpr std::array<std::string_view, 3> safetensors_aliases{"hf", "huggingface", "transformers"};
@@ -71,8 +77,10 @@ constinit const Driver safetensors_driver{
     .recognize_file = recognize_safetensors_file,
     .recognize_folder = recognize_safetensors_folder,
     .open = [](const std::filesystem::path& path, MissingFiles) { return open_safetensors(path); },
+    .complete = safetensors::check_lost_shards,
     .reject_name = reject_safetensors_name,
     .draft = [](const Content& content, std::vector<std::string>&) { return draft_safetensors(content); },
+    .note_dropped = note_headers,
     .add_values = add_headers,
 };
 

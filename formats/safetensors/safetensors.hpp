@@ -4,6 +4,8 @@
 #include "formats/checkpoint.hpp"
 
 #include <filesystem>
+#include <map>
+#include <string>
 
 namespace tpx::formats {
 
@@ -17,12 +19,16 @@ bool holds_safetensors(const std::filesystem::path& directory);
 /// files contain a tensor without recording their parts. Does not check for holes; see lib/core/coverage.hpp.
 Checkpoint open_safetensors(const std::filesystem::path& path);
 
+/// The values in the headers of the files of `checkpoint`, without those that describe the files themselves. Files have
+/// equal values, or values of different tensors, such as torchao's descriptions of quantized weights.
+std::map<std::string, std::string> header_values(const Checkpoint& checkpoint);
+
 /// If one rank holds each tensor whole, drafts model.safetensors or, if tensors exceed shard_size,
 /// model-0000i-of-0000N.safetensors and their index, byte for byte as the reference library and transformers write
 /// them. Otherwise a rank's pieces go into shard-0000R-model-0000i-of-0000N.safetensors with DCP_SHARDING_INFO, as in
 /// PyTorch's HuggingFaceStorageWriter; a second box of a tensor goes into another file, and an empty box of a nonempty
-/// tensor into none. The draft has the pieces of `content`, in the same order. Throws Error "tensor 'NAME': ..." for
-/// tensors that safetensors cannot store.
+/// tensor into none. All files have the header_values() of a source in this format. The draft has the pieces of
+/// `content`, in the same order. Throws Error "tensor 'NAME': ..." for tensors that safetensors cannot store.
 Draft draft_safetensors(const Content& content);
 
 }  // namespace tpx::formats

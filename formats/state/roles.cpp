@@ -30,8 +30,9 @@ std::vector<std::uint32_t> readable(const Checkpoint& checkpoint) {
     std::unordered_set<std::string_view> weights;
     for (std::uint32_t t = 0; t < roles.size(); ++t)
         if (roles[t] == Role::weight) weights.insert(parameter_of(checkpoint, t));
-    // Unless parameters' names are recorded, a master may take the place of a missing weight.
-    const bool all = checkpoint.parameters.empty();
+    // Unless parameters' names are recorded, a master may take the place of a missing weight. A file with no weight at
+    // all contains the state of an optimizer alone.
+    const bool all = checkpoint.parameters.empty() || weights.empty();
     std::vector<std::uint32_t> numbers;
     for (std::uint32_t t = 0; t < roles.size(); ++t) {
         const bool parameter = roles[t] != Role::extra && roles[t] != Role::step;

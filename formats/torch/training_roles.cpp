@@ -42,9 +42,8 @@ public:
         if (entries_of(root_).empty()) return std::nullopt;
         find_weights();
         if (weights_.empty() && descend()) find_weights();
-        if (weights_.empty()) return std::nullopt;
-        training_.roles.assign(tensors_.size(), Role::extra);
-        for (const torch::NamedTensor& named : tensors_) training_.parameters.push_back(named.name);
+        if (weights_.empty()) return read_optimizer_alone();
+        start_roles();
         name_weights();
         for (const Entry& entry : root_.entries())
             if (entry.key.is(Kind::string) && !state_dict_in(entry.value).is_none()) optimizers_.push_back(entry);
@@ -103,6 +102,25 @@ private:
             if (number == numbers_.end()) continue;
             (is_state(entry.key.as_string()) ? states_ : weights_).emplace_back(entry.key.as_string(), number->second);
         }
+    }
+
+    void start_roles() {
+        training_.roles.assign(tensors_.size(), Role::extra);
+        for (const torch::NamedTensor& named : tensors_) training_.parameters.push_back(named.name);
+    }
+
+    /// Reads a file that contains nothing but an optimizer's state_dict() by parameters' names, as FSDP gathers it.
+    std::optional<TrainingRoles> read_optimizer_alone() {
+        const Value root = archive_.root();
+        if (state_dict_in(root).is_none() || !path_of_state_dict(root).empty()) return std::nullopt;
+        const auto is_named = [](const Entry& state) { return state.key.is(Kind::string); };
+        const auto states = entries_of(root.at("state"));
+        if (states.empty() || !std::ranges::all_of(states, is_named)) return std::nullopt;
+        start_roles();
+        optimizer_ = root;
+        prefix_ = "state.";
+        read_states({});
+        return std::move(training_);
     }
 
     /// Removes prefixes that model wrappers add to every key.
@@ -170,11 +188,16 @@ private:
             training_.notes.push_back(unresolved_numbers_note);
             return;
         }
+        read_states(*names);
+    }
+
+    /// Reads state and settings of the optimizer; `names` are those of numbered parameters.
+    void read_states(const std::map<std::int64_t, std::string>& names) {
         for (const Entry& state : optimizer_.at("state").entries())
-            if (state.value.is(Kind::dict)) add_states(state, *names);
-        add_masters(*names);
+            if (state.value.is(Kind::dict)) add_states(state, names);
+        add_masters(names);
         const std::vector<Value> all = parameter_groups(optimizer_);
-        for (std::size_t g = 0; g < all.size(); ++g) add_settings(all[g], static_cast<int>(g), *names);
+        for (std::size_t g = 0; g < all.size(); ++g) add_settings(all[g], static_cast<int>(g), names);
         steps_.set(adam_);
         if (!adam_.own.empty()) training_.adam = std::move(adam_);
     }

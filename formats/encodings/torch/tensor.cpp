@@ -64,6 +64,9 @@ std::string refusal(std::string_view function, Items args) {
         if (own.name == "DTensor")
             return "is a DTensor, of which each rank has a part: save its full_tensor(), or let all ranks save it with "
                    "torch.distributed.checkpoint";
+        if (own.name == "ShardedTensor")
+            return "is a ShardedTensor, of which each rank has a part: save the FULL_STATE_DICT, or let all ranks save "
+                   "it with torch.distributed.checkpoint";
         return fmt::format(
             "is a {}.{}, whose elements are computed from other tensors: save the plain tensor that its dequantize() "
             "or "

@@ -268,3 +268,16 @@ TEST_CASE("companions are copied into a folder, except files that exist there") 
     CHECK(draft.copies[0].source == fs::path{"testdata/llama-small/hf/generation_config.json"});
     CHECK(draft.copies[0].length == draft.files[1].size);
 }
+
+TEST_CASE("values in the headers of the source are kept") {
+    test::Scratch scratch;
+    std::vector<safetensors::Entry> entries{{"x", DType::u8, {3}}};
+    safetensors::arrange(entries);
+    const safetensors::Metadata metadata{{"format", "mlx"}, {"DCP_VERSION", "1.0"}, {"x", "a description of x"}};
+    test::write_text(scratch.path() / "model.safetensors", safetensors::write_header(metadata, entries) + "abc");
+    const Checkpoint source = open_safetensors(scratch.path());
+    Content content = whole_content(source.catalogue.tensors);
+    content.source = &source;
+    const Checkpoint copy = round_trip(content, {{"x", "abc"}}, scratch.path() / "copy");
+    CHECK(header_values(copy) == std::map<std::string, std::string>{{"x", "a description of x"}});
+}
