@@ -82,7 +82,8 @@ void note_objects(const Source& source, const Driver& target, bool has_adam, std
     std::vector<std::string> extra_states;
     for (const Object& object : source.checkpoint.catalogue.objects) {
         const bool is_rng = object.name.starts_with("rng_state/");
-        if (has_adam && object.name.find("param_groups.") != object.name.npos) continue;
+        const auto contains = [&](std::string_view key) { return object.name.find(key) != object.name.npos; };
+        if (has_adam && (contains("param_groups.") || contains("param_to_group_meta."))) continue;
         if (target.has_args && is_for_megatron(source.checkpoint.catalogue, object)) continue;
         if (target.values == ValueStorage::objects && is_rng) continue;
         (target.has_args && is_extra_state(object) ? extra_states : names).push_back(object.name);

@@ -159,7 +159,7 @@ const Dialect* choose_dialect(const Source& source, const Target& target, std::v
         return nullptr;
     }
     const bool has_wanted = reading.family && reading.dialect->name == wanted;
-    const bool unwrap = target.format->is_hugging_face && has_wanted && is_wrapped(source);
+    const bool unwrap = (target.format->is_hugging_face || target.format->has_args) && has_wanted && is_wrapped(source);
     if (!asked && !unwrap && names_alike(*source.checkpoint.format, *target.format)) return nullptr;
     const bool must = asked || target.format->has_args;
     // A source with Megatron names in another format may lack what Megatron's files contain: padding, args, groups.

@@ -145,8 +145,13 @@ private:
                 fault(t, fmt::format("has shape {}, but its parameter has {}", to_string(state.shape),
                                      to_string(weight.shape)));
         }
+        // With Muon, matrices have momentum and other parameters have Adam's moments.
+        const bool has_momentum = parameter.states.contains(Role::momentum_buffer);
+        const bool has_moments = parameter.states.contains(Role::exp_avg);
         for (const auto& [role, count] : roles_) {
             if (parameter.states.contains(role) || (role == Role::master && !is_half(weight.dtype))) continue;
+            if (has_moments && role == Role::momentum_buffer) continue;
+            if (has_momentum && (role == Role::exp_avg || role == Role::exp_avg_sq)) continue;
             fault(w,
                   fmt::format("has no {}, but {} {} one", role, counted(count, "other"), count == 1 ? "has" : "have"));
         }

@@ -87,17 +87,19 @@ bool is_setting(std::string_view key) {
     return std::ranges::find(keys, key) != keys.end();
 }
 
-/// The settings in Megatron's groups in a DCP checkpoint converted from its common state:
-/// "optimizer.param_groups.0.wd_mult".
+/// The settings in Megatron's groups in a DCP checkpoint converted from its common state, or of each parameter in one
+/// of Megatron-FSDP: "optimizer.param_groups.0.wd_mult", "optimizer.param_to_group_meta.NAME.wd_mult".
 std::optional<Adam> of_megatron_objects(const Catalogue& catalogue) {
-    constexpr std::string_view root = "optimizer.param_groups.";
+    constexpr std::array<std::string_view, 2> roots{"optimizer.param_groups.", "optimizer.param_to_group_meta."};
     std::map<std::string, MegatronGroup> groups;
     bool megatron = false;
     for (const Object& object : catalogue.objects) {
         const std::size_t dot = object.name.rfind('.');
-        if (!object.name.starts_with(root) || dot < root.size()) continue;
+        const auto* const root =
+            std::ranges::find_if(roots, [&](std::string_view start) { return object.name.starts_with(start); });
+        if (root == roots.end() || dot < root->size()) continue;
         const std::string key = object.name.substr(dot + 1);
-        MegatronGroup& group = groups[object.name.substr(root.size(), dot - root.size())];
+        MegatronGroup& group = groups[object.name.substr(root->size(), dot - root->size())];
         megatron |= key == "wd_mult";
         if (is_setting(key) || key == "wd_mult" || key == "max_lr" || key == "step")
             with_archive(catalogue, object, [&](const torch::Archive& archive) { group.read(key, archive.root()); });

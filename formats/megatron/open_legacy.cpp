@@ -205,8 +205,21 @@ private:
         return static_cast<std::uint32_t>(catalogue.files.size() - 1);
     }
 
+    /// Throws Error if data-parallel ranks divide the parameters: the model file has the state of one of them.
+    static void refuse_layer_wise(const fs::path& directory) {
+        const auto files = std::ranges::count_if(list_directory(directory), [](const std::string& name) {
+            return name.starts_with("layer_wise_optimizer_");
+        });
+        if (files > 1)
+            throw failure(
+                "{}: the layer-wise optimizer's state is divided among {} files, which tpx cannot read; save the "
+                "checkpoint with --ckpt-format torch_dist",
+                directory.string(), files);
+    }
+
     void read(RankDirectory& directory) {
         const fs::path path = model_file(checkpoint_.catalogue.directory / directory.path);
+        refuse_layer_wise(path.parent_path());
         const torch::Archive archive = open_archive(path);
         if (!archive.root().is(torch::Kind::dict))
             throw failure("{}: contains {}, not a dict", path.string(), archive.root().describe());

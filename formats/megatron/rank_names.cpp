@@ -160,6 +160,11 @@ RankName parse_stored_name(std::string_view name) {
 
 bool is_expert(std::string_view name) { return name.find(stored_experts) != std::string_view::npos; }
 
+std::string_view second_name(std::string_view name) {
+    if (name == "embedding.position_embeddings.weight") return "position_embeddings.weight";
+    return name == "lm_head.output_layer.bias" ? "output_layer.bias" : "";
+}
+
 bool is_buffer(std::string_view name) {
     return std::ranges::any_of(
         std::array<std::string_view, 4>{"_extra_state", "expert_bias", "local_tokens_per_expert", "inv_freq"},

@@ -48,6 +48,10 @@ bool is_expert(std::string_view name);
 /// Whether `name` is an entry of a state dict that is not a parameter, and so has no optimizer state.
 bool is_buffer(std::string_view name);
 
+/// The second name of the parameter `name`, which T5 has under two names; empty for others. Optimizers of models with
+/// both names have one state for both.
+std::string_view second_name(std::string_view name);
+
 /// A key that sorts parameters of a rank file in the order of the model's named_parameters(), in which Megatron's
 /// optimizers number parameters.
 std::string module_order(std::string_view name);

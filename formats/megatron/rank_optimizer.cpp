@@ -2,6 +2,8 @@
 #include "formats/megatron/rank_optimizer.hpp"
 
 #include "formats/megatron/buffers.hpp"
+#include "formats/megatron/plain_optimizer.hpp"
+#include "formats/megatron/rank_state.hpp"
 #include "formats/state/roles.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
@@ -23,14 +25,20 @@ using torch::Value;
 
 /// The parameters of one optimizer, as indices into the directory's tensors, in module order. A parameter with two
 /// names in the model, such as T5's position embeddings, counts once, under the last name, as in Megatron's torch_dist.
-std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool split, bool experts) {
+/// If `momentum` is set, the parameters that Muon updates, or all others.
+std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool split, bool experts,
+                                       std::optional<bool> momentum = std::nullopt) {
     std::vector<std::size_t> found;
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> known;  // indices into `found`, by file and offset
+    std::set<std::pair<int, std::string_view>> weights;                    // by chunk and name
+    for (const RankTensor& tensor : directory.tensors)
+        if (tensor.role == Role::weight) weights.emplace(tensor.chunk, tensor.name);
     for (std::size_t k = 0; k < directory.tensors.size(); ++k) {
         const RankTensor& tensor = directory.tensors[k];
         if (tensor.role != Role::weight || is_buffer(tensor.name)) continue;
-        const bool expert = tensor.name.find("mlp.experts.") != std::string::npos;
-        if (split && expert != experts) continue;
+        if (weights.contains({tensor.chunk, second_name(tensor.name)})) continue;
+        if (split && is_of_experts(tensor.name) != experts) continue;
+        if (momentum && has_momentum(tensor.name, tensor.shape.size()) != *momentum) continue;
         const auto [place, added] = known.try_emplace({tensor.file, tensor.offset}, found.size());
         if (added || volume(tensor.shape) == 0)
             found.push_back(k);
@@ -40,6 +48,18 @@ std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool spli
     return found;
 }
 
+/// Whether `value` is a list of Muon, which may have an optimizer of its own for experts, and Adam.
+bool contains_muon(Value value) {
+    if (!value.is(Kind::list)) return false;
+    std::vector<OptimizerState> states;
+    for (const Value one : value.items()) {
+        const auto inner = one.is(Kind::dict) ? one.find("optimizer") : std::nullopt;
+        const auto groups = inner && inner->is(Kind::dict) ? inner->find("param_groups") : std::nullopt;
+        if (groups && groups->is(Kind::list)) states.push_back({one, {groups->items().begin(), groups->items().end()}});
+    }
+    return has_muon(states);
+}
+
 /// The optimizers: one, or those of dense parameters and of experts.
 std::vector<Value> optimizers(Value value, bool split) {
     if (!split) return {value};
@@ -47,106 +67,6 @@ std::vector<Value> optimizers(Value value, bool split) {
         throw failure("the optimizer is {}, not a list of two, for dense parameters and for experts", value.describe());
     return {value.items().begin(), value.items().end()};
 }
-
-torch::StoredTensor tensor_in(const torch::Archive& archive, Value value, const char* what) {
-    const auto found = archive.tensor(value);
-    if (!found) throw failure("{} is {}, not a tensor", what, value.describe());
-    if (found->compressed || found->conjugated || found->negated)
-        throw failure("{}: its elements cannot be moved as they are", what);
-    return *found;
-}
-
-/// Reads the state of one optimizer in model_optim_rng.pt.
-class PlainReader {
-public:
-    PlainReader(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file, Value optimizer)
-        : directory_{directory}, archive_{archive}, file_{file} {
-        const auto inner = optimizer.find("optimizer");
-        state_of_ = inner.value_or(optimizer);
-        masters_ = optimizer.find("fp32_from_fp16_params");
-    }
-
-    void read(const std::vector<std::size_t>& parameters) {
-        const auto state = state_of_.find("state");
-        if (!state) return;  // the distributed optimizer stores its state elsewhere
-        for (const auto& [key, value] : state->entries()) states_.emplace_back(key.as_int(), value);
-        std::ranges::sort(states_, {}, &std::pair<std::int64_t, Value>::first);
-        const auto groups = state_of_.at("param_groups").items();
-        std::size_t read = 0;
-        for (std::size_t g = 0; g < groups.size(); ++g) read += read_group(groups[g], g, groups.size(), parameters);
-        if (read != parameters.size())
-            throw failure("the optimizer has {} parameters, the model {}", read, parameters.size());
-    }
-
-private:
-    /// The parameters of a group, which its weight decay determines.
-    std::vector<std::size_t> members(Value group, std::size_t groups, const std::vector<std::size_t>& all) const {
-        if (groups > 2) throw failure("the optimizer has {} groups of parameters; at most 2 can be identified", groups);
-        const double decay = group.at("wd_mult").as_real();
-        if (decay != 0 && decay != 1) throw failure("a group of parameters has wd_mult = {}", decay);
-        std::vector<std::size_t> found;
-        for (std::size_t k : all) {
-            const RankTensor& tensor = directory_.tensors[k];
-            if (without_decay(tensor.name, tensor.shape.size()) == (decay == 0)) found.push_back(k);
-        }
-        return found;
-    }
-
-    std::size_t read_group(Value group, std::size_t number, std::size_t groups, const std::vector<std::size_t>& all) {
-        const auto ids = group.at("params").items();
-        const std::vector<std::size_t> mine = members(group, groups, all);
-        if (ids.size() != mine.size())
-            throw failure("group {} of the optimizer has {} parameters; the model has {} with its weight decay", number,
-                          ids.size(), mine.size());
-        std::span<const Value> masters;
-        if (masters_ && masters_->is(Kind::list) && number < masters_->items().size())
-            masters = masters_->items()[number].items();
-        std::size_t used = 0;
-        for (std::size_t j = 0; j < mine.size(); ++j) {
-            const bool half = masters_ && is_half(directory_.tensors[mine[j]].dtype);
-            if (half && used == masters.size()) throw failure("group {} has {} master weights", number, used);
-            in_context([&] { return fmt::format("tensor '{}'", directory_.tensors[mine[j]].name); },
-                       [&] { read_parameter(mine[j], ids[j].as_int(), half ? masters[used] : Value{}); });
-            used += half;
-        }
-        if (used != masters.size())
-            throw failure("group {} has {} master weights for {} parameters", number, masters.size(), used);
-        return mine.size();
-    }
-
-    void read_parameter(std::size_t parameter, std::int64_t id, Value master) {
-        if (!master.is_none()) add(parameter, Role::master, tensor_in(archive_, master, "its master weight"));
-        const auto state = std::ranges::lower_bound(states_, id, {}, &std::pair<std::int64_t, Value>::first);
-        if (state == states_.end() || state->first != id) throw failure("the optimizer has no state {}", id);
-        for (const auto& [key, value] : state->second.entries()) {
-            const std::string_view name = key.as_string();
-            if (name == "step") continue;
-            if (name != "exp_avg" && name != "exp_avg_sq") throw failure("unknown optimizer state '{}'", name);
-            add(parameter, name == "exp_avg" ? Role::exp_avg : Role::exp_avg_sq,
-                tensor_in(archive_, value, "its moment"));
-        }
-    }
-
-    void add(std::size_t parameter, Role role, const torch::StoredTensor& stored) {
-        RankTensor tensor = directory_.tensors[parameter];
-        if (stored.shape != tensor.shape)
-            throw failure("its {} has shape {}, the parameter {}", role, to_string(stored.shape),
-                          to_string(tensor.shape));
-        tensor.role = role;
-        tensor.dtype = stored.dtype;
-        tensor.strides = stored.strides;
-        tensor.file = file_;
-        tensor.offset = stored.offset;
-        directory_.tensors.push_back(std::move(tensor));
-    }
-
-    RankDirectory& directory_;
-    const torch::Archive& archive_;
-    std::uint32_t file_;
-    Value state_of_;
-    std::optional<Value> masters_;
-    std::vector<std::pair<std::int64_t, Value>> states_;
-};
 
 std::vector<BufferVector> vectors_of(const torch::Archive& archive, Value buffer) {
     std::vector<BufferVector> found;
@@ -217,6 +137,29 @@ std::vector<std::vector<std::size_t>> buffers_of(const RankDirectory& directory,
     return buffers;
 }
 
+/// Adds the state of Muon and Adam. Experts that are divided among ranks have groups or an optimizer of their own.
+void add_muon(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file, Value optimizers) {
+    const auto groups_of = [](Value one) {
+        return one.is_none() ? std::span<const Value>{} : one.at("optimizer").at("param_groups").items();
+    };
+    const auto has_experts = [&](Value one) { return std::ranges::any_of(groups_of(one), is_group_of_experts); };
+    const bool split = std::ranges::any_of(optimizers.items(), has_experts);
+    for (const Value one : optimizers.items()) {
+        const auto groups = groups_of(one);
+        if (groups.empty()) continue;
+        const bool momentum = std::ranges::any_of(groups, is_muon_group);
+        std::vector<std::size_t> parameters;
+        for (const bool experts : {false, true}) {
+            if (split ? std::ranges::none_of(groups, [&](Value g) { return is_group_of_experts(g) == experts; })
+                      : experts)
+                continue;
+            const auto own = parameters_of(directory, split, experts, momentum);
+            parameters.insert(parameters.end(), own.begin(), own.end());
+        }
+        read_plain_optimizer(directory, archive, file, one, parameters, split);
+    }
+}
+
 }  // namespace
 
 bool two_optimizers(const Config& args, const Layout& layout) { return holds(args, "num_experts") && layout.ep > 1; }
@@ -250,6 +193,10 @@ std::map<int, std::vector<BufferVector>> buffers_in(const torch::Archive& archiv
     return buffers;
 }
 
+bool has_momentum(std::string_view name, int axes) {
+    return axes == 2 && name != "embedding.word_embeddings.weight" && name != "output_layer.weight";
+}
+
 bool without_decay(std::string_view name, int axes) { return axes == 1 || name.ends_with(".bias"); }
 
 void add_plain_optimizer(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
@@ -257,10 +204,11 @@ void add_plain_optimizer(RankDirectory& directory, const torch::Archive& archive
     const auto optimizer = archive.root().find("optimizer");
     if (!optimizer || optimizer->is_none()) return;
     const bool split = two_optimizers(args, layout);
+    if (contains_muon(*optimizer)) return add_muon(directory, archive, file, *optimizer);
     const std::vector<Value> all = optimizers(*optimizer, split);
     for (std::size_t k = 0; k < all.size(); ++k) {
         if (all[k].is_none()) continue;
-        PlainReader{directory, archive, file, all[k]}.read(parameters_of(directory, split, k == 1));
+        read_plain_optimizer(directory, archive, file, all[k], parameters_of(directory, split, k == 1), false);
     }
 }
 

@@ -31,6 +31,9 @@ Role role_of_vector(std::string_view name);
 /// Megatron has written since February 2024.
 std::map<int, std::vector<BufferVector>> buffers_in(const torch::Archive& archive, torch::Value optimizer);
 
+/// Whether Muon updates parameter `name` with `axes` axes; Adam updates the others.
+bool has_momentum(std::string_view name, int axes);
+
 /// Whether parameter `name` with `axes` axes has no weight decay; such parameters form a separate group.
 bool without_decay(std::string_view name, int axes);
 

@@ -16,11 +16,12 @@
 namespace tpx::formats::megatron {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Role>, 4> state_prefixes{{
+constexpr std::array<std::pair<std::string_view, Role>, 5> state_prefixes{{
     {"optimizer.state.fp32_param.", Role::master},
     {"optimizer.state.param.", Role::master},
     {"optimizer.state.exp_avg_sq.", Role::exp_avg_sq},
     {"optimizer.state.exp_avg.", Role::exp_avg},
+    {"optimizer.state.momentum_buffer.", Role::momentum_buffer},
 }};
 
 constexpr std::string_view embedding = "embedding.word_embeddings.weight";
@@ -154,6 +155,8 @@ private:
             const Chunk& own = all_.chunks_[static_cast<std::size_t>(chunk * layout.pp + at_.pp)];
             for (int layer = own.first; layer < own.first + own.count; ++layer) {
                 if (!stored.stacked && layer != stored.name.layer) continue;
+                // The other stack of T5 may have more layers.
+                if (stored.stacked && layer >= all_.content_.tensors[stored.number].shape[0]) break;
                 RankName name = stored.name;
                 name.layer = layer - own.first;
                 add(stored, name, chunk, layer);

@@ -16,6 +16,15 @@ namespace tpx::formats::megatron {
 /// left out. The elements of small tensors in it are added to `storages`.
 std::shared_ptr<const torch::Value> common_of_ranks(const torch::Archive& archive, torch::Contents& storages);
 
+/// Whether a dict with a group's settings belongs to parameters of experts that are divided among ranks.
+bool is_group_of_experts(torch::Value group);
+
+/// Whether a dict with a group's settings belongs to parameters with momentum and without second moment, as of Muon.
+bool is_muon_group(torch::Value group);
+
+/// Whether a chain of optimizers consists of Muon, for matrices, and Adam, for other parameters.
+bool has_muon(const std::vector<OptimizerState>& states);
+
 /// The wd_mult of a group of parameters: 1 with weight decay, 0 without. Throws Error for other values.
 double decay_of(torch::Value group);
 
@@ -29,7 +38,7 @@ torch::Value group_like(torch::Document& document, const std::vector<OptimizerSt
 
 /// The common state of torch_dist with as many optimizers as Megatron expects: `two`, of dense parameters and of
 /// experts, or one. Settings come from the existing groups; experts get a group without weight decay if they have
-/// `vectors`.
+/// `vectors`. Muon and Adam remain separate optimizers.
 torch::Value with_optimizers(torch::Document& document, torch::Value common, bool two, bool vectors);
 
 }  // namespace tpx::formats::megatron

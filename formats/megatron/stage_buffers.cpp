@@ -4,19 +4,39 @@
 #include "formats/megatron/rank_optimizer.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace tpx::formats::megatron {
+namespace {
+
+/// Whether `parameter` is also in `all` under its second name.
+bool has_second_name(const RankParameter& parameter, const std::vector<RankParameter>& all) {
+    const std::string_view second = second_name(parameter.name);
+    return !second.empty() && std::ranges::any_of(all, [&](const RankParameter& other) {
+        return other.name == second && other.chunk == parameter.chunk;
+    });
+}
+
+}  // namespace
+
+std::vector<const RankParameter*> trained_parameters(const std::vector<RankParameter>& all, bool split, bool experts) {
+    std::vector<const RankParameter*> found;
+    for (const RankParameter& parameter : all) {
+        const bool expert = parameter.name.find("mlp.experts.") != std::string::npos;
+        if (is_buffer(parameter.name) || (split && expert != experts) || has_second_name(parameter, all)) continue;
+        found.push_back(&parameter);
+    }
+    return found;
+}
 
 std::vector<Buffer> buffers_of(const std::vector<RankParameter>& all, bool split, bool experts) {
     std::vector<Buffer> buffers;
-    for (const RankParameter& parameter : all) {
-        const bool expert = parameter.name.find("mlp.experts.") != std::string::npos;
-        if (is_buffer(parameter.name) || (split && expert != experts)) continue;
+    for (const RankParameter* parameter : trained_parameters(all, split, experts)) {
         const auto buffer = std::ranges::find_if(buffers, [&](const Buffer& list) {
-            return list[0]->chunk == parameter.chunk &&
-                   list[0]->dtypes.at(Role::weight) == parameter.dtypes.at(Role::weight);
+            return list[0]->chunk == parameter->chunk &&
+                   list[0]->dtypes.at(Role::weight) == parameter->dtypes.at(Role::weight);
         });
-        buffer == buffers.end() ? buffers.push_back({&parameter}) : buffer->push_back(&parameter);
+        buffer == buffers.end() ? buffers.push_back({parameter}) : buffer->push_back(parameter);
     }
     return buffers;
 }

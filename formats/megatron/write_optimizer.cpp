@@ -21,18 +21,6 @@ using torch::Value;
 
 using Parameters = std::vector<const RankParameter*>;
 
-bool of_experts(const RankParameter& parameter) { return parameter.name.find("mlp.experts.") != std::string::npos; }
-
-/// The parameters of one optimizer: all of them or, if `split`, either the dense parameters or those of experts.
-Parameters parameters_of(const std::vector<RankParameter>& all, bool split, bool experts) {
-    Parameters found;
-    for (const RankParameter& parameter : all) {
-        if (is_buffer(parameter.name) || (split && of_experts(parameter) != experts)) continue;
-        found.push_back(&parameter);
-    }
-    return found;
-}
-
 const std::vector<RankPart>& state(const RankParameter& parameter, Role role) {
     const auto found = parameter.parts.find(role);
     if (found == parameter.parts.end()) throw failure("tensor '{}': it has no {}", parameter.name, role);
@@ -61,6 +49,17 @@ public:
             if (all_.any(experts, decay != 0) || (!split_ && all_.any(true, decay != 0)))
                 add_group(parameters, experts, decay);
         }
+        return finish(experts);
+    }
+
+    /// Writes one of the optimizers of a chain that contains Muon: `state`, with its groups.
+    Value write_chained(const Parameters& parameters, const OptimizerState& state) {
+        for (const Value group : state.groups) add_members(parameters, group, decay_of(group));
+        return finish(false);
+    }
+
+private:
+    Value finish(bool experts) {
         Value inner = document_.dict();
         if (!distributed_) inner = document_.with_key(inner, "state", document_.dict(state_));
         inner = document_.with_key(inner, "param_groups", document_.list(groups_));
@@ -72,11 +71,13 @@ public:
         return distributed_ ? outer : document_.with_key(outer, "fp32_from_fp16_params", document_.list(masters_));
     }
 
-private:
     void add_group(const Parameters& parameters, bool experts, double decay) {
+        add_members(parameters, group_like(document_, states_, experts, decay), decay);
+    }
+
+    void add_members(const Parameters& parameters, Value group, double decay) {
         std::vector<Value> ids;
         std::vector<Value> masters;
-        Value group = group_like(document_, states_, experts, decay);
         for (const RankParameter* parameter : parameters) {
             if (without_decay(parameter->name, parameter->shape.size()) != (decay == 0)) continue;
             ids.push_back(document_.integer(next_id_));
@@ -97,7 +98,9 @@ private:
         Value moments = document_.dict();
         if (is_torch_adam(group))
             moments = document_.with_key(moments, "step", file_.scalar(static_cast<float>(group.at("step").as_real())));
-        for (const Role role : {Role::exp_avg, Role::exp_avg_sq})
+        const bool momentum = parameter.parts.contains(Role::momentum_buffer);
+        for (const Role role :
+             momentum ? std::vector{Role::momentum_buffer} : std::vector{Role::exp_avg, Role::exp_avg_sq})
             moments = document_.with_key(moments, tpx::name(role), state_tensor(file_, parameter, role));
         state_.push_back({document_.integer(next_id_), moments});
         const auto weight = parameter.dtypes.find(Role::weight);
@@ -139,6 +142,25 @@ Value buffer_value(ArchiveDraft& file, const Buffer& parameters, const BufferLay
     return document.with_key(vectors, "numel_unpadded", document.integer(places.size));
 }
 
+/// The chain of optimizers in `common`, which contains Muon.
+Value muon_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, const RankParts& all, Value common) {
+    const std::vector<OptimizerState> states = optimizers_of(common);
+    const auto of_experts = [](const OptimizerState& state) {
+        return std::ranges::any_of(state.groups, is_group_of_experts);
+    };
+    const bool split = std::ranges::any_of(states, of_experts);
+    std::vector<Value> written;
+    for (const OptimizerState& state : states) {
+        const bool momentum = std::ranges::any_of(state.groups, is_muon_group);
+        Parameters own = trained_parameters(parameters, split, of_experts(state));
+        std::erase_if(own, [&](const RankParameter* parameter) {
+            return has_momentum(parameter->name, parameter->shape.size()) != momentum;
+        });
+        written.push_back(OptimizerWriter{file, {state}, all, split, false}.write_chained(own, state));
+    }
+    return file.document().list(written);
+}
+
 }  // namespace
 
 bool has_state(const std::vector<RankParameter>& parameters) {
@@ -153,9 +175,11 @@ Value optimizer_value(ArchiveDraft& file, const std::vector<RankParameter>& para
     if (states.empty()) throw failure("the source has optimizer state, but no param_groups");
     const bool distributed = holds(args, "use_distributed_optimizer");
     const bool split = two_optimizers(args, layout);
+    if (has_muon(states))
+        return muon_value(file, parameters, all, with_optimizers(file.document(), common, split, false));
     const auto write = [&](bool experts) {
         OptimizerWriter writer{file, states, all, split, distributed};
-        return writer.write(parameters_of(parameters, split, experts), experts);
+        return writer.write(trained_parameters(parameters, split, experts), experts);
     };
     if (!split) return write(false);
     std::vector<Value> both;

@@ -26,6 +26,7 @@ using torch::Value;
 
 constexpr std::string_view group_prefix = "optimizer.param_groups.";
 constexpr std::string_view optimizer_prefix = "optimizer.";
+constexpr std::string_view schedule_key = "opt_param_scheduler";
 
 /// Splits a key such as "0.lr" into 0 and "lr"; unset for other keys.
 std::optional<std::pair<int, std::string_view>> group_key(std::string_view text) {
@@ -39,12 +40,14 @@ class Restorer {
 public:
     explicit Restorer(Checkpoint& checkpoint) : checkpoint_{checkpoint} {}
 
-    /// Megatron's args as a dict, if there are any.
+    /// Megatron's args as a dict, if there are any. Megatron-FSDP stores a Namespace, conversions a dict.
     std::optional<Value> settings() {
         const std::vector<Object>& objects = checkpoint_.catalogue.objects;
         const auto args = std::ranges::find(objects, "args", &Object::name);
         if (args == objects.end()) return std::nullopt;
-        const Value settings = read(*args);
+        const Value stored = read(*args);
+        by_fsdp_ = stored.is(Kind::object);
+        const Value settings = by_fsdp_ ? stored.as_object().state : stored;
         const bool is_megatrons = settings.is(Kind::dict) && settings.find("tensor_model_parallel_size");
         return is_megatrons ? std::optional{settings} : std::nullopt;
     }
@@ -56,6 +59,7 @@ public:
         const bool has_groups = are_megatrons(objects);
         std::erase_if(objects, [&](const Object& object) { return take(object, *args, has_groups); });
         if (has_groups) add_optimizer();
+        if (!schedule_.empty()) entries_.push_back({document_.string(schedule_key), document_.dict(schedule_)});
         document_.set_root(document_.dict(entries_));
         checkpoint_.common = keep_alive(std::move(document_));
         checkpoint_.common_storages = std::move(contents_);
@@ -97,6 +101,10 @@ private:
         } else if (name.starts_with(optimizer_prefix)) {
             if (!has_groups) return false;
             optimizer_.push_back({document_.string(name.substr(optimizer_prefix.size())), read(object)});
+        } else if (name.starts_with(schedule_key) && name.substr(schedule_key.size()).starts_with('.')) {
+            schedule_.push_back({document_.string(name.substr(schedule_key.size() + 1)), read(object)});
+        } else if (by_fsdp_ && name.find('.') != name.npos) {
+            return false;
         } else {
             entries_.push_back({document_.string(name), name == "args" ? namespace_of(settings) : read(object)});
         }
@@ -124,14 +132,16 @@ private:
     std::vector<Entry> entries_;
     std::vector<Entry> optimizer_;              // except its groups
     std::map<int, std::vector<Entry>> groups_;  // by number
+    std::vector<Entry> schedule_;               // if it is not one object
+    bool by_fsdp_ = false;
 };
 
 }  // namespace
 
 void read_args(Checkpoint& checkpoint) {
     const auto is_megatrons = [](const Tensor& tensor) {
-        constexpr std::array<std::string_view, 3> starts{"decoder.layers.", "encoder.layers.",
-                                                         "language_model.decoder.layers."};
+        constexpr std::array<std::string_view, 4> starts{
+            "decoder.layers.", "encoder.layers.", "language_model.decoder.layers.", "model.module.decoder.layers."};
         return std::ranges::any_of(starts, [&](std::string_view start) { return tensor.name.starts_with(start); });
     };
     if (std::ranges::none_of(checkpoint.catalogue.tensors, is_megatrons)) return;

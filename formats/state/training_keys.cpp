@@ -6,8 +6,9 @@
 namespace tpx::formats {
 
 std::string unwrapped(std::string_view name) {
+    // Megatron-FSDP nests three objects, each of which adds "module.".
     for (const std::string_view wrapper : wrappers)
-        if (name.starts_with(wrapper)) name.remove_prefix(wrapper.size());
+        while (name.starts_with(wrapper)) name.remove_prefix(wrapper.size());
     return std::string{name};
 }
 

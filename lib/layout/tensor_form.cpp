@@ -192,6 +192,9 @@ void check_layout(const Reading& reading, const Layout& layout) {
                         to_string(layout), reading.why_not};
         return;
     }
+    const auto& tensors = reading.family->tensors;
+    if (layout.ep > 1 && std::ranges::none_of(tensors, [](const auto& entry) { return entry.second.ep != 0; }))
+        throw Error{Exit::usage, "layout: ep={}: the model has no experts; omit ep", layout.ep};
     const Index layers = layer_numbers(reading);
     for (const std::string& formula : reading.family->tp_divides) {
         const std::set<Index> sizes =

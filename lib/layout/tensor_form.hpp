@@ -37,8 +37,8 @@ TensorForm form_of(const Reading& reading, const Tensor& tensor, const Meaning& 
 /// The form of the tensors of one layer of a class; experts are stacked along axis 0.
 TensorForm form_of(const TensorClass& kind);
 
-/// Throws Error (usage) if `layout` is invalid for the whole model: tp does not divide its heads, or tp or pp is used
-/// without a family. The message contains the numbers and values of tp that fit.
+/// Throws Error (usage) if `layout` is invalid for the whole model: tp does not divide its heads, ep is used without
+/// experts, or tp or pp is used without a family. The message contains the numbers and values of tp that fit.
 void check_layout(const Reading& reading, const Layout& layout);
 
 /// The degrees up to twice `degree` that divide `size`, the largest six: "1, 2 or 4".

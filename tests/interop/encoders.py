@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Megatron-core's BERT and T5: tpx finds the same state in torch_dist and in rank files of every layout, which Megatron-core
 wrote; rank files that tpx makes equal Megatron-core's, and torch_dist that it makes loads like Megatron-core's own, bit for
-bit."""
+bit. T5's state is the same in rank files and in the buckets of the distributed optimizer."""
 import argparse
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -164,4 +167,12 @@ def main(tpx):
         status, said = steps._run(tpx, "reshard", folder / "torch_dist-1", folder / "out", "--to", "tp=1", "--format", "megatron")
         fits = status == 0 and "TransformerEngine extra states, so FP8 scaling starts over" in said and "cannot store" not in said
         report("bert with FP8 scales: the note about dropped scales", [] if fits else [said])
+    with tempfile.TemporaryDirectory() as name:
+        data = Path(__file__).parents[2] / "testdata"
+        made = subprocess.run(
+            [sys.executable, "-P", data / "make/t5_optimizer.py", Path(name, "t5"), "buckets"], capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        )  # fmt: skip
+        status, said = steps._run(tpx, "verify", data / "megatron/t5-optimizer", Path(name, "t5")) if made.returncode == 0 else (1, made.stderr)
+        report("t5 in the buckets of the distributed optimizer is the same state as in rank files", [said] if status else [])
     return outcomes.status()

@@ -58,6 +58,28 @@ TEST_CASE("a common state has as many optimizers as Megatron expects") {
     CHECK(torch::equal(with_optimizers(make.document, none, true, false), none));
 }
 
+TEST_CASE("Muon and Adam remain separate optimizers, and experts have a Muon of their own") {
+    Maker make;
+    const auto with = [&](Value group, const char* key) {
+        return make.document.with_key(group, key, make.document.real(0.9));
+    };
+    const Value adam =
+        make.optimizer({with(make.group(false, 1, 0.5), "betas"), with(make.group(false, 0, 0.5), "betas")});
+    const Value muon = make.optimizer({with(make.group(false, 1, 0.5), "momentum_beta")});
+    const Value one = make.common(make.both(muon, adam));
+    CHECK(torch::equal(with_optimizers(make.document, one, false, false), one));
+    const std::array entries{
+        Entry{make.document.integer(0), muon},
+        Entry{make.document.integer(1), make.optimizer({with(make.group(true, 1, 0.5), "momentum_beta")})},
+        Entry{make.document.integer(2), adam}};
+    const Value two = make.common(make.document.dict(entries));
+    CHECK(torch::equal(with_optimizers(make.document, one, true, false), two));
+    CHECK(torch::equal(with_optimizers(make.document, two, true, false), two));
+    CHECK(torch::equal(with_optimizers(make.document, two, false, false), one));
+    const Value sgd = make.common(make.optimizer({with(make.group(false, 1, 0.5), "momentum")}));
+    CHECK(torch::equal(with_optimizers(make.document, sgd, false, false), sgd));
+}
+
 TEST_CASE("leftovers of a rank without experts in a common state are dropped") {
     Maker make;
     const Value dense = make.optimizer({make.group(false, 1, 0.5), make.group(false, 0, 0.25)});
