@@ -8,11 +8,13 @@
 
 #include <fmt/ranges.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +34,7 @@ std::string embedded(std::span<const std::filesystem::path> files) {
     for (std::size_t number = 0; number < sources.size(); ++number) {
         const auto family = families.find(tpx::parse_family_head(sources[number]).own.name);  // none: a fragment
         std::string names = "{}";
-        if (family) {
+        if (family && !families[*family].dialects.empty()) {
             names = fmt::format("names_{}", number);
             arrays += fmt::format("constexpr std::uint32_t {}[] = {{{}}};\n", names,
                                   fmt::join(tpx::hash_rule_names(families[*family]), ", "));
@@ -50,10 +52,12 @@ std::string embedded(std::span<const std::filesystem::path> files) {
 
 int main(int count, char** words) {
     try {
+        if (count < 3) throw std::invalid_argument{"usage: embed_rules OUTPUT RULES..."};
         const std::vector<std::filesystem::path> files(words + 2, words + count);
+        const std::string text = embedded(files);
         std::ofstream out{words[1]};
-        out << embedded(files);
-        return out.flush() ? 0 : 1;
+        if (!(out << text).flush()) throw std::runtime_error{"cannot write " + std::string{words[1]}};
+        return 0;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "embed_rules: %s\n", error.what());
         return 1;

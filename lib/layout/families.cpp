@@ -36,7 +36,8 @@ public:
 
     FamilyHead head(std::size_t number) const {
         FamilyHead head = head_of(files_[number].start().own);
-        if (!may_be_invalid(number)) head.names = files_[number].source.names;  // else a file may have added others
+        if (!may_be_invalid(number))
+            head.name_hashes = files_[number].source.name_hashes;  // else a user's file may have added names
         return head;
     }
 

@@ -22,13 +22,13 @@ struct FamilyHead {
     std::string name;
     bool told = false;                                       ///< see Family
     std::map<std::string, std::vector<std::string>> detect;  ///< see Family
-    std::span<const std::uint32_t> names;                    ///< see hash_rule_names(); empty: unknown
+    std::span<const std::uint32_t> name_hashes;              ///< see hash_rule_names(); empty: unknown
 
     /// Whether models of this family have this model_type in their config.json.
     bool has_type(std::string_view type) const;
 
     /// False only if its rules match none of these names.
-    bool may_match(const MatchableNames& stored) const { return names.empty() || stored.may_match(names); }
+    bool may_match(const MatchableNames& stored) const { return name_hashes.empty() || stored.may_match(name_hashes); }
 };
 
 /// A list of families, each of which is read when it is first used: a run uses two or three of a hundred. Copies are

@@ -41,11 +41,11 @@ MatchableNames::MatchableNames(std::span<const std::string> names) {
     for (const std::string_view name : names) {
         hashes_.insert(hash_of(name));
         hashes_.insert(hash_of(name.substr(name.find('.') + 1)));
-        if (name.starts_with("optim")) add_runs(name);
+        if (name.starts_with("optim")) add_component_sequences(name);
     }
 }
 
-void MatchableNames::add_runs(std::string_view name) {
+void MatchableNames::add_component_sequences(std::string_view name) {
     for (std::size_t begin = 0; begin < name.size(); ++begin) {
         if (begin > 0 && name[begin - 1] != '.') continue;
         Hash hash;

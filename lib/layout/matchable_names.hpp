@@ -16,10 +16,13 @@ namespace tpx {
 /// compares.
 std::vector<std::uint32_t> hash_rule_names(const Family& family);
 
-/// The parts of names that rules may match: the whole name; the name without its first component, which may be the
-/// object that contains the model; and each run of components of the names of optimizer state
-/// ("optimizer.state.exp_avg.NAME"), which has words of the role around the name of the parameter. If a family's rules
-/// match none of them, the family need not be read.
+/// The parts of stored names that rules may match:
+/// - the whole name;
+/// - the name without its first component, which may be the object that contains the model;
+/// - in names of optimizer state, such as "optimizer.state.exp_avg.NAME", each sequence of components, because words
+/// for
+///   the role surround the name of the parameter.
+/// If a family's rules match none of them, the family need not be read.
 class MatchableNames {
 public:
     /// `names` contain `#` for each number, as fold_numbers() returns them.
@@ -29,7 +32,7 @@ public:
     bool may_match(std::span<const std::uint32_t> hashes) const;
 
 private:
-    void add_runs(std::string_view name);
+    void add_component_sequences(std::string_view name);
 
     std::unordered_set<std::uint32_t> hashes_;
 };

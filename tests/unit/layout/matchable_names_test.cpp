@@ -56,7 +56,7 @@ TEST_CASE("families are skipped only if their rules match no name") {
     for (const std::string& name : names_of(families)) {
         const MatchableNames stored = matchable(fold_numbers(name));
         for (std::size_t number = 0; number < families.size(); ++number) {
-            REQUIRE_FALSE(families.head(number).names.empty());
+            REQUIRE_FALSE(families.head(number).name_hashes.empty());
             if (families.head(number).may_match(stored)) {
                 ++matched;
                 continue;
@@ -73,7 +73,7 @@ TEST_CASE("families are skipped only if their rules match no name") {
 TEST_CASE("the built-in hashes are those of the rules") {
     const Families families = formats::load_families({});
     for (std::size_t number = 0; number < families.size(); ++number)
-        CHECK(std::ranges::equal(families.head(number).names, hash_rule_names(families[number])));
+        CHECK(std::ranges::equal(families.head(number).name_hashes, hash_rule_names(families[number])));
 }
 
 TEST_CASE("families that a user's file may change are never skipped") {
