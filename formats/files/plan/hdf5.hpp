@@ -26,6 +26,16 @@ std::string user_block(std::string_view file, std::string_view schema);
 /// The HDF5 type of T in memory; T is std::uint32_t, std::uint64_t, std::int32_t, std::int64_t or double.
 template <class T>
 hid_t memory_type();
+template <>
+hid_t memory_type<std::uint32_t>();
+template <>
+hid_t memory_type<std::int32_t>();
+template <>
+hid_t memory_type<std::uint64_t>();
+template <>
+hid_t memory_type<std::int64_t>();
+template <>
+hid_t memory_type<double>();
 
 /// Builds a file in memory and writes it to disk when it is complete, because libhdf5 does not recover from a full
 /// disk.
