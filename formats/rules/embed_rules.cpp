@@ -9,8 +9,6 @@
 #include <fmt/ranges.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -59,15 +57,9 @@ std::span<const BuiltinRules> builtin_rules() {{ return files; }}
 }  // namespace
 
 int main(int count, char** words) {
-    try {
-        if (count < 3) throw std::invalid_argument{"usage: embed_rules OUTPUT RULES..."};
-        const std::vector<std::filesystem::path> files(words + 2, words + count);
-        const std::string text = embedded(files);
-        std::ofstream out{words[1]};
-        if (!(out << text).flush()) throw std::runtime_error{"cannot write " + std::string{words[1]}};
-        return 0;
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "embed_rules: %s\n", error.what());
-        return 1;
-    }
+    if (count < 3) throw std::invalid_argument{"usage: embed_rules OUTPUT RULES..."};
+    const std::vector<std::filesystem::path> files(words + 2, words + count);
+    const std::string text = embedded(files);
+    std::ofstream out{words[1]};
+    if (!(out << text).flush()) throw std::runtime_error{"cannot write " + std::string{words[1]}};
 }
