@@ -200,6 +200,7 @@ void ClusterLog::compare_duration(const Table::Row& row) {
         has_fine_times_ = has_fine_times_ || unit_of_moment(*number) < 1;
     const auto started = moment(row, Quantity::started), ended = moment(row, Quantity::ended);
     if (!started || !ended || *ended < *started || plain == 0) return;
+    if (const auto submitted = moment(row, arrival); submitted && *started + second <= *submitted) return;
     // Whole numbers may be rounded.
     const double run = seconds_of(*ended - *started), rounding = plain && *plain == std::floor(*plain) ? 0.5 : 0;
     const auto differs = [&](double given, double least) {

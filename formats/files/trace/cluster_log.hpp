@@ -120,7 +120,7 @@ private:
     std::map<std::string_view, std::uint64_t> skipped_;  // jobs by why
     std::uint64_t rounded_ = 0;                          // jobs that requested a part of a GPU
     std::uint64_t timed_ = 0, differing_ = 0;  // jobs with start, end and duration; those where the duration differs
-    std::array<std::uint64_t, units.size()> by_unit_{};  // the latter jobs whose duration is right in each unit
+    std::array<std::uint64_t, units.size()> by_unit_{};  // jobs whose duration is right in this unit only
     bool has_pauses_ = false;                            // durations may be shorter than the time from start to end
     bool lacks_nodes_ = false;                           // the table has GPUs per node, but no number of nodes
     bool has_fine_times_ = false;  // submissions are in smaller units than seconds, and no name of a column has a unit

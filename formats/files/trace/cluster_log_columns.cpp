@@ -51,7 +51,8 @@ ColumnWords column_words(std::string_view column) {
 
 bool has_part(std::string_view column, std::string_view part) { return lower_case(column).find(part) != column.npos; }
 
-// Whether a column holds the limit of a job, such as Resource_List.walltime of PBS, beside resources_used.walltime.
+// Whether a column contains limits. In logs of PBS, Resource_List.walltime is the limit of the duration, which is
+// resources_used.walltime.
 bool is_limit(std::string_view column) {
     return has_part(column, "resource_list") || has_part(column, "limit") || has_part(column, "request");
 }
