@@ -66,7 +66,7 @@ def inverse(matrix):
     return [line[size:] for line in lines]
 
 
-def left_out(points, times, scale, noise, variance):
+def leave_one_out_error(points, times, scale, noise, variance):
     """The mean error in % of a Gaussian process around a linear trend of the logarithms: each row is predicted from the others."""
     def covariance(one, other):
         distance = sum((x - y)**2 for x, y in zip(one, other))
@@ -78,14 +78,15 @@ def left_out(points, times, scale, noise, variance):
     return 100 * statistics.mean(abs(math.expm1(-weight / precision[i][i])) for i, weight in enumerate(weights))
 
 
-def smooth(name):
-    """The number of rows of a table, and the least error of left_out() for several scales, which are chosen with these rows known."""
+def smooth_fit_error(name):
+    """The number of rows of a table, and the least leave_one_out_error() of several scales, which are chosen with these rows known."""
     measured = [row for row in rows(f"rubick/{name}.csv") if float(row["iter_time"]) > 0]
     columns = list(zip(*map(features, measured)))
     spreads = [statistics.pstdev(column) or 1 for column in columns]
     points = [[value / spread for value, spread in zip(map(float, features(row)), spreads)] for row in measured]
     times = [math.log(float(row["iter_time"])) for row in measured]
-    return len(points), min(left_out(points, times, *choice) for choice in itertools.product((0.5, 1, 2, 4), (0.02, 0.05, 0.1), (0.1, 1)))
+    choices = itertools.product((0.5, 1, 2, 4), (0.02, 0.05, 0.1), (0.1, 1))
+    return len(points), min(leave_one_out_error(points, times, *choice) for choice in choices)
 
 
 def estimate(row):
@@ -107,24 +108,32 @@ def main():
     t4 = [((*sorted(row["placement"].split("+")), row["batch"]), float(row["seconds"])) for row in rows("pollux/bert.csv")]
     plans = rows("bigscience/memory.csv")
     keys = [key for key in plans[0] if key not in ("memory", "seconds")]
-    lines = ["`bench/noise.py`: how far rows are apart that no model with the inputs of tpx can tell apart: T4 with the same GPUs of each host in",
+    lines = ["`bench/noise.py`: how far rows are apart that no model with the inputs of tpx can tell apart: "
+             "T4 with the same GPUs of each host in",
              "another order, and repeated plans of BigScience. The A800 tables have no such rows.", "",
              "| table | rows with a twin | deviation of a row | mean error of the medians |", "|---|---|---|---|"]
-    for name, timed in (("T4", t4), ("BigScience", [(tuple(row[key] for key in keys), float(row["seconds"])) for row in plans if row["seconds"]])):
+    repeated = [(tuple(row[key] for key in keys), float(row["seconds"])) for row in plans if row["seconds"]]
+    for name, timed in (("T4", t4), ("BigScience", repeated)):
         lines.append("| {} | {} | {:.1f} % | {:.1f} % |".format(name, *spread(timed)))
-    lines += ["", "A800, uneven placements measured without and with full recomputation. The deviation of a row is an estimate: it takes the ratio of the",
-              "two to be the same on all placements.", "", "| model | placements | faster with recomputation | deviation of a row |", "|---|---|---|---|"]
+    lines += ["", "A800, uneven placements measured without and with full recomputation. The deviation of a row is an estimate: "
+              "it takes the ratio of the",
+              "two to be the same on all placements.", "",
+              "| model | placements | faster with recomputation | deviation of a row |", "|---|---|---|---|"]
     for name in ("gpt2", "t5", "bert", "roberta", "vit"):
         lines.append("| {} | {} | {} | {:.1f} % |".format(name, *recomputation(name)))
-    lines += ["", "A smooth fit without a model of the hardware (a Gaussian process around a log-linear trend in degrees, placement and kind of plan), each",
-              "row predicted from all others; its scales are chosen with these rows known:", "", "| model | rows | mean error |", "|---|---|---|"]
+    lines += ["", "A smooth fit without a model of the hardware (a Gaussian process around a log-linear trend in degrees, "
+              "placement and kind of plan), each",
+              "row predicted from all others; its scales are chosen with these rows known:", "",
+              "| model | rows | mean error |", "|---|---|---|"]
     for name in ("gpt2", "t5", "bert", "roberta", "vit", "llama7"):
-        lines.append("| {} | {} | {:.1f} % |".format(name, *smooth(name)))
+        lines.append("| {} | {} | {:.1f} % |".format(name, *smooth_fit_error(name)))
     ran = [estimate(row) for row in plans if row["memory"] != "OOM"]
     failed = sorted(estimate(row) for row in plans if row["memory"] == "OOM")
     above = ", ".join(f"{gib:.1f} ({sum(one >= gib for one in ran)})" for gib in failed)
-    lines += ["", f"Memory of BigScience: estimates in GiB of the {len(failed)} plans that ran out of memory, and in brackets how many of the {len(ran)} plans that ran",
-              f"have at least this estimate: {above}. A limit on this estimate that refuses all {len(failed)} therefore refuses that many plans that ran."]
+    lines += ["", f"Memory of BigScience: estimates in GiB of the {len(failed)} plans that ran out of memory, "
+              f"and in brackets how many of the {len(ran)} plans that ran",
+              f"have at least this estimate: {above}. "
+              f"A limit on this estimate that refuses all {len(failed)} therefore refuses that many plans that ran."]
     text = "\n".join(lines)
     print(text)
     if arguments.write:

@@ -64,10 +64,10 @@ std::string axes(const Scales& at) {
                      (left + page_width - right) / 2, page_height - 10, left - 48);
 }
 
-// In a page, the colors are those of the page, which may be dark.
+// Without variables, which many viewers of SVG ignore; curve.css replaces the colors in a page.
 std::string style() {
-    return "<style>text{font:12px sans-serif;fill:var(--muted,#565f69)}.grid{stroke:var(--line,#dcdfe0)}"
-           ".most{fill:none;stroke:var(--accent,#14588c);stroke-width:2}.point{fill:var(--accent,#14588c)}</style>\n";
+    return "<style>text{font:12px sans-serif;fill:#565f69}.grid{stroke:#dcdfe0}"
+           ".most{fill:none;stroke:#14588c;stroke-width:2}.point{fill:#14588c}</style>\n";
 }
 
 }  // namespace
@@ -110,8 +110,10 @@ std::string curve_html(const Job& job, std::span<const CurvePoint> curve) {
                                   {"seconds", point.fastest ? point.fastest->time.total() : 0},
                                   {"throughput", point.throughput},
                                   {"slope", point.slope}});
-    const HtmlPage page{
-        .title = "tpx profile", .body = "curve.html", .styles = {"base.css"}, .scripts = {"base.js", "curve.js"}};
+    const HtmlPage page{.title = "tpx profile",
+                        .body = "curve.html",
+                        .styles = {"base.css", "curve.css"},
+                        .scripts = {"base.js", "curve.js"}};
     return html_page(page, data);
 }
 

@@ -20,8 +20,7 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <iterator>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -136,62 +135,75 @@ std::string exclude_techniques(std::vector<EvaluatedPlan>& plans, std::span<cons
     return fmt::format("{}", fmt::join(reasons, ", "));
 }
 
-// "92.1 GB on a GPU with 80.0 GB", for a plan that does not fit.
-std::string need_text(const Job& job, const EvaluatedPlan& judged) {
-    const bool exceeds_gpu = job.gpu_memory && judged.memory.needed() > *job.gpu_memory;
-    return fmt::format("{} on a {} with {}", format_bytes(exceeds_gpu ? judged.memory.needed() : judged.memory.host),
-                       exceeds_gpu ? "GPU" : "host",
-                       format_bytes(exceeds_gpu ? *job.gpu_memory : job.host_memory.value_or(0)));
+// What a plan needs of the scarcest memory, of a GPU or of a host.
+struct Need {
+    std::string_view where;
+    double bytes, limit;
+
+    double ratio() const { return bytes / limit; }
+};
+
+Need need_of(const Job& job, const EvaluatedPlan& judged) {
+    constexpr double unlimited = std::numeric_limits<double>::infinity();
+    const Need gpu{"GPU", judged.memory.needed(), job.gpu_memory.value_or(unlimited)};
+    const Need host{"host", judged.memory.host, job.host_memory.value_or(unlimited)};
+    return gpu.ratio() < host.ratio() ? host : gpu;
+}
+
+// "dp=1 (10.0 s per step) needs 92.1 GB, but a GPU has 80.0 GB", for a plan that does not fit.
+std::string need_text(const Job& job, const EvaluatedPlan& judged, std::string_view comma = "") {
+    const Need need = need_of(job, judged);
+    return fmt::format("{} ({} per step){} needs {}, but a {} has {}", to_string(judged.plan),
+                       format_seconds(judged.time.total()), comma, format_bytes(need.bytes), need.where,
+                       format_bytes(need.limit));
 }
 
 // The error if none of `possible`, the plans that divide the model and the samples, fits into memory.
 Error no_plan(const Job& job, const Allocation& allocation, std::span<const EvaluatedPlan> possible) {
-    const std::string placement = formats::placement_text(allocation.gpus);
+    const std::vector<int>& hosts = allocation.gpus;
+    const std::string gpus =
+        hosts.size() == 1 ? counted(std::uint64_t(hosts[0]), "GPU") : formats::placement_text(hosts);
     if (possible.empty())
-        return Error{Exit::no,  "no plan for {} divides {} and {:g} sample{}",
-                     placement, counted(std::uint64_t(job.model.layers), "layer"),
+        return Error{Exit::no,  "no plan for {}: none divides {} and {:g} sample{}",
+                     gpus,      counted(std::uint64_t(job.model.layers), "layer"),
                      job.batch, job.batch == 1 ? "" : "s"};
     const EvaluatedPlan& least =
-        std::ranges::min(possible, {}, [](const EvaluatedPlan& judged) { return judged.memory.needed(); });
-    return Error{Exit::no,
-                 "no plan fits into memory on {}; of {}, {} needs least: {}",
-                 placement,
-                 counted(possible.size(), "plan"),
-                 to_string(least.plan),
-                 need_text(job, least)};
+        std::ranges::min(possible, {}, [&](const EvaluatedPlan& judged) { return need_of(job, judged).ratio(); });
+    if (possible.size() == 1)
+        return Error{Exit::no, "the only plan for {} does not fit into memory: {}", gpus, need_text(job, least)};
+    return Error{Exit::no, "none of {} for {} fits into memory; the smallest, {}", counted(possible.size(), "plan"),
+                 gpus, need_text(job, least, ",")};
 }
 
-// How many plans fit, and why the others do not: "42 plans fit, 1 shown; 9 do not fit: ...".
+// How many plans fit, and why the others do not: "42 plans fit, 1 shown; 9 do not fit; ...".
 std::string counts_text(const Job& job, std::size_t fitting, std::size_t shown,
                         std::span<const EvaluatedPlan> misfits) {
     std::string text = fmt::format("{} fit{}", counted(fitting, "plan"), fitting == 1 ? "s" : "");
     if (shown < fitting) text += fmt::format(", {} shown", shown);
     if (misfits.empty()) return text;
-    return text + fmt::format("; {} do{} not fit: the fastest would take {} a step, but {} needs {}", misfits.size(),
-                              misfits.size() == 1 ? "es" : "", format_seconds(misfits.front().time.total()),
-                              to_string(misfits.front().plan), need_text(job, misfits.front()));
+    if (misfits.size() == 1) return text + "; 1 does not fit: " + need_text(job, misfits.front());
+    return text + fmt::format("; {} do not fit; the fastest of them, {}", misfits.size(),
+                              need_text(job, misfits.front(), ","));
 }
 
 void predict_best(const Subject& subject, const Allocation& allocation, const ProfilePredictOptions& options,
                   Output& out) {
     const Job& job = subject.job;
-    std::vector<EvaluatedPlan> ranked = evaluated_plans(job, allocation), misfits;
-    std::ranges::copy_if(ranked, std::back_inserter(misfits), std::not_fn(&EvaluatedPlan::fits));
-    if (misfits.size() == ranked.size()) throw no_plan(job, allocation, misfits);
-    std::erase_if(ranked, std::not_fn(&EvaluatedPlan::fits));
+    std::vector<EvaluatedPlan> ranked = evaluated_plans(job, allocation);
     const std::size_t all = ranked.size();
-    const std::vector<std::string_view> excluded = excluded_techniques(options, techniques);
-    const std::string reasons = exclude_techniques(ranked, excluded);
-    exclude_techniques(misfits, excluded);
-    if (ranked.empty()) throw Error{Exit::no, "every plan that fits is excluded: {}", reasons};
+    const std::string reasons = exclude_techniques(ranked, excluded_techniques(options, techniques));
+    if (ranked.empty() && all > 0) throw Error{Exit::no, "every plan is excluded: {}", reasons};
     if (!reasons.empty()) out.note("{} excluded: {}", counted(all - ranked.size(), "plan"), reasons);
-    const std::span shown = std::span{ranked}.first(std::min(ranked.size(), static_cast<std::size_t>(*options.best)));
+    const auto first_misfit = std::ranges::stable_partition(ranked, &EvaluatedPlan::fits).begin();
+    const std::span<const EvaluatedPlan> fitting{ranked.begin(), first_misfit}, misfits{first_misfit, ranked.end()};
+    if (fitting.empty()) throw no_plan(job, allocation, misfits);
+    const auto shown = fitting.first(std::min(fitting.size(), static_cast<std::size_t>(*options.best)));
     if (out.json()) {
         ordered_json plans = ordered_json::array();
         for (const EvaluatedPlan& judged : shown) plans.push_back(prediction_json(subject, judged, allocation));
         return out.object("tpx.profile.best/1", {{"placement", allocation.gpus},
                                                  {"batch", job.batch},
-                                                 {"feasible", ranked.size()},
+                                                 {"feasible", fitting.size()},
                                                  {"infeasible", misfits.size()},
                                                  {"plans", plans}});
     }
@@ -200,7 +212,7 @@ void predict_best(const Subject& subject, const Allocation& allocation, const Pr
         out.result("{:>10} {:>20} {:>12.4g} {:>10}  {}\n", format_seconds(judged.time.total()),
                    range_text(subject.range(judged, allocation)), judged.throughput(job.batch),
                    format_bytes(judged.memory.total()), to_string(judged.plan));
-    out.note("{}", counts_text(job, ranked.size(), shown.size(), misfits));
+    out.note("{}", counts_text(job, fitting.size(), shown.size(), misfits));
 }
 
 void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {

@@ -3,35 +3,17 @@
 "use strict";
 
 const {policies} = data;
-const dashes = ["", "7 3", "2 3", "9 3 2 3", "1 5", "12 4"];
-const strokes = ["var(--accent)", "var(--other-host)", "var(--good)", "var(--storage)", "var(--muted)", "var(--same-host)"];
-const style = (index) => `stroke:${strokes[index % 6]};stroke-dasharray:${dashes[Math.floor(index / 6 + index) % 6]}`;
-const share = (value) => `${(100 * value).toFixed(2)} %`;
-const shareNumber = (pointer) =>
-    element("span", {class: "number", "data-at": pointer, "data-value": at(pointer), "data-unit": "share"}, share(at(pointer)));
 
 function showPolicies() {
-    const cell = (key, show) => (index) => show(`/policies/${index}/${key}`);
-    const time = (title, key) =>
-        ({title, numeric: true, value: (index) => policies[index][key],
-            cell: cell(key, timeColumn(policies.map((policy, index) => `/policies/${index}/${key}`)))});
-    const tally = (title, key) =>
-        ({title, numeric: true, value: (index) => policies[index][key], cell: cell(key, count)});
-    const part = (title, key) =>
-        ({title, numeric: true, value: (index) => policies[index][key], cell: cell(key, shareNumber)});
-    const head = {title: "policy", cell: (index) => name(policies[index].policy)};
     const rows = policies.map((policy, index) => index);
-    put("policies", table({caption: "Times", rows, columns: [head, time("mean", "mean_jct"), time("median", "median_jct"),
-        time("99th percentile", "p99_jct"), time("mean wait", "mean_queueing"), time("makespan", "makespan"),
+    const {tally, part, times, changes} = resultColumns(rows, (index, key) => `/policies/${index}/${key}`);
+    const head = {title: "policy", cell: (index) => name(policies[index].policy)};
+    put("policies", table({caption: "Times", rows, columns: [head, ...times,
         ...(policies.some(({unfinished}) => unfinished > 0) ? [tally("unfinished jobs", "unfinished")] : [])]}));
-    const hours = {title: "lost GPU-hours", numeric: true, value: (index) => policies[index].lost_gpu_hours,
-        cell: (index) => policies[index].lost_gpu_hours.toPrecision(4)};
-    const fairness = {title: "fairness", numeric: true, value: (index) => policies[index].fairness,
-        cell: (index) => policies[index].fairness.toFixed(3)};
     const deadlines = {title: "deadlines met", numeric: true, value: (index) => policies[index].deadlines_kept,
         cell: (index) => `${countText(policies[index].deadlines_kept)} of ${countText(policies[index].deadlines)}`};
     put("gpus", table({caption: "GPUs", rows, columns: [head, part("allocated", "held"), part("running", "worked"),
-        part("training", "trained"), tally("resizes", "changes"), tally("preemptions", "stops"), hours, fairness,
+        part("training", "trained"), ...changes,
         ...(policies.some((policy) => policy.deadlines > 0) ? [deadlines] : [])]}));
 }
 
@@ -78,10 +60,7 @@ function drawTimes(width) {
 
 function showTimes() {
     const box = element("div");
-    const key = policies.map((policy, index) => element("li", {},
-        drawn("svg", {width: 28, height: 8, "aria-hidden": "true"},
-            drawn("line", {x1: 0, x2: 28, y1: 4, y2: 4, class: "curve", style: style(index)})), name(policy.policy)));
-    put("times", figureOf("Share of jobs done within a time", box), element("ul", {class: "key"}, key));
+    put("times", figureOf("Share of jobs done within a time", box), element("ul", {class: "key"}, policyKey(policies.map(({policy}) => policy))));
     drawToWidth(box, drawTimes);
     put("times-caption", "The time scale is logarithmic; jobs shorter than one second count as one second.");
 }

@@ -4,12 +4,6 @@
 
 const {points} = data;
 const names = points[0].policies.map(({policy}) => policy);
-const dashes = ["", "7 3", "2 3", "9 3 2 3", "1 5", "12 4"];
-const strokes = ["var(--accent)", "var(--other-host)", "var(--good)", "var(--storage)", "var(--muted)", "var(--same-host)"];
-const style = (index) => `stroke:${strokes[index % 6]};stroke-dasharray:${dashes[Math.floor(index / 6 + index) % 6]}`;
-const share = (value) => `${(100 * value).toFixed(2)} %`;
-const shareNumber = (pointer) =>
-    element("span", {class: "number", "data-at": pointer, "data-value": at(pointer), "data-unit": "share"}, share(at(pointer)));
 
 const measures = [
     {key: "mean_jct", title: "Mean job completion time", text: timeText},
@@ -56,9 +50,7 @@ function drawCurves({key, text}, width) {
 }
 
 function showCurves() {
-    put("key", names.map((policy, index) => element("li", {},
-        drawn("svg", {width: 28, height: 8, "aria-hidden": "true"},
-            drawn("line", {x1: 0, x2: 28, y1: 4, y2: 4, class: "curve", style: style(index)})), name(policy))));
+    put("key", policyKey(names));
     put("curves", measures.map((measure) => {
         const box = element("div", {class: "curves"});
         queueMicrotask(() => drawToWidth(box, (width) => drawCurves(measure, width)));
@@ -69,17 +61,11 @@ function showCurves() {
 function showNumbers() {
     const rows = points.flatMap(({policies}, point) => policies.map((policy, index) => ({point, index})));
     const pointer = ({point, index}, key) => `/points/${point}/policies/${index}/${key}`;
-    const column = (title, key, show) =>
-        ({title, numeric: true, value: (row) => at(pointer(row, key)), cell: (row) => show(pointer(row, key))});
-    const plain = (title, key, text) => column(title, key, (place) => text(at(place)));
-    const time = (title, key) => column(title, key, timeColumn(rows.map((row) => pointer(row, key))));
+    const {part, times, changes} = resultColumns(rows, pointer);
     put("numbers", table({caption: "By value and policy", rows, columns: [
         {title: data.key, cell: ({point}) => name(points[point].value)},
         {title: "policy", cell: ({index}) => name(names[index])},
-        time("mean", "mean_jct"), time("median", "median_jct"), time("99th percentile", "p99_jct"),
-        time("mean wait", "mean_queueing"), time("makespan", "makespan"), column("training", "trained", shareNumber),
-        column("resizes", "changes", count), column("preemptions", "stops", count), plain("lost GPU-hours", "lost_gpu_hours", (hours) => hours.toPrecision(4)),
-        plain("fairness", "fairness", (value) => value.toFixed(3))]}));
+        ...times, part("training", "trained"), ...changes]}));
 }
 
 put("name", name(data.trace));

@@ -131,7 +131,7 @@ std::string simulation_report(const ordered_json& summary, const SimulateOptions
     const HtmlPage page{.title = "tpx simulate",
                         .body = "simulate.html",
                         .styles = {"base.css", "simulate.css"},
-                        .scripts = {"base.js", "table.js", "figure.js", "simulate.js"}};
+                        .scripts = {"base.js", "table.js", "figure.js", "policies.js", "simulate.js"}};
     return html_page(page, data);
 }
 

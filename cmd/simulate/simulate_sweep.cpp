@@ -178,7 +178,7 @@ void run_sweep(const SimulateOptions& options, std::span<const PolicyInfo* const
         const HtmlPage page{.title = "tpx simulate",
                             .body = "sweep.html",
                             .styles = {"base.css", "simulate.css"},
-                            .scripts = {"base.js", "table.js", "figure.js", "sweep.js"}};
+                            .scripts = {"base.js", "table.js", "figure.js", "policies.js", "sweep.js"}};
         write_file(options.report, html_page(page, data));
     }
     if (out.json()) return out.object("tpx.simulate-sweep/1", json);

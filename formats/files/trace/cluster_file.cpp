@@ -167,8 +167,7 @@ Cluster read_cluster(const std::string& argument) {
         return cluster;
     }
     if (path_kind(argument) == PathKind::absent)
-        throw Error{Exit::usage, "--cluster {}: no such file, nor hosts such as 8x4 (8 hosts with 4 GPUs each)",
-                    argument};
+        throw failure("cluster '{}': neither a file nor hosts in the form 8x4 (8 hosts with 4 GPUs each)", argument);
     constexpr std::uint64_t longest_file = std::uint64_t{16} << 20;
     return parse_cluster(read_file(argument, longest_file), argument);
 }

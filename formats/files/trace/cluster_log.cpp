@@ -8,12 +8,30 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 namespace tpx::formats {
 namespace {
 
 constexpr int most_log_gpus = 1 << 20;
+constexpr double longest_wait = 2 * 365 * 86'400.0;  // seconds
+
+// "Run time" for "Run time [h]".
+std::string_view name_without_unit(std::string_view name) {
+    const auto is_separator = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; };
+    const auto skip = [&](bool separators) {
+        std::string_view rest = name;
+        while (!rest.empty() && is_separator(rest.back()) == separators) rest.remove_suffix(1);
+        return rest;
+    };
+    const std::string_view whole = name;
+    name = skip(true);
+    const std::string_view before = skip(false);
+    const bool has_unit = seconds_of_unit(lower_case(name.substr(before.size()))) > 0;
+    name = before;
+    return has_unit ? skip(true) : whole;
+}
 
 }  // namespace
 
@@ -124,12 +142,15 @@ std::optional<Time> ClusterLog::duration_of(const Table::Row& row) const {
     return *ended - *started;
 }
 
-// The time of submission. Throws Error if the job starts a second or more before it; a shorter time may be due to
-// rounding.
+// The time of submission. Throws Error if the job starts a second or more before it, a shorter time may be due to
+// rounding, or years after it.
 Time ClusterLog::arrival_of(const Table::Row& row, Time submitted) const {
     const auto started = moment(row, Quantity::started);
     if (started && *started + second <= submitted)
         throw bad(row, Quantity::started, "'{}' is before the submission of the job, '{}'",
+                  text(row, Quantity::started), text(row, Quantity::submitted));
+    if (started && *started - submitted > time_of(longest_wait))
+        throw bad(row, Quantity::started, "'{}' is more than two years after the submission of the job, '{}'",
                   text(row, Quantity::started), text(row, Quantity::submitted));
     return submitted;
 }
@@ -148,6 +169,7 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
     job.name = name_of(row);
     job.gpus = job.least = job.most = gpus_of(row);
     if (job.gpus == 0) return leave_out("without GPUs");
+    compare_duration(row);
     const std::optional<Time> duration = duration_of(row);
     if (!duration) return leave_out("that had not ended");
     // Some versions of Slurm record a start for jobs that were canceled while they waited.
@@ -155,7 +177,6 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
     const auto submitted = moment(row, has(Quantity::submitted) ? Quantity::submitted : Quantity::started);
     if (!submitted) return leave_out("without a submission time");
     job.arrival = arrival_of(row, *submitted);
-    compare_duration(row, *duration);
     job.cpus = number(row, Quantity::cores, "cpu") * instances(row, Quantity::cores) / job.gpus;
     job.kind = kind_of(row, context.cluster);
     job.tenant = find_tenant(context.cluster, text(row, Quantity::tenant));
@@ -167,35 +188,44 @@ std::optional<TraceJob> ClusterLog::job(const Table::Row& row, const TraceContex
 }
 
 // Counts durations that differ from the time between start and end, because they include the time in the queue or are
-// in another unit, and notices submissions in milliseconds or smaller units.
-void ClusterLog::compare_duration(const Table::Row& row, Time duration) {
-    if (is_missing_time(text(row, Quantity::duration)) || has_pauses_) return;
+// in another unit, and notices submissions in milliseconds or smaller units. Must precede duration_of(), which refuses
+// durations that are too long because their unit is another.
+void ClusterLog::compare_duration(const Table::Row& row) {
+    const std::string_view length = text(row, Quantity::duration);
+    if (is_missing_time(length) || has_pauses_) return;
     const Quantity arrival = has(Quantity::submitted) ? Quantity::submitted : Quantity::started;
-    const std::string_view cell = text(row, arrival), length = text(row, Quantity::duration);
-    const auto number = finite_number(cell);
-    const bool is_plain = length.find_first_not_of("0123456789.") == length.npos;
-    if (number && is_plain && column(arrival).unit == 1 && column(Quantity::duration).unit == 1)
+    const auto number = finite_number(text(row, arrival)), plain = finite_number(length);
+    const double unit = column(Quantity::duration).unit;
+    if (number && plain && column(arrival).unit == 1 && unit == 1)
         has_fine_times_ = has_fine_times_ || unit_of_moment(*number) < 1;
     const auto started = moment(row, Quantity::started), ended = moment(row, Quantity::ended);
-    if (!started || !ended || *ended < *started) return;
-    constexpr double tolerance = 0.05;
-    const double run = seconds_of(*ended - *started), given = seconds_of(duration);
+    if (!started || !ended || *ended < *started || plain == 0) return;
+    if (const auto submitted = moment(row, arrival); submitted && *started + second <= *submitted) return;
+    // Whole numbers may be rounded.
+    const double run = seconds_of(*ended - *started), rounding = plain && *plain == std::floor(*plain) ? 0.5 : 0;
+    const auto differs = [&](double given, double least) {
+        constexpr double tolerance = 0.05;
+        return std::abs(run - given) > std::max(tolerance * std::max(run, given), least);
+    };
     ++timed_;
-    differing_ += std::abs(run - given) > 1 + tolerance * std::max(run, given);
-    if (!is_plain || run == 0) return;
-    for (std::size_t i = 0; i < other_units.size(); ++i)
-        by_unit_[i] += std::abs(run - given * other_units[i].second) <= tolerance * run;
+    const double given = plain ? *plain * unit : seconds_of(duration_of(row).value_or(0));
+    if (!differs(given, std::max(1.0, rounding * unit))) return;
+    ++differing_;
+    for (std::size_t i = 0; plain && i < units.size(); ++i)
+        by_unit_[i] += !differs(*plain * units[i].seconds, rounding * units[i].seconds);
 }
 
 void ClusterLog::check_unit_of_durations() const {
-    for (std::size_t i = 0; i < other_units.size(); ++i) {
-        if (by_unit_[i] * 2 <= timed_ || column(Quantity::duration).unit != 1) continue;
-        const std::string& name = table_.columns[column(Quantity::duration).index];
-        const auto [unit, seconds] = other_units[i];
+    const Column& duration = column(Quantity::duration);
+    for (std::size_t i = 0; i < units.size(); ++i) {
+        if (by_unit_[i] * 2 <= timed_) continue;
+        const std::string& name = table_.columns[duration.index];
+        const auto* named = std::ranges::find(units, duration.unit, &Unit::seconds);
         throw failure(
-            "{}: column '{}' is not in seconds: in {} of {}, the time between start and end is {:g} times as long; "
+            "{}: column '{}' is read in {}, but in {} of {} it equals the time between start and end only in {}; "
             "rename it to {}_{}",
-            table_.file, name, by_unit_[i], counted(timed_, "job"), seconds, name, unit);
+            table_.file, name, named == units.end() ? "weeks" : named->words, by_unit_[i], counted(timed_, "job"),
+            units[i].words, name_without_unit(name), units[i].symbol);
     }
 }
 

@@ -32,7 +32,8 @@ public:
     /// States that durations may be shorter than the time from start to end.
     void allow_pauses() { has_pauses_ = true; }
 
-    /// Throws Error if the durations of most rows read so far are in another unit, as start and end show.
+    /// Throws Error if start and end show that most durations read so far are in another unit than the column's name
+    /// says.
     void check_unit_of_durations() const;
 
     /// Notes about the rows read so far, such as "left out 3 jobs without GPUs", and about columns that are not used.
@@ -74,8 +75,17 @@ private:
         }
     };
     static const KnownColumn known_columns[];
-    static constexpr std::array<std::pair<std::string_view, double>, 6> other_units{
-        {{"min", 60}, {"h", 3600}, {"d", 86'400}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}}};  // in seconds
+    struct Unit {
+        std::string_view symbol, words;
+        double seconds;
+    };
+    static constexpr std::array<Unit, 7> units{{{"s", "seconds", 1},
+                                                {"min", "minutes", 60},
+                                                {"h", "hours", 3600},
+                                                {"d", "days", 86'400},
+                                                {"ms", "milliseconds", 1e-3},
+                                                {"us", "microseconds", 1e-6},
+                                                {"ns", "nanoseconds", 1e-9}}};
 
     explicit ClusterLog(const Table& table) : table_{table} {}
     static bool is_time(Quantity quantity) {
@@ -101,7 +111,7 @@ private:
     std::optional<Time> moment(const Table::Row& row, Quantity quantity) const;
     std::optional<Time> duration_of(const Table::Row& row) const;
     Time arrival_of(const Table::Row& row, Time submitted) const;
-    void compare_duration(const Table::Row& row, Time duration);
+    void compare_duration(const Table::Row& row);
     void add_notes_on_times(std::vector<std::string>& notes) const;
     std::vector<std::string> unused_columns() const;
 
@@ -110,11 +120,10 @@ private:
     std::map<std::string_view, std::uint64_t> skipped_;  // jobs by why
     std::uint64_t rounded_ = 0;                          // jobs that requested a part of a GPU
     std::uint64_t timed_ = 0, differing_ = 0;  // jobs with start, end and duration; those where the duration differs
-    std::array<std::uint64_t, 6> by_unit_{};   // jobs whose duration is right in each of the units below
-    bool has_pauses_ = false;                  // durations may be shorter than the time from start to end
-    bool lacks_nodes_ = false;                 // the table has GPUs per node, but no number of nodes
-    bool has_fine_times_ =
-        false;  // submissions are in milliseconds or smaller units, though no name of a column says so
+    std::array<std::uint64_t, units.size()> by_unit_{};  // jobs whose duration is right in this unit only
+    bool has_pauses_ = false;                            // durations may be shorter than the time from start to end
+    bool lacks_nodes_ = false;                           // the table has GPUs per node, but no number of nodes
+    bool has_fine_times_ = false;  // submissions are in smaller units than seconds, and no name of a column has a unit
 };
 
 }  // namespace tpx::formats

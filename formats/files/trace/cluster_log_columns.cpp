@@ -3,6 +3,7 @@
 #include "formats/files/trace/log_cells.hpp"
 #include "lib/core/lower_case.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <string>
 #include <string_view>
@@ -48,10 +49,16 @@ ColumnWords column_words(std::string_view column) {
     return words;
 }
 
-// Whether a column holds the limit of a job, such as Resource_List.walltime of PBS, beside resources_used.walltime.
+bool has_part(std::string_view column, std::string_view part) { return lower_case(column).find(part) != column.npos; }
+
+// Whether a column contains limits. In logs of PBS, Resource_List.walltime is the limit of the duration, which is
+// resources_used.walltime.
 bool is_limit(std::string_view column) {
-    const std::string name = lower_case(column);
-    return name.starts_with("resource_list") || name.find("limit") != name.npos || name.find("request") != name.npos;
+    return has_part(column, "resource_list") || has_part(column, "limit") || has_part(column, "request");
+}
+
+bool is_of_pbs(std::string_view column) {
+    return has_part(column, "resource_list.") || has_part(column, "resources_used.");
 }
 
 // What follows the last point of a name, except for those in the name of a resource of Kubernetes.
@@ -95,13 +102,12 @@ const ClusterLog::KnownColumn ClusterLog::known_columns[] = {
     {"createdat", Quantity::submitted},
     {"arrivaltime", Quantity::submitted},
     {"arrival", Quantity::submitted},
-    {"created", Quantity::submitted},
     {"createtime", Quantity::submitted},
     {"createdtime", Quantity::submitted},
     {"submittimestamp", Quantity::submitted},
     {"submissiontimestamp", Quantity::submitted},
     {"timesubmit", Quantity::submitted},
-    {"qtime", Quantity::submitted},
+    {"qtime", Quantity::submitted},  // of PBS
     {"starttime", Quantity::started},
     {"scheduledtime", Quantity::started},
     {"start", Quantity::started},
@@ -109,6 +115,7 @@ const ClusterLog::KnownColumn ClusterLog::known_columns[] = {
     {"started", Quantity::started},
     {"starttimestamp", Quantity::started},
     {"timestart", Quantity::started},
+    {"created", Quantity::submitted},  // of W&B
     {"endtime", Quantity::ended},
     {"finishtime", Quantity::ended},
     {"deletiontime", Quantity::ended},
@@ -128,8 +135,8 @@ const ClusterLog::KnownColumn ClusterLog::known_columns[] = {
     {"runtime", Quantity::duration},
     {"jobduration", Quantity::duration},
     {"executiontime", Quantity::duration},
-    {"walltime", Quantity::duration},
     {"elapsedtime", Quantity::duration},
+    {"walltime", Quantity::duration},
     {"gpunum", Quantity::gpus},
     {"numgpus", Quantity::gpus},
     {"numgpu", Quantity::gpus},
@@ -191,9 +198,19 @@ void ClusterLog::find_columns() {
     std::vector<NestedWords> columns;
     for (const std::string& column : table_.columns)
         columns.push_back({column_words(column), column_words(inner_name(column))});
+    const auto words = [](const NestedWords& column) -> const std::string& { return column.whole.all; };
+    // Some names have another meaning elsewhere: qtime, that of seconds in the queue, and walltime, that of a limit.
+    const auto is_ambiguous = [&](const KnownColumn& known, std::string_view column) {
+        if (known.name == "qtime") return std::ranges::none_of(table_.columns, is_of_pbs);
+        if (known.name == "created")
+            return has(Quantity::started) || std::ranges::find(columns, "runtime", words) == columns.end();
+        if (known.quantity != Quantity::duration) return false;
+        const bool is_doubtful = known.name == "walltime" && !has_part(column, "resources_used");
+        return is_limit(column) || (is_doubtful && has(Quantity::started) && has(Quantity::ended));
+    };
     const auto find = [&](const KnownColumn& known) {
         for (std::size_t i = 0; i < columns.size(); ++i) {
-            if (known.quantity == Quantity::duration && is_limit(table_.columns[i])) continue;
+            if (is_ambiguous(known, table_.columns[i])) continue;
             if (const double unit = unit_of_named(columns[i], known.name, known.unit, is_time(known.quantity));
                 unit > 0)
                 return Column{i, unit, known.per_instance, known.name};
@@ -202,11 +219,6 @@ void ClusterLog::find_columns() {
     };
     for (const KnownColumn& known : known_columns)
         if (!has(known.quantity)) columns_[std::size_t(known.quantity)] = find(known);
-    // In many logs, walltime is the limit of the job.
-    Column& duration = columns_[std::size_t(Quantity::duration)];
-    const bool is_doubtful =
-        duration.name == "walltime" && !lower_case(table_.columns[duration.index]).starts_with("resources_used");
-    if (is_doubtful && has(Quantity::started) && has(Quantity::ended)) duration = {};
     Column& instances = columns_[std::size_t(Quantity::instances)];
     // "gpus_per_node" must be multiplied by nodes, whatever other instances there are.
     if (column(Quantity::gpus).name.starts_with("gpusper")) {

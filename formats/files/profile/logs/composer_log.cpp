@@ -15,7 +15,10 @@ namespace {
 
 class ComposerLog final : public FrameworkLog {
 public:
-    bool starts_run(const LogLine&) const override { return false; }
+    bool starts_run(const LogLine& line) const override {
+        const bool is_heading = line.key == "Config" && line.value.empty();
+        return line.key == "composer_version" || (is_heading && !settings_.values().empty());
+    }
 
     void read(const LogLine& line, LogRun& run) override {
         if (!line.text.starts_with("Train ")) return read_settings(line, run);
@@ -43,12 +46,15 @@ private:
     void read_settings(const LogLine& line, LogRun& run) {
         if (line.text.empty() && contains(line.whole, "[batch=") && run.reason().empty())
             run.set_reason(
-                "no step times: Composer's SpeedMonitor prints none before its window_size (100) of batches is full");
-        constexpr std::array<LogSetting, 5> names{{{"global_train_batch_size", batch},
+                "no step times: Composer's SpeedMonitor logs rates only after window_size batches (default 100); pass "
+                "a "
+                "longer log or lower window_size");
+        constexpr std::array<LogSetting, 6> names{{{"global_train_batch_size", batch},
                                                    {"device_train_microbatch_size", micro_batch},
                                                    {"max_seq_len", sequence_length},
                                                    {"n_gpus", gpus},
-                                                   {"num_gpus_per_node", per_host}}};
+                                                   {"num_gpus_per_node", per_host},
+                                                   {"tensor_parallel_degree", tp}}};
         read_setting(names, line, settings_);
         if (line.key == "num_nodes") hosts_ = number_after(line.value, "");
         if (hosts_ && settings_.has(per_host)) settings_.set(gpus, *hosts_ * settings_.number(per_host));

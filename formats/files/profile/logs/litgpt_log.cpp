@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -17,13 +19,16 @@ namespace {
 
 class LitgptLog final : public FrameworkLog {
 public:
-    bool starts_run(const LogLine& line) const override { return pass_of(line) == 1; }
+    bool starts_run(const LogLine& line) const override {
+        return pass_of(line) == 1 || contains(line.text, "'train': TrainArgs(") || (last_ && has_batch(line.text));
+    }
 
     void read(const LogLine& line, LogRun& run) override {
         constexpr double gigabyte = 1e9;
-        if (line.text.starts_with("| - Memory Used") || line.text.starts_with("Memory used:"))
+        const bool has_memory = line.text.starts_with("| - Memory Used") || line.text.starts_with("Memory used:");
+        if (last_ && has_memory && contains(line.text, " GB"))
             if (const auto used = number_after(line.text, ":")) run.add_memory(*used * gigabyte);
-        for (const char* mark : {"'global_batch_size':", "global_batch_size="})
+        for (const char* mark : batch_marks)
             if (const auto count = number_after(line.text, mark)) samples_ = count;
         for (const char* mark : {"'micro_batch_size':", "micro_batch_size="})
             if (const auto count = number_after(line.text, mark)) samples_of_pass_ = count;
@@ -31,6 +36,12 @@ public:
     }
 
 private:
+    static constexpr std::array<const char*, 2> batch_marks{"'global_batch_size':", "global_batch_size="};
+
+    static bool has_batch(std::string_view text) {
+        return std::ranges::any_of(batch_marks, [&](const char* mark) { return contains(text, mark); });
+    }
+
     static std::optional<double> pass_of(const LogLine& line) {
         if (!line.text.starts_with("Epoch ") || !contains(line.text, "| iter time:")) return std::nullopt;
         return number_after(line.text, "| iter ");
@@ -39,22 +50,22 @@ private:
     void add_pass(double pass, std::string_view text, LogRun& run) {
         const bool waited = last_ && pass == *last_ + 1;
         last_ = pass;
-        if (!waited && pass != 1) {
+        if (!waited) {
             count_ = seconds_ = 0;
-            is_complete_ = false;
+            is_complete_ = pass == 1;
         }
+        add_settings(run);
         ++count_;
         seconds_ += number_after(text, "| iter time:").value_or(0) / 1000;
         const auto step = number_after(text, " step ");
         if (!contains(text, "ms (step)") || !step || !(*step > 0)) return;
-        add_settings(run);
         const double passes = pass / *step;
         if (is_complete_ && count_ == passes)
             run.add_step(StepReport::seconds, *step, seconds_);
         else if (!run.has_steps())
             run.set_reason(fmt::format(
-                "no step times: LitGPT measures single passes, and a step has {:g}, of which not all are "
-                "printed; use log_interval 1 and, for pretraining, as many samples per step as one pass has",
+                "no step times: the log does not contain all {:g} passes of each step; set train.log_interval to 1 "
+                "and, for pretraining, global_batch_size to micro_batch_size times the number of GPUs",
                 passes));
         count_ = seconds_ = 0;
         is_complete_ = true;

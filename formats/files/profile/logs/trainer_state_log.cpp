@@ -19,8 +19,8 @@ namespace {
 
 // all_results.json and train_results.json.
 constexpr std::string_view only_averages =
-    "no step times: its averages include evaluations and, if the job was resumed, steps of earlier runs; pass the "
-    "trainer_state.json in the same folder";
+    "no step times: the averages in this file include evaluations and, if the job was resumed, steps of earlier runs; "
+    "pass the trainer_state.json in the same folder";
 
 class TrainerStateLog final : public FrameworkLog {
 public:
@@ -28,6 +28,8 @@ public:
 
     void read(const LogLine& line, LogRun& run) override {
         if (is_trainer_state(line.text)) return read_whole(line.text, run);
+        if (line.text.starts_with('{') && contains(line.text, "\"train_steps_per_second\":"))
+            run.set_reason(only_averages);
         if (line.key.empty() || !line.text.starts_with('"')) return;
         if (line.key == "log_history") begin_history(run);
         if (const auto value = number_after(line.value, "")) read_value(line.key, *value, run);

@@ -14,13 +14,12 @@
 
 namespace tpx::formats {
 
-/// Reads the log of a training job of Megatron-LM, Megatron Bridge, NeMo, torchtitan, DeepSpeed, PyTorch Lightning,
-/// Colossal-AI or Hugging Face's Trainer, or the metrics that a tracker recorded, piece by piece; its memory does not
-/// grow with the log.
+/// Reads the log of a training job of a framework in framework_log.hpp, or the metrics that a tracker recorded, piece
+/// by piece; its memory does not grow with the log, except for long lines.
 class TrainingLogReader {
 public:
     TrainingLogReader();
-    /// Reads the next piece. Lines can be split between pieces; only the first 64 KiB of a line are read.
+    /// Reads the next piece. Lines can be split between pieces; only the first 16 MiB of a line are read.
     void read(std::string_view piece);
     /// Ends the last line. Returns the runs of the log; restarts with the same settings are one run. Each run has steps
     /// or ran out of memory, unless it is the only one.

@@ -254,13 +254,25 @@ TEST_CASE("durations may have words") {
 
 TEST_CASE("durations in another unit than their column says are refused") {
     const std::string times = "id,submit,start,end,duration,gpus\n";
-    CHECK_THROWS_WITH_AS(
-        log_of(times + "1,0,100,5500,1.5,1\n2,0,100,7300,2,1\n3,0,100,700,9,1\n"),
-        "t: column 'duration' is not in seconds: in 2 of 3 jobs, the time between start and end is 3600 "
-        "times as long; rename it to duration_h",
-        Error);
+    CHECK_THROWS_WITH_AS(log_of(times + "1,0,100,5500,1.5,1\n2,0,100,7300,2,1\n3,0,100,700,9,1\n"),
+                         "t: column 'duration' is read in seconds, but in 2 of 3 jobs it equals the time between start "
+                         "and end only in hours; rename it to duration_h",
+                         Error);
     CHECK_THROWS_WITH_AS(log_of(times + "1,0,100,700,600000,1\n"), doctest::Contains("rename it to duration_ms"),
                          Error);
+    CHECK_THROWS_WITH_AS(log_of(times + "1,0,100,7300,7200000000000,1\n"), doctest::Contains("duration_ns"), Error);
+    CHECK_THROWS_WITH_AS(log_of("id,submit,start,end,Run time [min],gpus\n1,0,100,5500,1.5,1\n"),
+                         "t: column 'Run time [min]' is read in minutes, but in 1 of 1 job it equals the time between "
+                         "start and end only in hours; rename it to Run time_h",
+                         Error);
+    CHECK_THROWS_WITH_AS(log_of("id,submit,start,end,run_time_s,gpus\n1,0,100,5500,90,1\n"),
+                         doctest::Contains("rename it to run_time_min"), Error);
+    // Durations may be rounded to whole units.
+    CHECK_THROWS_WITH_AS(log_of(times + "1,0,100,5500,1,1\n2,0,100,5300,2,1\n3,0,100,4000,1,1\n"),
+                         doctest::Contains("duration_h"), Error);
+    CHECK_THROWS_WITH_AS(log_of(times + "1,0,0,130,2,1\n2,0,0,200,3,1\n3,0,0,95,2,1\n"),
+                         doctest::Contains("duration_min"), Error);
+    CHECK(log_of("id,submit,start,end,duration_h,gpus\n1,0,100,5500,1,1\n").notes.empty());
     CHECK(log_of("id,submit,start,end,duration_h,gpus\n1,0,100,5500,1.5,1\n").jobs[0].work == 5400e6);
     CHECK(log_of(times + "1,0,100,100.5,0.5,1\n").jobs[0].work == 0.5e6);
 }
@@ -276,7 +288,36 @@ TEST_CASE("the limit of a job is not its duration") {
     // A walltime may be a limit; without start and end, there is nothing else.
     CHECK(log_of("id,submit,start,end,walltime,gpus\n1,0,10,70,86400,1\n").jobs[0].work == 60e6);
     CHECK(log_of("id,submit,walltime,gpus\n1,0,60,1\n").jobs[0].work == 60e6);
+    CHECK(log_of("id,submit,walltime,elapsed_time,gpus\n1,0,86400,60,1\n").jobs[0].work == 60e6);
+    CHECK(log_of("id,submit,start,end,walltime,elapsed_time,gpus\n1,0,10,90,86400,60,1\n").jobs[0].work == 60e6);
+    CHECK(log_of("id,submit,start,end,walltime,resources_used.walltime,gpus\n1,0,10,90,86400,60,1\n").jobs[0].work ==
+          60e6);
+    CHECK_THROWS_AS(log_of("id,submit,gpus,job.Resource_List.walltime\n1,0,1,86400\n"), Error);
     CHECK_THROWS_AS(log_of("id,submit,requested_duration,gpus\n1,0,60,1\n"), Error);
+}
+
+TEST_CASE("columns whose meaning depends on the scheduler are submissions only in its logs") {
+    // qtime is the time in the queue except in logs of PBS, and 'created' may have another meaning except in W&B.
+    const std::string times = "1970-01-01T01:00:00,1970-01-01T02:00:00,2\n";
+    for (const std::string column : {"qtime,35", "created,true", "created,1971-01-01T00:00:00"}) {
+        const std::size_t comma = column.find(',');
+        const ParsedTrace trace =
+            log_of("id," + column.substr(0, comma) + ",start,end,gpus\n1," + column.substr(comma + 1) + "," + times +
+                   "2,,1970-01-01T03:00:00,1970-01-01T04:00:00,2\n");
+        CHECK(trace.bad.empty());
+        REQUIRE(trace.jobs.size() == 2);
+        CHECK(trace.jobs[1].arrival == 7200 * second);
+    }
+    const ParsedTrace runs =
+        log_of("Name,Created,Runtime,GPU Count\na,1970-01-01T01:00:00Z,60,8\nb,1970-01-01T01:10:00Z,60,8\n");
+    REQUIRE(runs.jobs.size() == 2);
+    CHECK(runs.jobs[1].arrival == 600 * second);
+}
+
+TEST_CASE("a job that starts years after its submission is an error") {
+    CHECK(log_of("id,submit,start,end,gpus\n1,35,2026-01-01T00:00:35,2026-01-01T01:00:00,2\n").bad ==
+          std::vector<std::string>{"t:2: column 'start': '2026-01-01T00:00:35' is more than two years after the "
+                                   "submission of the job, '35'"});
 }
 
 TEST_CASE("rows of separators only, as spreadsheets export them, are no jobs") {

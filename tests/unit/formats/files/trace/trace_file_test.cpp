@@ -240,7 +240,8 @@ TEST_CASE("a cluster is read, or refused with its line") {
     for (const char* wrong : {"8", "2x", "-1x8", "8 x 4"})
         CHECK_THROWS_WITH_AS(
             read_cluster(wrong),
-            fmt::format("--cluster {}: no such file, nor hosts such as 8x4 (8 hosts with 4 GPUs each)", wrong).c_str(),
+            fmt::format("cluster '{}': neither a file nor hosts in the form 8x4 (8 hosts with 4 GPUs each)", wrong)
+                .c_str(),
             Error);
     CHECK_THROWS_AS(read_cluster("2000000x4"), Error);
 }

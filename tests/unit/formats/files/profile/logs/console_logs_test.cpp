@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 using namespace tpx;
 using namespace tpx::formats;
@@ -17,6 +18,13 @@ std::string console_run(const std::string& name) {
     const RunsTable runs = runs_of(read_file("testdata/profile/logs/" + name));
     CHECK(runs.table.rows.size() == 1);
     return cells(runs);
+}
+
+std::string rows_of(const std::string& log) {
+    const RunsTable runs = runs_of(log);
+    std::string text;
+    for (std::size_t row = 0; row < runs.table.rows.size(); ++row) text += cells(runs, row) + "\n";
+    return text;
 }
 
 std::string litgpt_pass(int number, int passes, double milliseconds) {
@@ -48,8 +56,8 @@ TEST_CASE("a step of LitGPT is the sum of its passes, if all are printed") {
           "micro_batch=4 batch=16 seconds=0.52 rate=30.7692 memory=21300000000 steps=4 dropped_steps=2");
     CHECK_THROWS_WITH_AS(
         console_run("litgpt-pretrain.log"),
-        "log: no step times: LitGPT measures single passes, and a step has 4, of which not all are printed; use "
-        "log_interval 1 and, for pretraining, as many samples per step as one pass has",
+        "log: no step times: the log does not contain all 4 passes of each step; set train.log_interval to 1 and, for "
+        "pretraining, global_batch_size to micro_batch_size times the number of GPUs",
         Error);
 }
 
@@ -65,6 +73,37 @@ TEST_CASE("a pass of LitGPT counts only if the pass before it is printed, too") 
     std::string resumed;
     for (int i = 7; i <= 24; ++i) resumed += litgpt_pass(i, 4, 50);
     CHECK(cells(runs_of(resumed)) == "seconds=0.2 steps=2 dropped_steps=2");
+}
+
+TEST_CASE("each run in a log of LitGPT has the settings before its first pass") {
+    const auto run = [](int samples, int first, int last) {
+        std::string text = fmt::format(
+            " 'train': TrainArgs(save_interval=9,\n global_batch_size={},\n "
+            "micro_batch_size=4,\n log_interval=1)}}\n",
+            samples);
+        for (int i = first; i <= last; ++i) text += litgpt_pass(i, samples / 4, 50);
+        return text;
+    };
+    // The second job starts anew or resumes a checkpoint.
+    for (const auto& [first, steps] : {std::pair{1, 2}, {33, 1}})
+        CHECK(rows_of(run(16, 1, 40) + run(64, first, first + 63)) ==
+              fmt::format("micro_batch=4 batch=16 seconds=0.2 rate=80 steps=8 dropped_steps=2\n"
+                          "micro_batch=4 batch=64 seconds=0.8 rate=80 steps={} dropped_steps=2\n",
+                          steps));
+    const std::string failed = run(64, 1, 20) + "torch.OutOfMemoryError: CUDA out of memory\n";
+    CHECK(rows_of(failed + run(16, 1, 40)) ==
+          "micro_batch=4 batch=64 seconds=OOM\nmicro_batch=4 batch=16 seconds=0.2 rate=80 steps=8 dropped_steps=2\n");
+}
+
+TEST_CASE("only memory in GB after passes of LitGPT is that of LitGPT") {
+    for (const std::string memory :
+         {"Memory used: 40536 MiB of 81920 MiB\n", "| - Memory Used (MB): 40536\n", "Memory used: 40 GB\n"}) {
+        std::string text = memory;
+        for (int i = 1; i <= 9; ++i)
+            text += fmt::format(
+                " iteration {}/ 100 | elapsed time per iteration (ms): 500.0 | global batch size: 64 |\n", i);
+        CHECK(cells(runs_of(text)).find("memory") == std::string::npos);
+    }
 }
 
 TEST_CASE("LitGPT's metrics do not show how many passes a step has") {
@@ -88,16 +127,35 @@ TEST_CASE("Composer's console blocks have rates, and its settings count with the
     CHECK(console_run("composer.log") ==
           "gpus=16 per_host=8 dp=16 micro_batch=8 recompute=full zero=3 batch=256 sequence_length=2048 seconds=2.31616 "
           "rate=110.528 memory=38123000000 steps=8 dropped_steps=2");
-    CHECK_THROWS_WITH_AS(runs_of("[epoch=1][batch=1/625]:\n\t Train time/batch: 0\n\t Train loss/train/total: 2.1\n"),
-                         "log: no step times: Composer's SpeedMonitor prints none before its window_size (100) of "
-                         "batches is full",
-                         Error);
+    CHECK_THROWS_WITH_AS(
+        runs_of("[epoch=1][batch=1/625]:\n\t Train time/batch: 0\n\t Train loss/train/total: 2.1\n"),
+        "log: no step times: Composer's SpeedMonitor logs rates only after window_size batches (default "
+        "100); pass a longer log or lower window_size",
+        Error);
+}
+
+TEST_CASE("a restart of Composer with other settings is another run") {
+    const auto run = [](int hosts, double rate) {
+        std::string text = fmt::format(
+            "Config:\nglobal_train_batch_size: 256\ncomposer_version: 0.32.1\nnum_gpus_per_node: 8\nnum_nodes: {}\n"
+            "tp_config:\n  tensor_parallel_degree: 2\nfsdp_config:\n  sharding_strategy: FULL_SHARD\n",
+            hosts);
+        for (int i = 101; i <= 106; ++i)
+            text += fmt::format("[batch={}/4800]:\n\t Train time/batch: {}\n\t Train throughput/batches_per_sec: {}\n",
+                                i, i - 1, rate);
+        return text;
+    };
+    CHECK(rows_of(run(2, 0.5) + run(4, 1)) ==
+          "gpus=16 per_host=8 dp=8 tp=2 zero=3 batch=256 seconds=2 rate=128 steps=4 dropped_steps=2\n"
+          "gpus=32 per_host=8 dp=16 tp=2 zero=3 batch=256 seconds=1 rate=256 steps=4 dropped_steps=2\n");
 }
 
 TEST_CASE("the averages in all_results.json are not step times") {
     CHECK_THROWS_WITH_AS(
         console_run("all_results.json"),
-        "log: no step times: its averages include evaluations and, if the job was resumed, steps of earlier runs; "
-        "pass the trainer_state.json in the same folder",
+        "log: no step times: the averages in this file include evaluations and, if the job was resumed, steps of "
+        "earlier runs; pass the trainer_state.json in the same folder",
         Error);
+    CHECK_THROWS_WITH_AS(runs_of("{\"train_runtime\": 48.7713, \"train_steps_per_second\": 1.969}\n"),
+                         doctest::Contains("the averages in this file"), Error);
 }
