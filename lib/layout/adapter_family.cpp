@@ -150,6 +150,7 @@ Families adapter_families(const Families& families) {
     std::vector<Families::Reader> readers;
     for (std::size_t number = 0; number < families.size(); ++number) {
         heads.push_back(families.head(number));
+        heads.back().name_hashes = {};  // names of adapters are others
         readers.push_back([only = families.only(number)] { return adapter_family(only[0]); });
     }
     return Families{std::move(heads), std::move(readers)};
