@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/archive_check.hpp"
 
-#include "formats/copied_files.hpp"
 #include "formats/driver.hpp"
 #include "formats/encodings/torch/zip.hpp"
 #include "lib/core/crc.hpp"
@@ -137,8 +136,6 @@ ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares,
         ++result.archives;
     }
     check_payloads(checkpoint, share, shares, is_cancelled, result);
-    if (share == 0 && !is_cancelled())
-        for (std::string& line : copied_files(checkpoint)) result.damaged.push_back(std::move(line));
     return result;
 }
 

@@ -16,9 +16,9 @@ struct ArchiveCheck {
     std::vector<std::string> damaged;  ///< a line each: "FILE: tensor 'NAME': cause"
 };
 
-/// Checks the CRC-32s of part `share` of `shares` of the archives of `checkpoint`; the first part also lists copied
-/// files. Returns early, with an incomplete result, once `is_cancelled` returns true. Call it before locate(). Formats
-/// without archives have nothing to check.
+/// Checks the CRC-32s of part `share` of `shares` of the archives of `checkpoint`. Call it before locate(). Returns
+/// early, with an incomplete result, once `is_cancelled` returns true. Formats without archives have nothing to
+/// check.
 ArchiveCheck check_archives(const Checkpoint& checkpoint, int share, int shares,
                             const std::function<bool()>& is_cancelled);
 

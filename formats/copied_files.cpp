@@ -30,13 +30,14 @@ std::string sample(const std::filesystem::path& path, std::uint64_t size) {
     return bytes_at(fd, path, (size - length) / 2, length) + bytes_at(fd, path, size - length, length);
 }
 
-bool is_equal(const std::filesystem::path& a, const std::filesystem::path& b, std::uint64_t size) {
+bool is_equal(const std::filesystem::path& a, const std::filesystem::path& b, std::uint64_t size,
+              const std::function<bool()>& is_cancelled) {
     const Fd one = open_file(a, O_RDONLY);
     const Fd other = open_file(b, O_RDONLY);
     constexpr std::uint64_t block = std::uint64_t{1} << 20;
     for (std::uint64_t at = 0; at < size; at += block) {
         const std::uint64_t length = std::min(block, size - at);
-        if (bytes_at(one, a, at, length) != bytes_at(other, b, at, length)) return false;
+        if (is_cancelled() || bytes_at(one, a, at, length) != bytes_at(other, b, at, length)) return false;
     }
     return true;
 }
@@ -69,7 +70,7 @@ bool has_varying_tensors(const Checkpoint& checkpoint, std::uint32_t file) {
 
 }  // namespace
 
-std::vector<std::string> copied_files(const Checkpoint& checkpoint) {
+std::vector<std::string> copied_files(const Checkpoint& checkpoint, const std::function<bool()>& is_cancelled) {
     std::vector<std::string> lines;
     const Catalogue& catalogue = checkpoint.catalogue;
     std::map<std::uint64_t, std::vector<std::uint32_t>> by_size;
@@ -79,12 +80,14 @@ std::vector<std::string> copied_files(const Checkpoint& checkpoint) {
         if (files.size() < 2 || checkpoint.archives.empty()) continue;
         std::map<std::string, std::uint32_t> seen;
         for (const std::uint32_t file : files) {
+            if (is_cancelled()) return lines;
             const auto path = catalogue.path(file);
             const auto [first, is_new] = seen.emplace(sample(path, size), file);
-            if (is_new || !is_equal(path, catalogue.path(first->second), size)) continue;
+            if (is_new || !is_equal(path, catalogue.path(first->second), size, is_cancelled)) continue;
             if (has_varying_tensors(checkpoint, file) && has_varying_tensors(checkpoint, first->second))
-                lines.push_back(fmt::format("{}: is a copy of {}, although files contain different parts of tensors",
-                                            path.string(), catalogue.files[first->second].path.string()));
+                lines.push_back(
+                    fmt::format("'{}' has the same bytes as '{}'; the file of one rank may have been overwritten",
+                                catalogue.files[file].path.string(), catalogue.files[first->second].path.string()));
         }
     }
     return lines;

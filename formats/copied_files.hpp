@@ -3,14 +3,16 @@
 
 #include "formats/checkpoint.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace tpx::formats {
 
-/// A line for each file of archives that is a copy of another one, "FILE: is a copy of OTHER, ...". Pieces in different
-/// files are different parts of tensors, so only files whose tensors contain nothing but constants may be equal. Call
-/// it before locate(). Reads few bytes of files that are not copies.
-std::vector<std::string> copied_files(const Checkpoint& checkpoint);
+/// A line for each file of archives that has the bytes of another one: "'FILE' has the same bytes as 'OTHER'; ...".
+/// Files contain different parts of tensors, which may be equal, as those of copied experts are, but rarely all are.
+/// Ignores files whose tensors are constant. Call it before locate(). Reads few bytes of files that differ. Returns
+/// early, with an incomplete result, once `is_cancelled` returns true.
+std::vector<std::string> copied_files(const Checkpoint& checkpoint, const std::function<bool()>& is_cancelled);
 
 }  // namespace tpx::formats

@@ -8,47 +8,69 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <vector>
 
 namespace tpx::cli {
 namespace {
 
 using Difference = Comparison::Difference;
 
-/// The text of each tensor that only `member` stores, as the values inside of which the other side has it.
-std::map<std::string, std::string> texts_of_missing(const ComparedCheckpoint& member, char other,
-                                                    const std::vector<Difference>& differences) {
-    std::map<std::string, std::string> texts;
-    for (const Difference& difference : differences)
-        if (!difference.value && difference.lacking == other) texts.emplace(difference.name, "");
+/// The values that only side `has` stores, by path: numbers of their differences.
+std::multimap<std::string_view, std::size_t> values_of(const std::vector<Difference>& differences, char has) {
+    std::multimap<std::string_view, std::size_t> values;
+    for (std::size_t d = 0; d < differences.size(); ++d)
+        if (differences[d].value && differences[d].lacking == (has == 'A' ? 'B' : 'A'))
+            values.emplace(differences[d].name, d);
+    return values;
+}
+
+/// The canonical tensors of `member`, by the names that `names` contains.
+std::map<std::string_view, std::size_t> numbers_of(const ComparedCheckpoint& member,
+                                                   const std::multimap<std::string_view, std::size_t>& names) {
+    std::map<std::string_view, std::size_t> numbers;
     const formats::CanonicalTensors& canonical = member.digested.canonical;
-    for (std::size_t t = 0; t < canonical.tensors.size() && !texts.empty(); ++t) {
-        const auto found = texts.find(canonical.stored_name(t));
-        if (found == texts.end()) continue;
-        const Tensor& tensor = canonical.tensors[t];
-        found->second = fmt::format("tensor {} {} {}", name(tensor.dtype), to_string(tensor.shape),
-                                    to_string(member.digested.digests[t]));
+    for (std::size_t t = 0; t < canonical.tensors.size(); ++t)
+        if (const auto found = names.find(canonical.stored_name(t)); found != names.end())
+            numbers.insert_or_assign(found->first, t);
+    return numbers;
+}
+
+/// The text by which a value that contains the tensor names it.
+std::string text_of(const ComparedCheckpoint& member, std::size_t t) {
+    const Tensor& tensor = member.digested.canonical.tensors[t];
+    return fmt::format("tensor {} {} {}", name(tensor.dtype), to_string(tensor.shape),
+                       to_string(member.digested.digests[t]));
+}
+
+/// Marks, in `matched`, the differences about tensors that only `member` stores and side `has` has inside a value.
+void match(const ComparedCheckpoint& member, char has, Comparison& result, std::vector<bool>& matched) {
+    const std::vector<Difference>& all = result.differences;
+    const auto values = values_of(all, has);
+    if (values.empty()) return;
+    const auto numbers = numbers_of(member, values);
+    for (std::size_t d = 0; d < all.size(); ++d) {
+        const auto number = numbers.find(all[d].name);
+        if (all[d].value || all[d].lacking != has || number == numbers.end()) continue;
+        const std::string text = text_of(member, number->second);
+        const auto [first, last] = values.equal_range(all[d].name);
+        const auto same = std::find_if(first, last, [&](const auto& value) {
+            return (has == 'A' ? all[value.second].a : all[value.second].b) == text;
+        });
+        if (same == last) continue;
+        matched[d] = matched[same->second] = true;
+        ++result.compared;
     }
-    return texts;
 }
 
 }  // namespace
 
 void match_tensors_in_values(const ComparedCheckpoint& a, const ComparedCheckpoint& b, Comparison& result) {
-    for (const auto& [member, lacking] : {std::pair{&a, 'B'}, std::pair{&b, 'A'}}) {
-        const char has = lacking == 'A' ? 'B' : 'A';
-        const auto texts = texts_of_missing(*member, lacking, result.differences);
-        for (const auto& [tensor, text] : texts) {
-            const auto is_value = [&, &tensor = tensor, &text = text](const Difference& one) {
-                return one.value && one.lacking == has && one.name == tensor && (has == 'A' ? one.b : one.a) == text;
-            };
-            if (std::ranges::none_of(result.differences, is_value)) continue;
-            std::erase_if(result.differences, [&, &tensor = tensor](const Difference& one) {
-                return is_value(one) || (!one.value && one.lacking == lacking && one.name == tensor);
-            });
-            ++result.compared;
-        }
-    }
+    std::vector<bool> matched(result.differences.size());
+    match(a, 'B', result, matched);
+    match(b, 'A', result, matched);
+    std::size_t d = 0;
+    std::erase_if(result.differences, [&](const Difference&) { return matched[d++]; });
 }
 
 }  // namespace tpx::cli

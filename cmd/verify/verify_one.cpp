@@ -7,10 +7,12 @@
 #include "cmd/jobs/run_on_ranks.hpp"
 #include "cmd/verify/agreed_source.hpp"
 #include "formats/convert/missing_parts.hpp"
+#include "formats/copied_files.hpp"
 #include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/in_path.hpp"
 #include "lib/core/units.hpp"
+#include "lib/exec/stop_signals.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -121,6 +123,19 @@ void list_unreadable(const mpi::Comm& comm, StoredPlace& place, std::vector<std:
     place.files = std::move(rest);
 }
 
+/// See copied_files(). Only rank 0 has them.
+std::vector<std::string> notes_of_copies(const mpi::Comm& comm, const formats::Source& source,
+                                         const ExecOptions& exec) {
+    std::vector<std::string> notes;
+    mpi::all_or_none(comm, [&] {
+        if (comm.rank() == 0)
+            notes = formats::copied_files(source.checkpoint,
+                                          [&] { return exec.cancelled != nullptr && exec.cancelled->load() != 0; });
+        check_not_stopped(exec.cancelled);
+    });
+    return notes;
+}
+
 void report(const VerifyOptions& options, const FileFindings& found, Output& out) {
     const std::size_t tensors = found.digested.digests.size() + found.digested.blocks.size();
     const std::string_view verdict = found.verdict(options.write);
@@ -172,6 +187,7 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
     if (plain) sources.push_back(&plain->source);
     ExecOptions exec = read_limits(comm, options, sources, memory_of_lists(options, place, out));
     found.differences = damaged_archives(comm, agreed.source(), exec);
+    const std::vector<std::string> copied = notes_of_copies(comm, agreed.source(), exec);
     list_unreadable(comm, place, found.differences);
     ReadDigests read{comm, place.files};
     const bool with_files = place.record || options.write;
@@ -195,7 +211,8 @@ Exit verify_one(const mpi::Comm& comm, const VerifyOptions& options, Output& out
         if (writes && comm.rank() == 0) formats::write_digests(place.path, fresh);
     });
     for (const std::string& warning : agreed.source().checkpoint.warnings) out.note("{}", warning);
-    for (const std::string& note : copy_notes(found.digested)) out.note("{}", note);
+    for (const std::vector<std::string>& notes : {copied, copy_notes(found.digested)})
+        for (const std::string& note : notes) out.note("{}", note);
     report(options, found, out);
     return found.good() ? Exit::success : Exit::no;
 }

@@ -300,9 +300,15 @@ void set_roles_below_keys(Checkpoint& checkpoint) {
     for (const Placed& one : placed) {
         const auto state = is_below(*key)(one) ? std::nullopt : state_at(one.path);
         if (!state) continue;
-        parameters[one.tensor] = unwrapped(state->first);
+        // Megatron-FSDP's optimizer names parameters within three wrappers, each of which adds "module.".
+        std::string parameter = unwrapped(state->first);
+        while (!weights.contains(parameter)) {
+            std::string inner = unwrapped(parameter);
+            if (inner == parameter) return;  // the optimizer of another model
+            parameter = std::move(inner);
+        }
+        parameters[one.tensor] = std::move(parameter);
         roles[one.tensor] = role_of_state(state->second);
-        if (!weights.contains(parameters[one.tensor])) return;  // the optimizer of another model
     }
     checkpoint.roles = std::move(roles);
     checkpoint.parameters = std::move(parameters);

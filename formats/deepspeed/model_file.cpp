@@ -72,8 +72,8 @@ std::string ModelFile::version() const {
     return found && found->is(Kind::string) ? std::string{found->as_string()} : "";
 }
 
-ModelFile read_model_file(const std::filesystem::path& path) {
-    ModelFile file{.path = path, .archive = open_step_file(path)};
+ModelFile read_model_file(const std::filesystem::path& path, std::vector<std::string>& notes) {
+    ModelFile file{.path = path, .archive = open_step_file(path, notes)};
     in_context([&] { return path.string(); }, [&] { read_names(file); });
     return file;
 }

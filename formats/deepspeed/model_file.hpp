@@ -36,8 +36,8 @@ struct ModelFile {
     std::string version() const;  ///< of DeepSpeed; "" if unknown
 };
 
-/// Throws Error "FILE: ..." if its structure is not DeepSpeed's.
-ModelFile read_model_file(const std::filesystem::path& path);
+/// Throws Error "FILE: ..." if its structure is not DeepSpeed's. Adds to `notes`, see open_step_file().
+ModelFile read_model_file(const std::filesystem::path& path, std::vector<std::string>& notes);
 
 /// The number of elements of each parameter.
 std::vector<Index> numels(const ParameterGroup& group);

@@ -65,10 +65,12 @@ bool is_single_file(const WriterGrid& grid) {
            has_optimizer(grid.models[0]);
 }
 
-Checkpoint open_single_file(const ModelFile& model) {
+Checkpoint open_single_file(const WriterGrid& grid) {
+    const ModelFile& model = grid.models[0];
     const Format saved = format_by_name("torch").value();
     Checkpoint checkpoint = saved->open(model.path, MissingFiles::refused);
     checkpoint.iteration = model.integer("global_steps");
+    checkpoint.notes.insert(checkpoint.notes.end(), grid.notes.begin(), grid.notes.end());
     checkpoint.notes.push_back(
         fmt::format("a DeepSpeed run without ZeRO; reading its torch.save file {}", model.path.filename().string()));
     return checkpoint;
@@ -132,7 +134,7 @@ Checkpoint open_deepspeed(const fs::path& path) {
     Checkpoint checkpoint{.format = found.universal ? &universal_driver : &deepspeed_driver};
     CatalogueBuilder builder{found.directory};
     WriterGrid grid = read_writer_grid(found.step);
-    if (!found.universal && is_single_file(grid)) return open_single_file(grid.models[0]);
+    if (!found.universal && is_single_file(grid)) return open_single_file(grid);
     add_weights(grid, builder);
     if (found.universal)
         add_universal(grid, found.step, builder);

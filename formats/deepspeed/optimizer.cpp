@@ -56,7 +56,10 @@ private:
 
     void read_file(int mp, int d) {
         const auto path = grid_.files.optimizers.find({mp, d});
-        Source source{.archive = open_step_file(path->second), .file = builder_.file(path->second), .mp = mp, .d = d};
+        Source source{.archive = open_step_file(path->second, grid_.notes),
+                      .file = builder_.file(path->second),
+                      .mp = mp,
+                      .d = d};
         source.optimizer = in_context([&] { return path->second.string(); },
                                       [&] { return source.archive.root().at("optimizer_state_dict"); });
         if (source.optimizer.is(Kind::dict))

@@ -46,7 +46,7 @@ Named read_tensors(const fs::path& path, const torch::Archive& archive, Value di
 
 class WeightReader {
 public:
-    WeightReader(const WriterGrid& grid, CatalogueBuilder& builder) : grid_{grid}, builder_{builder} {}
+    WeightReader(WriterGrid& grid, CatalogueBuilder& builder) : grid_{grid}, builder_{builder} {}
 
     void read() {
         for (int stage = 0; stage < grid_.pp; ++stage) {
@@ -141,7 +141,7 @@ private:
             const int mp = stage * grid_.tp + t;
             for (int d = 0; d < grid_.dp; ++d) {
                 const fs::path& path = grid_.files.models.at({mp, d});
-                const torch::Archive other = open_step_file(path);
+                const torch::Archive other = open_step_file(path, grid_.notes);
                 in_context([&] { return path.string(); }, [&] { add_fragments(first, other, path, mp, d); });
             }
         }
@@ -191,7 +191,7 @@ private:
             std::vector<Named> slices;
             for (int t = 0; t < grid_.tp; ++t) {
                 const auto path = grid_.files.layers.find({layer, t});
-                const torch::Archive archive = open_step_file(path->second);
+                const torch::Archive archive = open_step_file(path->second, grid_.notes);
                 slices.push_back(read_tensors(path->second, archive, archive.root()));
             }
             for (const std::string& key : slices[0].order)
@@ -234,7 +234,7 @@ private:
                 const auto file = grid_.files.experts.find({key.first, t});
                 if (file == grid_.files.experts.end())
                     throw failure("{}: the file of tensor rank {} for the same expert is missing", path.string(), t);
-                const torch::Archive archive = open_step_file(file->second);
+                const torch::Archive archive = open_step_file(file->second, grid_.notes);
                 slices.push_back(read_tensors(file->second, archive, archive.root()));
             }
             for (const std::string& name : slices[0].order)
@@ -250,12 +250,12 @@ private:
                 builder_.tensor(name, Role::weight, training_dtype(grid_.models[0]), parameter.slicing.whole);
     }
 
-    const WriterGrid& grid_;
+    WriterGrid& grid_;
     CatalogueBuilder& builder_;
 };
 
 }  // namespace
 
-void add_weights(const WriterGrid& grid, CatalogueBuilder& builder) { WeightReader{grid, builder}.read(); }
+void add_weights(WriterGrid& grid, CatalogueBuilder& builder) { WeightReader{grid, builder}.read(); }
 
 }  // namespace tpx::formats::deepspeed

@@ -152,12 +152,12 @@ void compare_settings(RankSettings& settings, const ModelFile& model) {
 }
 
 /// Throws Error if some files are left over from another step or run.
-void check_settings(const WriterGrid& grid) {
+void check_settings(WriterGrid& grid) {
     RankSettings settings;
     for (const ModelFile& model : grid.models) compare_settings(settings, model);
     for (const auto& [key, path] : grid.files.models) {
         if (key.second <= 0) continue;
-        const ModelFile model = read_model_file(path);
+        const ModelFile model = read_model_file(path, grid.notes);
         compare_settings(settings, model);
         const ModelFile& first = grid.models.at(key.first);
         if (model.groups != first.groups)
@@ -174,7 +174,7 @@ WriterGrid read_writer_grid(const std::filesystem::path& folder) {
     grid.zero3 = dp >= 0;
     const int count = count_models(grid.files, grid.zero3 ? 0 : -1);
     for (int mp = 0; mp < count; ++mp)
-        grid.models.push_back(read_model_file(grid.files.models.at({mp, grid.zero3 ? 0 : -1})));
+        grid.models.push_back(read_model_file(grid.files.models.at({mp, grid.zero3 ? 0 : -1}), grid.notes));
     read_degrees(grid, count);
     read_info(grid);
     for (ModelFile& model : grid.models)

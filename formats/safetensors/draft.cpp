@@ -38,10 +38,9 @@ std::size_t first_fit(std::vector<Part>& parts, std::size_t first, std::uint64_t
 
 class Drafter {
 public:
-    explicit Drafter(const Content& content)
+    Drafter(const Content& content, std::vector<std::string>* notes)
         : content_{content}, limit_{content.shard_size.value_or(usual_shard_size)} {
-        if (content.source != nullptr && content.source->format == &safetensors_driver)
-            values_ = header_values(*content.source);
+        if (content.source != nullptr && content.source->format == &safetensors_driver) take_values(notes);
         draft_.tensors = content.tensors;
         draft_.pieces = content.pieces;
         for (Piece& piece : draft_.pieces) piece.file = 0, piece.strides = row_major(sizes(piece.box));
@@ -65,6 +64,14 @@ public:
     }
 
 private:
+    /// Takes the header values of the source if names and dtypes of tensors, which they may describe, stay.
+    void take_values(std::vector<std::string>* notes) {
+        values_ = header_values(*content_.source);
+        if (values_.empty() || stores_alike(*content_.source, content_.tensors)) return;
+        if (notes != nullptr) notes->push_back(dropped_values_note(values_));
+        values_.clear();
+    }
+
     const Tensor& tensor(const Piece& piece) const { return content_.tensors[piece.tensor]; }
 
     void check(const Piece& piece) const {
@@ -255,6 +262,8 @@ private:
 }  // namespace
 }  // namespace safetensors
 
-Draft draft_safetensors(const Content& content) { return safetensors::Drafter(content).draft(); }
+Draft draft_safetensors(const Content& content, std::vector<std::string>* notes) {
+    return safetensors::Drafter(content, notes).draft();
+}
 
 }  // namespace tpx::formats

@@ -7,7 +7,6 @@
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/source.hpp"
 #include "formats/state/value_text.hpp"
-#include "lib/core/counted.hpp"
 #include "lib/core/utf8.hpp"
 
 #include <array>
@@ -49,9 +48,7 @@ void add_headers(const Checkpoint& checkpoint, const AddValue& add) {
 void note_headers(const Source& source, const Target& target, bool, std::vector<std::string>& notes) {
     if (target.format == &safetensors_driver) return;
     const auto values = header_values(source.checkpoint);
-    if (values.empty()) return;
-    notes.push_back(fmt::format("dropped {} in headers of safetensors files ('{}'{})", counted(values.size(), "value"),
-                                values.begin()->first, values.size() > 1 ? ", ..." : ""));
+    if (!values.empty()) notes.push_back(dropped_values_note(values));
 }
 
 constexpr std::array<std::string_view, 3> safetensors_aliases{"hf", "huggingface", "transformers"};
@@ -79,7 +76,7 @@ constinit const Driver safetensors_driver{
     .open = [](const std::filesystem::path& path, MissingFiles) { return open_safetensors(path); },
     .complete = safetensors::check_lost_shards,
     .reject_name = reject_safetensors_name,
-    .draft = [](const Content& content, std::vector<std::string>&) { return draft_safetensors(content); },
+    .draft = [](const Content& content, std::vector<std::string>& notes) { return draft_safetensors(content, &notes); },
     .note_dropped = note_headers,
     .add_values = add_headers,
 };

@@ -6,9 +6,9 @@
 
 namespace tpx::formats::safetensors {
 
-/// For files of ranks that PyTorch wrote, which record neither the number of ranks nor whole shapes: throws Error
-/// "tensor 'NAME': ..." if shapes show that files of later ranks are missing; adds a warning if nothing shows that
-/// there are none.
+/// For shards that PyTorch wrote, which record neither how many there are nor whole shapes. Throws Error
+/// "tensor 'NAME': ..." if an axis that is split among ranks is shorter than the configuration or axes that are not
+/// split imply. Adds a warning if nothing shows that the last shards are present.
 void check_lost_shards(Checkpoint& checkpoint, const Families& families, const Config& config);
 
 }  // namespace tpx::formats::safetensors

@@ -5,6 +5,7 @@
 #include "formats/safetensors/driver.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "formats/safetensors/select_files.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/coverage.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/name_list.hpp"
@@ -83,6 +84,7 @@ public:
         std::size_t total = 0;
         for (const fs::path& path : selection.files) {
             files_.push_back(read_one(selection.directory / path));
+            if (selection.single_file) files_.back().rank = -1;  // read as a whole checkpoint, whatever its name
             catalogue_.files.push_back({path, files_.back().header.file_size});
             total += files_.back().header.entries.size();
         }
@@ -108,6 +110,20 @@ public:
         if (!std::ranges::is_sorted(catalogue_.pieces, {}, place)) std::ranges::sort(catalogue_.pieces, {}, place);
         in_context([&] { return selection_.directory.string(); }, [&] { find_holes(catalogue_); });
         return std::move(catalogue_);
+    }
+
+    /// Adds a line to `notes` if headers have different values of a key.
+    void note_different_values(std::vector<std::string>& notes) const {
+        std::map<std::string_view, std::string_view> values;
+        std::set<std::string_view> different;
+        for (const File& file : files_)
+            for (const auto& [key, text] : file.header.metadata)
+                if (!describes_file(key) && values.emplace(key, text).first->second != text) different.insert(key);
+        if (different.empty()) return;
+        notes.push_back(
+            fmt::format("the headers of safetensors files have different values of {} ('{}'{}); using those of the "
+                        "first file",
+                        counted(different.size(), "key"), *different.begin(), different.size() > 1 ? ", ..." : ""));
     }
 
 private:
@@ -244,8 +260,10 @@ Checkpoint open_safetensors(const std::filesystem::path& path) {
     const safetensors::Selection selection = safetensors::select_files(path);
     Checkpoint checkpoint;
     checkpoint.format = &safetensors_driver;
-    checkpoint.catalogue = safetensors::Joiner(selection).join();
     checkpoint.notes = selection.notes;
+    safetensors::Joiner joiner{selection};
+    checkpoint.catalogue = joiner.join();
+    joiner.note_different_values(checkpoint.warnings);
     if (selection.consolidated) safetensors::note_scalars(checkpoint);
     read_config(selection.directory, checkpoint);
     if (!selection.single_file) {

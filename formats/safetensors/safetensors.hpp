@@ -5,10 +5,12 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace tpx::formats {
-
 /// Whether `directory` looks like a safetensors checkpoint: it contains an index or *.safetensors, or its folder
 /// `sharded` contains *.safetensors.
 bool holds_safetensors(const std::filesystem::path& directory);
@@ -19,16 +21,26 @@ bool holds_safetensors(const std::filesystem::path& directory);
 /// files contain a tensor without recording their parts. Does not check for holes; see lib/core/coverage.hpp.
 Checkpoint open_safetensors(const std::filesystem::path& path);
 
-/// The values in the headers of the files of `checkpoint`, without those that describe the files themselves. Files have
-/// equal values, or values of different tensors, such as torchao's descriptions of quantized weights.
+/// The values in the headers of the files of `checkpoint`, without those that describe the files themselves, such as
+/// torchao's descriptions of quantized weights. If files differ, the first value counts.
 std::map<std::string, std::string> header_values(const Checkpoint& checkpoint);
+
+/// Whether a key of a header describes its file.
+bool describes_file(std::string_view key);
+
+/// Whether the files of `checkpoint` store all `tensors` under the same names, in the same dtypes.
+bool stores_alike(const Checkpoint& checkpoint, std::span<const Tensor> tensors);
+
+/// "dropped 2 safetensors header values ('k', ...)".
+std::string dropped_values_note(const std::map<std::string, std::string>& values);
 
 /// If one rank holds each tensor whole, drafts model.safetensors or, if tensors exceed shard_size,
 /// model-0000i-of-0000N.safetensors and their index, byte for byte as the reference library and transformers write
 /// them. Otherwise a rank's pieces go into shard-0000R-model-0000i-of-0000N.safetensors with DCP_SHARDING_INFO, as in
 /// PyTorch's HuggingFaceStorageWriter; a second box of a tensor goes into another file, and an empty box of a nonempty
-/// tensor into none. All files have the header_values() of a source in this format. The draft has the pieces of
-/// `content`, in the same order. Throws Error "tensor 'NAME': ..." for tensors that safetensors cannot store.
-Draft draft_safetensors(const Content& content);
+/// tensor into none. All files have the header_values() of a source in this format, unless names or dtypes, which they
+/// may describe, change; `notes` then gets a note. The draft has the
+/// pieces of `content`, in the same order. Throws Error "tensor 'NAME': ..." for tensors that safetensors cannot store.
+Draft draft_safetensors(const Content& content, std::vector<std::string>* notes = nullptr);
 
 }  // namespace tpx::formats

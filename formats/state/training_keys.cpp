@@ -6,9 +6,8 @@
 namespace tpx::formats {
 
 std::string unwrapped(std::string_view name) {
-    // Megatron-FSDP nests three objects, each of which adds "module.".
     for (const std::string_view wrapper : wrappers)
-        while (name.starts_with(wrapper)) name.remove_prefix(wrapper.size());
+        if (name.starts_with(wrapper)) name.remove_prefix(wrapper.size());
     return std::string{name};
 }
 
