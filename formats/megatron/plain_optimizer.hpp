@@ -17,9 +17,13 @@ bool is_of_experts(std::string_view name);
 torch::StoredTensor tensor_in(const torch::Archive& archive, torch::Value value, const char* what);
 
 /// Adds the state of one optimizer in model_optim_rng.pt, file number `file`, to `directory`. `parameters` are indices
-/// into its tensors, in module order. If `by_experts`, each group has either parameters of experts or others. Throws
-/// Error if the number of parameters or their shapes differ from those of the optimizer.
+/// into its tensors, in module order; weight decay determines their groups. Throws Error if the number of parameters or
+/// their shapes differ from those of the optimizer.
 void read_plain_optimizer(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
-                          torch::Value optimizer, const std::vector<std::size_t>& parameters, bool by_experts);
+                          torch::Value optimizer, const std::vector<std::size_t>& parameters);
+
+/// Same, with the parameters of each group.
+void read_optimizer_groups(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
+                           torch::Value optimizer, const std::vector<std::vector<std::size_t>>& groups);
 
 }  // namespace tpx::formats::megatron
