@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,18 +77,25 @@ bool is_for_megatron(const Catalogue& catalogue, const Object& object) {
 
 void note_objects(const Source& source, const Driver& target, bool has_adam, std::vector<std::string>& notes) {
     const Driver& from = *source.checkpoint.format;
+    constexpr std::string_view parameter_settings = "param_to_group_meta.";
     const bool kept = &from == &target || (stores_megatron_tensors(from) && stores_megatron_tensors(target));
     if (kept || (target.values == ValueStorage::one_file && from.values == ValueStorage::objects)) return;
     std::vector<std::string> names;
     std::vector<std::string> extra_states;
+    std::set<std::string> merged;  // parameters whose settings Megatron-FSDP stores one by one
     for (const Object& object : source.checkpoint.catalogue.objects) {
         const bool is_rng = object.name.starts_with("rng_state/");
         const auto contains = [&](std::string_view key) { return object.name.find(key) != object.name.npos; };
-        if (has_adam && (contains("param_groups.") || contains("param_to_group_meta."))) continue;
+        if (has_adam && contains(parameter_settings)) merged.insert(object.name.substr(0, object.name.rfind('.')));
+        if (has_adam && (contains("param_groups.") || contains(parameter_settings))) continue;
         if (target.has_args && is_for_megatron(source.checkpoint.catalogue, object)) continue;
         if (target.values == ValueStorage::objects && is_rng) continue;
         (target.has_args && is_extra_state(object) ? extra_states : names).push_back(object.name);
     }
+    if (!merged.empty())
+        notes.push_back(
+            fmt::format("merged the optimizer settings of {} ('{}'{}) into groups with and without weight decay",
+                        counted(merged.size(), "parameter"), *merged.begin(), merged.size() > 1 ? ", ..." : ""));
     add_not_stored_note(notes, names, "object", target);
     add_dropped_note(notes, extra_states.size(), "TransformerEngine extra state", "so FP8 scaling starts over",
                      extra_states.empty() ? "" : extra_states[0]);

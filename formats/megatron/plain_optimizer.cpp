@@ -19,45 +19,52 @@ using torch::Value;
 /// Reads the state of one optimizer in model_optim_rng.pt.
 class PlainReader {
 public:
-    /// If `by_experts`, each group contains either parameters of experts or others.
-    PlainReader(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file, Value optimizer,
-                bool by_experts)
-        : directory_{directory}, archive_{archive}, file_{file}, by_experts_{by_experts} {
+    PlainReader(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file, Value optimizer)
+        : directory_{directory}, archive_{archive}, file_{file} {
         const auto inner = optimizer.find("optimizer");
         state_of_ = inner.value_or(optimizer);
         masters_ = optimizer.find("fp32_from_fp16_params");
     }
 
     void read(const std::vector<std::size_t>& parameters) {
+        if (!state_of_.find("state")) return;  // the distributed optimizer stores its state elsewhere
+        const auto groups = state_of_.at("param_groups").items();
+        if (groups.size() > 2)
+            throw failure("the optimizer has {} groups of parameters; at most 2 can be identified", groups.size());
+        std::vector<std::vector<std::size_t>> members;
+        std::size_t count = 0;
+        for (const Value group : groups) {
+            members.push_back(with_decay_of(group, parameters));
+            count += members.back().size();
+        }
+        read_groups(members);
+        if (count != parameters.size())
+            throw failure("the optimizer has {} parameters, the model {}", count, parameters.size());
+    }
+
+    void read_groups(const std::vector<std::vector<std::size_t>>& members) {
         const auto state = state_of_.find("state");
-        if (!state) return;  // the distributed optimizer stores its state elsewhere
+        if (!state) return;
         for (const auto& [key, value] : state->entries()) states_.emplace_back(key.as_int(), value);
         std::ranges::sort(states_, {}, &std::pair<std::int64_t, Value>::first);
         const auto groups = state_of_.at("param_groups").items();
-        std::size_t read = 0;
-        for (std::size_t g = 0; g < groups.size(); ++g) read += read_group(groups[g], g, groups.size(), parameters);
-        if (read != parameters.size())
-            throw failure("the optimizer has {} parameters, the model {}", read, parameters.size());
+        for (std::size_t g = 0; g < groups.size(); ++g) read_group(groups[g], g, members[g]);
     }
 
 private:
-    /// The parameters of a group, which its weight decay determines.
-    std::vector<std::size_t> members(Value group, std::size_t groups, const std::vector<std::size_t>& all) const {
-        if (groups > 2) throw failure("the optimizer has {} groups of parameters; at most 2 can be identified", groups);
-        const double decay = group.at("wd_mult").as_real();
-        if (decay != 0 && decay != 1) throw failure("a group of parameters has wd_mult = {}", decay);
+    /// Those of `parameters` that have the weight decay of `group`.
+    std::vector<std::size_t> with_decay_of(Value group, const std::vector<std::size_t>& parameters) const {
+        const bool decays = decay_of(group) != 0;
         std::vector<std::size_t> found;
-        for (std::size_t k : all) {
+        for (std::size_t k : parameters) {
             const RankTensor& tensor = directory_.tensors[k];
-            if (by_experts_ && is_of_experts(tensor.name) != is_group_of_experts(group)) continue;
-            if (without_decay(tensor.name, tensor.shape.size()) == (decay == 0)) found.push_back(k);
+            if (without_decay(tensor.name, tensor.shape.size()) != decays) found.push_back(k);
         }
         return found;
     }
 
-    std::size_t read_group(Value group, std::size_t number, std::size_t groups, const std::vector<std::size_t>& all) {
+    void read_group(Value group, std::size_t number, const std::vector<std::size_t>& mine) {
         const auto ids = group.at("params").items();
-        const std::vector<std::size_t> mine = members(group, groups, all);
         if (ids.size() != mine.size())
             throw failure("group {} of the optimizer has {} parameters; the model has {} with its weight decay", number,
                           ids.size(), mine.size());
@@ -74,7 +81,6 @@ private:
         }
         if (used != masters.size())
             throw failure("group {} has {} master weights for {} parameters", number, masters.size(), used);
-        return mine.size();
     }
 
     void read_parameter(std::size_t parameter, std::int64_t id, Value master) {
@@ -107,7 +113,6 @@ private:
     RankDirectory& directory_;
     const torch::Archive& archive_;
     std::uint32_t file_;
-    bool by_experts_;
     Value state_of_;
     std::optional<Value> masters_;
     std::vector<std::pair<std::int64_t, Value>> states_;
@@ -126,8 +131,13 @@ torch::StoredTensor tensor_in(const torch::Archive& archive, Value value, const 
 }
 
 void read_plain_optimizer(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
-                          torch::Value optimizer, const std::vector<std::size_t>& parameters, bool by_experts) {
-    PlainReader{directory, archive, file, optimizer, by_experts}.read(parameters);
+                          torch::Value optimizer, const std::vector<std::size_t>& parameters) {
+    PlainReader{directory, archive, file, optimizer}.read(parameters);
+}
+
+void read_optimizer_groups(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
+                           torch::Value optimizer, const std::vector<std::vector<std::size_t>>& groups) {
+    PlainReader{directory, archive, file, optimizer}.read_groups(groups);
 }
 
 }  // namespace tpx::formats::megatron

@@ -2,6 +2,7 @@
 #include "formats/megatron/rank_optimizer.hpp"
 
 #include "formats/megatron/buffers.hpp"
+#include "formats/megatron/muon_optimizers.hpp"
 #include "formats/megatron/plain_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/state/roles.hpp"
@@ -25,9 +26,7 @@ using torch::Value;
 
 /// The parameters of one optimizer, as indices into the directory's tensors, in module order. A parameter with two
 /// names in the model, such as T5's position embeddings, counts once, under the last name, as in Megatron's torch_dist.
-/// If `momentum` is set, the parameters that Muon updates, or all others.
-std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool split, bool experts,
-                                       std::optional<bool> momentum = std::nullopt) {
+std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool split, bool experts) {
     std::vector<std::size_t> found;
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::size_t> known;  // indices into `found`, by file and offset
     std::set<std::pair<int, std::string_view>> weights;                    // by chunk and name
@@ -38,7 +37,6 @@ std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool spli
         if (tensor.role != Role::weight || is_buffer(tensor.name)) continue;
         if (weights.contains({tensor.chunk, second_name(tensor.name)})) continue;
         if (split && is_of_experts(tensor.name) != experts) continue;
-        if (momentum && has_momentum(tensor.name, tensor.shape.size()) != *momentum) continue;
         const auto [place, added] = known.try_emplace({tensor.file, tensor.offset}, found.size());
         if (added || volume(tensor.shape) == 0)
             found.push_back(k);
@@ -48,16 +46,15 @@ std::vector<std::size_t> parameters_of(const RankDirectory& directory, bool spli
     return found;
 }
 
-/// Whether `value` is a list of Muon, which may have an optimizer of its own for experts, and Adam.
-bool contains_muon(Value value) {
-    if (!value.is(Kind::list)) return false;
+/// The optimizers of a list, except those that the rank does not have; empty if `value` is not a list.
+std::vector<OptimizerState> chain_of(Value value) {
     std::vector<OptimizerState> states;
-    for (const Value one : value.items()) {
+    for (const Value one : value.is(Kind::list) ? value.items() : std::span<const Value>{}) {
         const auto inner = one.is(Kind::dict) ? one.find("optimizer") : std::nullopt;
         const auto groups = inner && inner->is(Kind::dict) ? inner->find("param_groups") : std::nullopt;
         if (groups && groups->is(Kind::list)) states.push_back({one, {groups->items().begin(), groups->items().end()}});
     }
-    return has_muon(states);
+    return states;
 }
 
 /// The optimizers: one, or those of dense parameters and of experts.
@@ -137,26 +134,18 @@ std::vector<std::vector<std::size_t>> buffers_of(const RankDirectory& directory,
     return buffers;
 }
 
-/// Adds the state of Muon and Adam. Experts that are divided among ranks have groups or an optimizer of their own.
-void add_muon(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file, Value optimizers) {
-    const auto groups_of = [](Value one) {
-        return one.is_none() ? std::span<const Value>{} : one.at("optimizer").at("param_groups").items();
-    };
-    const auto has_experts = [&](Value one) { return std::ranges::any_of(groups_of(one), is_group_of_experts); };
-    const bool split = std::ranges::any_of(optimizers.items(), has_experts);
-    for (const Value one : optimizers.items()) {
-        const auto groups = groups_of(one);
-        if (groups.empty()) continue;
-        const bool momentum = std::ranges::any_of(groups, is_muon_group);
-        std::vector<std::size_t> parameters;
-        for (const bool experts : {false, true}) {
-            if (split ? std::ranges::none_of(groups, [&](Value g) { return is_group_of_experts(g) == experts; })
-                      : experts)
-                continue;
-            const auto own = parameters_of(directory, split, experts, momentum);
-            parameters.insert(parameters.end(), own.begin(), own.end());
-        }
-        read_plain_optimizer(directory, archive, file, one, parameters, split);
+/// Adds the state of `states`, a chain of Muon and Adam.
+void add_muon(RankDirectory& directory, const torch::Archive& archive, std::uint32_t file,
+              const std::vector<OptimizerState>& states) {
+    const std::vector<std::size_t> parameters = parameters_of(directory, false, false);
+    std::vector<TrainedParameter> named;
+    for (const std::size_t k : parameters)
+        named.push_back({directory.tensors[k].name, directory.tensors[k].shape.size()});
+    GroupMembers members = members_of_muon(states, named);
+    for (std::size_t s = 0; s < states.size(); ++s) {
+        for (auto& group : members[s])
+            for (std::size_t& p : group) p = parameters[p];
+        read_optimizer_groups(directory, archive, file, states[s].outer, members[s]);
     }
 }
 
@@ -204,11 +193,11 @@ void add_plain_optimizer(RankDirectory& directory, const torch::Archive& archive
     const auto optimizer = archive.root().find("optimizer");
     if (!optimizer || optimizer->is_none()) return;
     const bool split = two_optimizers(args, layout);
-    if (contains_muon(*optimizer)) return add_muon(directory, archive, file, *optimizer);
+    if (const auto chain = chain_of(*optimizer); has_muon(chain)) return add_muon(directory, archive, file, chain);
     const std::vector<Value> all = optimizers(*optimizer, split);
     for (std::size_t k = 0; k < all.size(); ++k) {
         if (all[k].is_none()) continue;
-        read_plain_optimizer(directory, archive, file, all[k], parameters_of(directory, split, k == 1), false);
+        read_plain_optimizer(directory, archive, file, all[k], parameters_of(directory, split, k == 1));
     }
 }
 

@@ -5,6 +5,7 @@
 #include "formats/megatron/rank_grid.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/settings/pipeline_stages.hpp"
+#include "lib/core/counted.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
 #include "lib/layout/reading.hpp"
@@ -59,6 +60,23 @@ RankParts::RankParts(const Content& content, const Config& args)
     prediction_ = integer(args, "mtp_num_layers").value_or(0) > 0 ? chunk_of_prediction(args, content.layout) : -1;
     for (std::uint32_t t = 0; t < content.tensors.size(); ++t)
         in_context([&] { return fmt::format("tensor '{}'", content.tensors[t].name); }, [&] { add(t); });
+    check_stacks();
+}
+
+/// Throws Error if a tensor has fewer layers than others of the same stack.
+void RankParts::check_stacks() const {
+    std::map<std::string, Index> counts;
+    for (const Stored& stored : stored_) {
+        if (!stored.stacked) continue;
+        Index& count = counts[stored.name.stack];
+        count = std::max(count, content_.tensors[stored.number].shape[0]);
+    }
+    for (const Stored& stored : stored_) {
+        const Tensor& tensor = content_.tensors[stored.number];
+        if (stored.stacked && tensor.shape[0] != counts.at(stored.name.stack))
+            throw failure("tensor '{}': it has {}, others have {}", tensor.name,
+                          counted(static_cast<std::uint64_t>(tensor.shape[0]), "layer"), counts.at(stored.name.stack));
+    }
 }
 
 void RankParts::add(std::uint32_t tensor) {
@@ -155,7 +173,7 @@ private:
             const Chunk& own = all_.chunks_[static_cast<std::size_t>(chunk * layout.pp + at_.pp)];
             for (int layer = own.first; layer < own.first + own.count; ++layer) {
                 if (!stored.stacked && layer != stored.name.layer) continue;
-                // The other stack of T5 may have more layers.
+                // The other stack of T5 may have more layers; check_stacks() refuses other short tensors.
                 if (stored.stacked && layer >= all_.content_.tensors[stored.number].shape[0]) break;
                 RankName name = stored.name;
                 name.layer = layer - own.first;

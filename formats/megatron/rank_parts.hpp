@@ -62,6 +62,7 @@ private:
     class Builder;
 
     void add(std::uint32_t tensor);
+    void check_stacks() const;
     int chunk_of(std::uint32_t tensor, std::string_view name) const;
     const std::vector<Box>& boxes(Stored& stored, int rank);
 

@@ -3,6 +3,7 @@
 
 #include "formats/encodings/torch/keep_alive.hpp"
 #include "formats/encodings/torch/without_keys.hpp"
+#include "formats/megatron/muon_optimizers.hpp"
 #include "formats/state/common_state.hpp"
 #include "lib/core/error.hpp"
 #include "lib/layout/dims.hpp"
@@ -88,39 +89,6 @@ Value optimizers_state(Document& document, const torch::Archive& archive, Value 
     return document.dict(numbered);
 }
 
-/// The optimizer `outer` with `groups`, without what a rank without parameters leaves behind.
-Value with_groups(Document& document, Value outer, const std::vector<Value>& groups) {
-    outer = torch::without_keys(document, outer, {"fp32_from_fp16_params"});
-    const auto inner = outer.find("optimizer");
-    const Value made = document.with_key(inner.value_or(outer), "param_groups", document.list(groups));
-    return inner ? document.with_key(outer, "optimizer", made) : made;
-}
-
-/// `common` with Muon's settings for experts if there are to be `two`, and without them otherwise. Experts have an
-/// optimizer of their own or, if the optimizer is divided by layers, a group.
-Value with_muon_of_experts(Document& document, Value common, const std::vector<OptimizerState>& states, bool two) {
-    const Config args = args_of(common);
-    const bool by_layers = holds(args, "optimizer=dist_muon") || holds(args, "use_layer_wise_distributed_optimizer");
-    const bool missing = two && std::ranges::none_of(states, [](const OptimizerState& state) {
-                             return std::ranges::any_of(state.groups, is_group_of_experts);
-                         });
-    std::vector<Value> made;
-    for (const OptimizerState& state : states) {
-        std::vector<Value> groups = state.groups, experts;
-        if (!two) std::erase_if(groups, is_group_of_experts);
-        for (const Value group : missing ? state.groups : std::vector<Value>{})
-            if (is_muon_group(group))
-                experts.push_back(document.with_key(group, "is_expert_parallel", Value::boolean(true)));
-        if (by_layers) groups.insert(groups.end(), experts.begin(), experts.end());
-        if (!groups.empty()) made.push_back(with_groups(document, state.outer, groups));
-        if (!by_layers && !experts.empty()) made.push_back(with_groups(document, state.outer, experts));
-    }
-    std::vector<Entry> entries;
-    for (std::size_t k = 0; k < made.size(); ++k)
-        entries.push_back({document.integer(static_cast<std::int64_t>(k)), made[k]});
-    return document.with_key(common, "optimizer", document.dict(entries));
-}
-
 bool is_common(std::string_view key) {
     static constexpr std::array<std::string_view, 6> own{"rng_state",       "random_rng_state", "np_rng_state",
                                                          "torch_rng_state", "cuda_rng_state",   "rng_tracker_states"};
@@ -189,7 +157,7 @@ Value with_optimizers(Document& document, Value common, bool two, bool vectors) 
     const bool left_behind = std::ranges::any_of(states, [](const OptimizerState& state) {
         return state.outer.find("fp32_from_fp16_params") || state.outer.find("param_state");
     });
-    if (has_muon(states)) return with_muon_of_experts(document, common, states, two);
+    if (has_muon(states)) return with_muon_of_experts(document, common, states, two, vectors);
     if ((states.size() == 2) == two && !left_behind) return common;
     std::vector<Value> made;
     for (const bool experts : two ? std::vector{false, true} : std::vector{false}) {

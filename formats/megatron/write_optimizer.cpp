@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/archive_draft.hpp"
+#include "formats/megatron/muon_optimizers.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 #include "formats/megatron/rank_state.hpp"
 #include "formats/megatron/stage_buffers.hpp"
@@ -52,9 +53,9 @@ public:
         return finish(experts);
     }
 
-    /// Writes one of the optimizers of a chain that contains Muon: `state`, with its groups.
-    Value write_chained(const Parameters& parameters, const OptimizerState& state) {
-        for (const Value group : state.groups) add_members(parameters, group, decay_of(group));
+    /// Writes the only optimizer of `states`, one of a chain that contains Muon. `members` are those of its groups.
+    Value write_chained(const std::vector<Parameters>& members) {
+        for (std::size_t g = 0; g < members.size(); ++g) add_members(members[g], states_[0].groups[g]);
         return finish(false);
     }
 
@@ -72,14 +73,17 @@ private:
     }
 
     void add_group(const Parameters& parameters, bool experts, double decay) {
-        add_members(parameters, group_like(document_, states_, experts, decay), decay);
+        Parameters members = parameters;
+        std::erase_if(members, [&](const RankParameter* parameter) {
+            return without_decay(parameter->name, parameter->shape.size()) != (decay == 0);
+        });
+        add_members(members, group_like(document_, states_, experts, decay));
     }
 
-    void add_members(const Parameters& parameters, Value group, double decay) {
+    void add_members(const Parameters& members, Value group) {
         std::vector<Value> ids;
         std::vector<Value> masters;
-        for (const RankParameter* parameter : parameters) {
-            if (without_decay(parameter->name, parameter->shape.size()) != (decay == 0)) continue;
+        for (const RankParameter* parameter : members) {
             ids.push_back(document_.integer(next_id_));
             if (!distributed_) add_state(*parameter, group, masters);
             ++next_id_;
@@ -145,18 +149,16 @@ Value buffer_value(ArchiveDraft& file, const Buffer& parameters, const BufferLay
 /// The chain of optimizers in `common`, which contains Muon.
 Value muon_value(ArchiveDraft& file, const std::vector<RankParameter>& parameters, const RankParts& all, Value common) {
     const std::vector<OptimizerState> states = optimizers_of(common);
-    const auto of_experts = [](const OptimizerState& state) {
-        return std::ranges::any_of(state.groups, is_group_of_experts);
-    };
-    const bool split = std::ranges::any_of(states, of_experts);
+    const Parameters trained = trained_parameters(parameters, false, false);
+    std::vector<TrainedParameter> named;
+    for (const RankParameter* parameter : trained) named.push_back({parameter->name, parameter->shape.size()});
+    const GroupMembers members = members_of_muon(states, named);
     std::vector<Value> written;
-    for (const OptimizerState& state : states) {
-        const bool momentum = std::ranges::any_of(state.groups, is_muon_group);
-        Parameters own = trained_parameters(parameters, split, of_experts(state));
-        std::erase_if(own, [&](const RankParameter* parameter) {
-            return has_momentum(parameter->name, parameter->shape.size()) != momentum;
-        });
-        written.push_back(OptimizerWriter{file, {state}, all, split, false}.write_chained(own, state));
+    for (std::size_t s = 0; s < states.size(); ++s) {
+        std::vector<Parameters> groups(members[s].size());
+        for (std::size_t g = 0; g < groups.size(); ++g)
+            for (const std::size_t p : members[s][g]) groups[g].push_back(trained[p]);
+        written.push_back(OptimizerWriter{file, {states[s]}, all, false, false}.write_chained(groups));
     }
     return file.document().list(written);
 }
@@ -175,8 +177,10 @@ Value optimizer_value(ArchiveDraft& file, const std::vector<RankParameter>& para
     if (states.empty()) throw failure("the source has optimizer state, but no param_groups");
     const bool distributed = holds(args, "use_distributed_optimizer");
     const bool split = two_optimizers(args, layout);
-    if (has_muon(states))
-        return muon_value(file, parameters, all, with_optimizers(file.document(), common, split, false));
+    if (has_muon(states)) {
+        if (distributed) throw Error{Exit::usage, "Muon has no distributed optimizer in rank files; omit zero=1"};
+        return muon_value(file, parameters, all, with_optimizers(file.document(), common, split, all.any(true, false)));
+    }
     const auto write = [&](bool experts) {
         OptimizerWriter writer{file, states, all, split, distributed};
         return writer.write(trained_parameters(parameters, split, experts), experts);

@@ -164,6 +164,19 @@ Index layer_numbers(const Reading& reading) {
     return std::min<Index>(count, most_sized_layers);
 }
 
+/// Throws Error (usage) unless a tensor belongs to experts, which the family of a dense model may have as well.
+void check_experts(const Reading& reading, const Layout& layout) {
+    const bool has_experts = std::ranges::any_of(reading.meanings, [&](const Meaning& meaning) {
+        const Meaning& whole = meaning.weight_part ? meaning.weight_part->meaning : meaning;
+        return whole.kind == Meaning::Kind::parameter &&
+               reading.family->tensor(whole.rule->expression.parts[0]).ep != 0;
+    });
+    if (has_experts) return;
+    const bool ep = layout.ep > 1;
+    throw Error{Exit::usage, "layout: {}={}: the model has no experts; omit {}", ep ? "ep" : "etp",
+                ep ? layout.ep : layout.etp, ep ? "ep" : "etp"};
+}
+
 }  // namespace
 
 TensorForm form_of(const Reading& reading, const Tensor& tensor, const Meaning& meaning) {
@@ -192,9 +205,7 @@ void check_layout(const Reading& reading, const Layout& layout) {
                         to_string(layout), reading.why_not};
         return;
     }
-    const auto& tensors = reading.family->tensors;
-    if (layout.ep > 1 && std::ranges::none_of(tensors, [](const auto& entry) { return entry.second.ep != 0; }))
-        throw Error{Exit::usage, "layout: ep={}: the model has no experts; omit ep", layout.ep};
+    if (layout.ep > 1 || layout.etp > 1) check_experts(reading, layout);
     const Index layers = layer_numbers(reading);
     for (const std::string& formula : reading.family->tp_divides) {
         const std::set<Index> sizes =

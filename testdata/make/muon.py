@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Llama of two layers (bf16) after ten steps of Muon, for matrices, and Adam as Megatron-core 0.16.1 stores it in torch_dist and
 in rank files: PYTHONPATH=tests/interop:EMERGING python -P testdata/make/muon.py testdata/megatron/muon, where EMERGING contains the
-package emerging_optimizers 0.1.0 of github.com/NVIDIA-NeMo/Emerging-Optimizers. Values depend on names only."""
+package emerging_optimizers 0.1.0 of github.com/NVIDIA-NeMo/Emerging-Optimizers. Values depend on names only. With the second argument
+"experts", a model with four experts and biases."""
 import sys
 import types
 from pathlib import Path
@@ -22,7 +23,8 @@ sys.modules["emerging_optimizers.triton_kernels"] = types.ModuleType("triton_ker
 from megatron.core.optimizer import muon  # noqa: E402
 
 SMALL = {"num_layers": 2, "hidden_size": 8, "ffn_hidden_size": 12, "num_attention_heads": 2, "num_query_groups": 1, "kv_channels": 4}
-MODEL = {**layouts.DENSE, "common": {**layouts.DENSE["common"], **SMALL}, "vocab": 11}
+KIND = layouts.BIASED if "experts" in sys.argv[2:] else layouts.DENSE
+MODEL = {**KIND, "common": {**KIND["common"], **SMALL, "moe_ffn_hidden_size": 12}, "vocab": 11}
 
 
 def set_up():

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/rank_state.hpp"
 
+#include "formats/megatron/muon_optimizers.hpp"
 #include "lib/core/error.hpp"
 
 #include <doctest/doctest.h>
@@ -78,6 +79,53 @@ TEST_CASE("Muon and Adam remain separate optimizers, and experts have a Muon of 
     CHECK(torch::equal(with_optimizers(make.document, two, false, false), one));
     const Value sgd = make.common(make.optimizer({with(make.group(false, 1, 0.5), "momentum")}));
     CHECK(torch::equal(with_optimizers(make.document, sgd, false, false), sgd));
+}
+
+TEST_CASE("experts with biases have an Adam of their own beside Muon") {
+    Maker make;
+    const auto with = [&](Value group, const char* key) {
+        return make.document.with_key(group, key, make.document.real(0.9));
+    };
+    const auto chain = [&](std::vector<Value> optimizers) {
+        Value dict = make.document.dict();
+        for (std::size_t k = 0; k < optimizers.size(); ++k)
+            make.document.insert(dict,
+                                 std::array{Entry{make.document.integer(static_cast<std::int64_t>(k)), optimizers[k]}});
+        return make.common(dict);
+    };
+    const Value muon = with(make.group(false, 1, 0.5), "momentum_beta");
+    const Value muon_experts = with(make.group(true, 1, 0.5), "momentum_beta");
+    const Value adam =
+        make.optimizer({with(make.group(false, 1, 0.5), "betas"), with(make.group(false, 0, 0.25), "betas")});
+    const Value adam_experts = make.optimizer({with(make.group(true, 0, 0.25), "betas")});
+    const Value one = chain({make.optimizer({muon}), adam});
+    const Value four = chain({make.optimizer({muon}), make.optimizer({muon_experts}), adam, adam_experts});
+    CHECK(torch::equal(with_optimizers(make.document, one, true, true), four));
+    CHECK(torch::equal(with_optimizers(make.document, four, true, true), four));
+    CHECK(torch::equal(with_optimizers(make.document, four, false, false), one));
+    // A layer-wise optimizer has all of Muon's groups; Adam for experts remains separate.
+    const Value args = make.dict({{"optimizer", make.document.string("dist_muon")}});
+    const auto by_layers = [&](Value common) { return make.document.with_key(common, "args", args); };
+    const Value three = by_layers(chain({make.optimizer({muon, muon_experts}), adam, adam_experts}));
+    CHECK(torch::equal(with_optimizers(make.document, by_layers(one), true, true), three));
+    CHECK(torch::equal(with_optimizers(make.document, three, false, false), by_layers(one)));
+
+    // Each parameter is in exactly one group.
+    const std::vector<TrainedParameter> parameters{
+        {"embedding.word_embeddings.weight", 2},
+        {"decoder.layers.0.self_attention.linear_qkv.weight", 2},
+        {"decoder.layers.0.self_attention.linear_qkv.bias", 1},
+        {"decoder.layers.0.mlp.experts.local_experts.0.linear_fc1.weight", 2},
+        {"decoder.layers.0.mlp.experts.local_experts.0.linear_fc1.bias", 1}};
+    CHECK(members_of_muon(optimizers_of(one), parameters) == GroupMembers{{{1, 3}}, {{0}, {2, 4}}});
+    CHECK(members_of_muon(optimizers_of(four), parameters) == GroupMembers{{{1}}, {{3}}, {{0}, {2}}, {{4}}});
+    CHECK(members_of_muon(optimizers_of(three), parameters) == GroupMembers{{{1}, {3}}, {{0}, {2}}, {{4}}});
+    const Value without = with_optimizers(make.document, one, true, false);
+    CHECK_THROWS_WITH_AS(
+        members_of_muon(optimizers_of(without), parameters),
+        "tensor 'decoder.layers.0.mlp.experts.local_experts.0.linear_fc1.bias': it belongs to 0 groups "
+        "of Muon and Adam, not to one",
+        Error);
 }
 
 TEST_CASE("leftovers of a rank without experts in a common state are dropped") {
