@@ -224,7 +224,7 @@ void check_cells(const ModelState& model, const Layout& from, const Layout& to, 
 TEST_CASE("parcels equal a count by ranks, layers, experts and elements, one by one") {
     RandomSource random{7};
     int done = 0;
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < 4000; ++round) {
         const ModelState model = random_model_with_virtual_nodes(random);
         const Layout from = random_layout(random, model.layers);
         const Layout to = random.once_in(8) ? from : random_layout(random, model.layers);
