@@ -23,11 +23,17 @@ done_with 'epoch 1' 2 2x2 --import "$dcp" --iteration 7 --job j --to fsdp=2
 export_to first
 exporter=$!
 in_use
+sleep 0.3
+readers=$(pgrep -P $exporter tpx) # which are stopped, so that they still read if the machine is busy
+# shellcheck disable=SC2086 # one word per process
+kill -STOP $readers
 done_with 'j-7-1 is current' 2 2x2
 done_with 'epoch 2' 2 2x2 --to fsdp=4 --prune
 [ -e s/host0/states/j-7-1 ] || fail "a state that is read was pruned"
 grep -q "prune: host 'host0' keeps j-7-1, which another tpx migrate is reading; prune again after it" err || fail "does not name the state that is read"
 grep -q "prune: host 'host1' keeps j-7-1" err || fail "does not name the state that is read on host1"
+# shellcheck disable=SC2086
+kill -CONT $readers
 wait $exporter || { cat first.err >&2; fail "the export ends with an error"; }
 "$tpx" verify "$dcp" first >out 2>err || fail "the export is not the checkpoint"
 done_with 'nothing to do' 2 2x2 --prune
