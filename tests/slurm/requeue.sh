@@ -9,6 +9,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/slurm/job.sh
 . "$here/job.sh"
 
+SLOW_WRITES_MS=200 # so that on a busy machine, too, no job ends before it is stopped
+
 # The jobs run at the same time, each on two separate nodes.
 for name in limit preempted failed cancelled; do
     # shellcheck disable=SC2086 # words
