@@ -52,9 +52,9 @@ void add_read(Command& profile) {
     Command& command = profile.subcommand("read", "Convert training logs to a table of runs");
     command.purpose(
         "Reads step times, memory, execution plans and batch sizes from logs of Megatron-LM, Megatron Bridge, NeMo, "
-        "torchtitan, torchtune, nanotron, LitGPT, Composer, Colossal-AI, DeepSpeed, PyTorch Lightning and Hugging "
-        "Face's "
-        "Trainer, or the metrics that W&B, TensorBoard, MLflow or LLaMA-Factory recorded. Prints the CSV table of runs "
+        "torchtitan, torchtune, nanotron, LitGPT, Composer, Colossal-AI, DeepSpeed, PyTorch Lightning and "
+        "Hugging Face's Trainer, or the metrics that W&B, TensorBoard, MLflow or LLaMA-Factory recorded. Prints the "
+        "CSV table of runs "
         "that tpx profile fit reads: a row per log, or several if settings changed when the job restarted.");
     command.positional("LOG", &options->logs, "Training logs; - is standard input").required().file();
     command.group("Settings missing from the logs");

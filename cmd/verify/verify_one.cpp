@@ -123,7 +123,7 @@ void list_unreadable(const mpi::Comm& comm, StoredPlace& place, std::vector<std:
     place.files = std::move(rest);
 }
 
-/// See copied_files(). Only rank 0 has them.
+/// The notes of copied_files(), on rank 0; none on other ranks.
 std::vector<std::string> notes_of_copies(const mpi::Comm& comm, const formats::Source& source,
                                          const ExecOptions& exec) {
     std::vector<std::string> notes;

@@ -69,8 +69,7 @@ GroupMembers members_of_muon(const std::vector<OptimizerState>& states, std::spa
             }
         }
         if (found != 1)
-            throw failure("tensor '{}': it belongs to {} groups of Muon and Adam, not to one", parameters[p].name,
-                          found);
+            throw failure("tensor '{}': {} groups of Muon and Adam contain it; expected 1", parameters[p].name, found);
     }
     return members;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/megatron/stage_buffers.hpp"
 
+#include "formats/megatron/plain_optimizer.hpp"
 #include "formats/megatron/rank_optimizer.hpp"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ bool has_second_name(const RankParameter& parameter, const std::vector<RankParam
 std::vector<const RankParameter*> trained_parameters(const std::vector<RankParameter>& all, bool split, bool experts) {
     std::vector<const RankParameter*> found;
     for (const RankParameter& parameter : all) {
-        const bool expert = parameter.name.find("mlp.experts.") != std::string::npos;
-        if (is_buffer(parameter.name) || (split && expert != experts) || has_second_name(parameter, all)) continue;
+        if (is_buffer(parameter.name) || has_second_name(parameter, all)) continue;
+        if (split && is_of_experts(parameter.name) != experts) continue;
         found.push_back(&parameter);
     }
     return found;

@@ -38,9 +38,9 @@ std::string dropped_values_note(const std::map<std::string, std::string>& values
 /// model-0000i-of-0000N.safetensors and their index, byte for byte as the reference library and transformers write
 /// them. Otherwise a rank's pieces go into shard-0000R-model-0000i-of-0000N.safetensors with DCP_SHARDING_INFO, as in
 /// PyTorch's HuggingFaceStorageWriter; a second box of a tensor goes into another file, and an empty box of a nonempty
-/// tensor into none. All files have the header_values() of a source in this format, unless names or dtypes, which they
-/// may describe, change; `notes` then gets a note. The draft has the
-/// pieces of `content`, in the same order. Throws Error "tensor 'NAME': ..." for tensors that safetensors cannot store.
+/// tensor into none. All files get the header_values() of a source in this format; if names or dtypes change, which the
+/// values may describe, they are dropped with a note in `notes`. The draft has the pieces of `content`, in the same
+/// order. Throws Error "tensor 'NAME': ..." for tensors that safetensors cannot store.
 Draft draft_safetensors(const Content& content, std::vector<std::string>* notes = nullptr);
 
 }  // namespace tpx::formats

@@ -72,15 +72,6 @@ void check_cut(const ModelState& model, const TensorClass& kind, const Layout& l
                     layout.ep,   fitting("ep", kind.experts, layout.ep)};
 }
 
-/// Throws Error (usage) if `layout` splits experts that the model does not have.
-void check_experts(const ModelState& model, const Layout& layout) {
-    const bool ep = layout.ep > 1;
-    if (!ep && layout.etp <= 1) return;
-    if (std::ranges::any_of(model.classes, [](const TensorClass& kind) { return kind.experts > 0; })) return;
-    throw Error{Exit::usage, "layout: {}={}: the model has no experts; omit {}", ep ? "ep" : "etp",
-                ep ? layout.ep : layout.etp, ep ? "ep" : "etp"};
-}
-
 }  // namespace
 
 void check_model(const ModelState& model) {
@@ -114,7 +105,8 @@ void check_cuts(const ModelState& model, const Layout& layout) {
                            throw Error{Exit::usage, "layout: {} attention heads cannot be split across tp={}; use {}",
                                        count, layout.tp, fitting("tp", count, layout.tp)};
                    }
-                   check_experts(model, layout);
+                   if (std::ranges::none_of(model.classes, [](const TensorClass& kind) { return kind.experts > 0; }))
+                       check_without_experts(layout);
                    for (const TensorClass& kind : model.classes) check_cut(model, kind, layout);
                });
 }

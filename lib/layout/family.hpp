@@ -172,8 +172,7 @@ struct FamilySource {
     /// It is known to be valid and to contain its whole FamilyHead before its first table, so that it can be read
     /// later.
     bool proven = false;
-    std::span<const std::uint32_t>
-        name_hashes;  ///< of its family if it is proven, see hash_rule_names(); empty: unknown
+    std::span<const std::uint32_t> name_hashes = {};  ///< see hash_rule_names(); empty: unknown, as if not proven
 };
 
 /// Reads one family that extends no other.

@@ -19,9 +19,8 @@ std::vector<std::uint32_t> hash_rule_names(const Family& family);
 /// The parts of stored names that rules may match:
 /// - the whole name;
 /// - the name without its first component, which may be the object that contains the model;
-/// - in names of optimizer state, such as "optimizer.state.exp_avg.NAME", each sequence of components, because words
-/// for
-///   the role surround the name of the parameter.
+/// - in names of optimizer state, such as "optimizer.state.exp_avg.NAME", each sequence of components, because the role
+///   is part of the name, too.
 /// If a family's rules match none of them, the family need not be read.
 class MatchableNames {
 public:

@@ -164,17 +164,13 @@ Index layer_numbers(const Reading& reading) {
     return std::min<Index>(count, most_sized_layers);
 }
 
-/// Throws Error (usage) unless a tensor belongs to experts, which the family of a dense model may have as well.
-void check_experts(const Reading& reading, const Layout& layout) {
-    const bool has_experts = std::ranges::any_of(reading.meanings, [&](const Meaning& meaning) {
+/// Whether a tensor belongs to experts. The family of a dense model may have experts, too.
+bool has_experts(const Reading& reading) {
+    return std::ranges::any_of(reading.meanings, [&](const Meaning& meaning) {
         const Meaning& whole = meaning.weight_part ? meaning.weight_part->meaning : meaning;
         return whole.kind == Meaning::Kind::parameter &&
                reading.family->tensor(whole.rule->expression.parts[0]).ep != 0;
     });
-    if (has_experts) return;
-    const bool ep = layout.ep > 1;
-    throw Error{Exit::usage, "layout: {}={}: the model has no experts; omit {}", ep ? "ep" : "etp",
-                ep ? layout.ep : layout.etp, ep ? "ep" : "etp"};
 }
 
 }  // namespace
@@ -197,6 +193,11 @@ TensorForm form_of(const TensorClass& kind) {
     return form;
 }
 
+void check_without_experts(const Layout& layout) {
+    for (const auto& [key, degree] : {std::pair{"ep", layout.ep}, {"etp", layout.etp}})
+        if (degree > 1) throw Error{Exit::usage, "layout: {}={}: the model has no experts; omit {}", key, degree, key};
+}
+
 void check_layout(const Reading& reading, const Layout& layout) {
     if (!reading.family) {
         if (layout.tp > 1 || layout.pp > 1)
@@ -205,7 +206,7 @@ void check_layout(const Reading& reading, const Layout& layout) {
                         to_string(layout), reading.why_not};
         return;
     }
-    if (layout.ep > 1 || layout.etp > 1) check_experts(reading, layout);
+    if ((layout.ep > 1 || layout.etp > 1) && !has_experts(reading)) check_without_experts(layout);
     const Index layers = layer_numbers(reading);
     for (const std::string& formula : reading.family->tp_divides) {
         const std::set<Index> sizes =

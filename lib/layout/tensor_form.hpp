@@ -37,6 +37,9 @@ TensorForm form_of(const Reading& reading, const Tensor& tensor, const Meaning& 
 /// The form of the tensors of one layer of a class; experts are stacked along axis 0.
 TensorForm form_of(const TensorClass& kind);
 
+/// Throws Error (usage) if `layout`, of a model without experts, splits experts.
+void check_without_experts(const Layout& layout);
+
 /// Throws Error (usage) if `layout` is invalid for the whole model: tp does not divide its heads, ep is used without
 /// experts, or tp or pp is used without a family. The message contains the numbers and values of tp that fit.
 void check_layout(const Reading& reading, const Layout& layout);

@@ -93,35 +93,23 @@ std::vector<ExecutionPlan> possible_plans(const Job& job, int gpus, int per_host
     return plans;
 }
 
-namespace {
-
-void sort_by_time(std::vector<EvaluatedPlan>& plans) {
+std::vector<EvaluatedPlan> evaluated_plans(const Job& job, const Allocation& allocation) {
+    std::vector<EvaluatedPlan> plans;
+    for (const ExecutionPlan& plan : possible_plans(job, allocation.total(), std::ranges::max(allocation.gpus)))
+        plans.push_back(evaluate_plan(job, plan, allocation));
     std::ranges::stable_sort(plans, [](const EvaluatedPlan& a, const EvaluatedPlan& b) {
         const double x = a.time.total(), y = b.time.total();
         if (x != y) return x < y;
         const std::string one = to_string(a.plan), other = to_string(b.plan);
         return one.size() != other.size() ? one.size() < other.size() : one < other;
     });
-}
-
-std::vector<EvaluatedPlan> evaluate_all(const Job& job, const Allocation& allocation, bool only_fitting) {
-    std::vector<EvaluatedPlan> plans;
-    for (const ExecutionPlan& plan : possible_plans(job, allocation.total(), std::ranges::max(allocation.gpus))) {
-        EvaluatedPlan judged = evaluate_plan(job, plan, allocation);
-        if (judged.fits || !only_fitting) plans.push_back(judged);
-    }
-    sort_by_time(plans);
     return plans;
 }
 
-}  // namespace
-
-std::vector<EvaluatedPlan> evaluated_plans(const Job& job, const Allocation& allocation) {
-    return evaluate_all(job, allocation, false);
-}
-
 std::vector<EvaluatedPlan> best_plans(const Job& job, const Allocation& allocation) {
-    return evaluate_all(job, allocation, true);
+    std::vector<EvaluatedPlan> plans = evaluated_plans(job, allocation);
+    std::erase_if(plans, [](const EvaluatedPlan& plan) { return !plan.fits; });
+    return plans;
 }
 
 Allocation packed(const Job& job, int gpus, int per_host) {

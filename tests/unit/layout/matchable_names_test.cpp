@@ -26,7 +26,7 @@ bool is_parameter(const std::vector<RuleIndex>& indices, const std::string& name
 
 MatchableNames matchable(const std::string& folded) { return MatchableNames{std::array{folded}}; }
 
-/// `name` as it is stored for weights and optimizer state, in the objects of frameworks, and misspelled.
+/// Stored forms of `name`: as a weight, below an object that contains the model, as optimizer state, and misspelled.
 std::vector<std::string> forms_of(const std::string& name, const Dialect& dialect) {
     std::vector<std::string> forms{name, "module." + name, "model." + name, "x" + name, name + ".weight"};
     for (const auto roles : {torch_roles(), std::span<const RolePattern>{dialect.roles}})

@@ -46,9 +46,8 @@ private:
     void read_settings(const LogLine& line, LogRun& run) {
         if (line.text.empty() && contains(line.whole, "[batch=") && run.reason().empty())
             run.set_reason(
-                "no step times: Composer's SpeedMonitor logs rates only after window_size batches (default 100); pass "
-                "a "
-                "longer log or lower window_size");
+                "no step times: Composer's SpeedMonitor logs rates only after window_size batches (default 100); "
+                "pass a longer log or lower window_size");
         constexpr std::array<LogSetting, 6> names{{{"global_train_batch_size", batch},
                                                    {"device_train_microbatch_size", micro_batch},
                                                    {"max_seq_len", sequence_length},
@@ -65,7 +64,7 @@ private:
         if (line.value == "NO_SHARD") settings_.set(zero, "0");
     }
 
-    LogRun settings_;  // count once a step of Composer is logged
+    LogRun settings_;  // copied to the run when Composer logs a step
     std::optional<double> hosts_;
     std::optional<double> number_;  // number of the batch that a block is about
 };
