@@ -100,7 +100,7 @@ struct Doubtful {
     std::string_view column, meaning;
 };
 
-constexpr Doubtful doubtful[] = {
+constexpr Doubtful doubtful_columns[] = {
     {"batch_size", "batch or micro_batch"},
     {"bs", "batch or micro_batch"},
     {"local_batch_size", "micro_batch"},
@@ -181,8 +181,8 @@ std::optional<std::pair<std::string, ColumnSource>> known_alias(std::string_view
 
 std::string_view doubtful_meaning(std::string_view column) {
     const std::string name = normal_name(column);
-    const auto* found = std::ranges::find(doubtful, name, &Doubtful::column);
-    return found == std::end(doubtful) ? std::string_view{} : found->meaning;
+    const auto* found = std::ranges::find(doubtful_columns, name, &Doubtful::column);
+    return found == std::end(doubtful_columns) ? std::string_view{} : found->meaning;
 }
 
 }  // namespace tpx::formats

@@ -20,13 +20,13 @@ namespace {
 constexpr std::size_t round_copies_at_once = 16384;
 
 /// The memory that messages of one endpoint are in.
-enum class StageMemory { host, gpu };
+enum class StagingMemory { host, gpu };
 
 /// The staging of one endpoint of this host, and its copier. A GPU can have staging in its own memory and in pinned
 /// host memory.
-class Stage {
+class Staging {
 public:
-    Stage(const Endpoint& endpoint, const StagingNeed& in_host, const StagingNeed& in_gpu) : gpu_{endpoint.gpu} {
+    Staging(const Endpoint& endpoint, const StagingNeed& in_host, const StagingNeed& in_gpu) : gpu_{endpoint.gpu} {
         if (gpu_ < 0) {
             host_sent_.resize(in_host.sent);
             host_received_.resize(in_host.received);
@@ -41,13 +41,13 @@ public:
         copier_ = std::make_unique<GpuCopier>(gpu_);
     }
 
-    std::byte* sent(StageMemory memory) {
+    std::byte* sent(StagingMemory memory) {
         if (gpu_ < 0) return host_sent_.data();
-        return memory == StageMemory::gpu ? gpu_sent_->data() : pinned_sent_->data();
+        return memory == StagingMemory::gpu ? gpu_sent_->data() : pinned_sent_->data();
     }
-    std::byte* received(StageMemory memory) {
+    std::byte* received(StagingMemory memory) {
         if (gpu_ < 0) return host_received_.data();
-        return memory == StageMemory::gpu ? gpu_received_->data() : pinned_received_->data();
+        return memory == StagingMemory::gpu ? gpu_received_->data() : pinned_received_->data();
     }
     std::uint32_t* overflow() {
         return gpu_ < 0 ? &host_overflow_ : reinterpret_cast<std::uint32_t*>(pinned_overflow_->data());
@@ -55,9 +55,9 @@ public:
     void run(const CopyBatch& batch) { gpu_ < 0 ? run_on_host(batch) : copier_->run(batch); }
 
     /// A copy of bytes of received messages in host memory.
-    std::vector<std::byte> received_bytes(StageMemory memory, std::uint64_t offset, std::uint64_t size) {
+    std::vector<std::byte> received_bytes(StagingMemory memory, std::uint64_t offset, std::uint64_t size) {
         std::vector<std::byte> bytes(size);
-        if (gpu_ < 0 || memory == StageMemory::host) {
+        if (gpu_ < 0 || memory == StagingMemory::host) {
             std::copy_n(received(memory) + offset, size, bytes.data());
             return bytes;
         }
@@ -101,18 +101,18 @@ public:
 private:
     bool is_here(const Endpoint& endpoint) const { return endpoint.host == run_.host; }
 
-    StageMemory memory_of(const RoundMessage& message) const {
-        return run_.transport.is_in_gpu_memory(message.from, message.to) ? StageMemory::gpu : StageMemory::host;
+    StagingMemory memory_of(const RoundMessage& message) const {
+        return run_.transport.is_in_gpu_memory(message.from, message.to) ? StagingMemory::gpu : StagingMemory::host;
     }
 
     void make_stages() {
         for (const Endpoint& endpoint : endpoints_of(rounds_)) {
             if (!is_here(endpoint)) continue;
-            const auto need = [&](StageMemory memory) {
+            const auto need = [&](StagingMemory memory) {
                 return staging_of(rounds_, endpoint,
                                   [&](const RoundMessage& message) { return memory_of(message) == memory; });
             };
-            stages_.try_emplace(endpoint, endpoint, need(StageMemory::host), need(StageMemory::gpu));
+            stages_.try_emplace(endpoint, endpoint, need(StagingMemory::host), need(StagingMemory::gpu));
         }
     }
 
@@ -143,7 +143,7 @@ private:
     }
 
     /// Records the values of a round that casts made infinite.
-    void find_overflows(const Round& round, const Endpoint& endpoint, Stage& stage) {
+    void find_overflows(const Round& round, const Endpoint& endpoint, Staging& stage) {
         for (const RoundMessage& message : round) {
             if (message.to != endpoint) continue;
             for (const RemoteBox& part : message.boxes) {
@@ -160,7 +160,7 @@ private:
         *stage.overflow() = 0;
     }
 
-    void add_packing(CopyBatch& batch, const RemoteBox& part, std::byte* to, Stage& stage) const {
+    void add_packing(CopyBatch& batch, const RemoteBox& part, std::byte* to, Staging& stage) const {
         const Piece& piece = job_.source.pieces[job_.moves[part.move].source];
         const DType dtype = job_.source.tensors[piece.tensor].dtype;
         const BoxPlace place = place_of(piece, part.box, itemsize(dtype));
@@ -169,7 +169,7 @@ private:
         run_if_full(batch, stage, nullptr);
     }
 
-    void add_unpacking(CopyBatch& batch, const RemoteBox& part, const std::byte* from, Stage& stage) const {
+    void add_unpacking(CopyBatch& batch, const RemoteBox& part, const std::byte* from, Staging& stage) const {
         const Move& move = job_.moves[part.move];
         const Piece& piece = job_.target.pieces[move.target];
         const DType was = job_.source.tensors[job_.source.pieces[move.source].tensor].dtype;
@@ -180,7 +180,7 @@ private:
         run_if_full(batch, stage, stage.overflow());
     }
 
-    static void run_if_full(CopyBatch& batch, Stage& stage, std::uint32_t* overflow) {
+    static void run_if_full(CopyBatch& batch, Staging& stage, std::uint32_t* overflow) {
         if (batch.copies() < round_copies_at_once) return;
         stage.run(batch);
         batch = CopyBatch{overflow};
@@ -197,7 +197,7 @@ private:
         std::vector<IncomingMessage> received;
         for (const RoundMessage& message : round) {
             const auto& [from, to] = std::pair{message.from, message.to};
-            const StageMemory memory = memory_of(message);
+            const StagingMemory memory = memory_of(message);
             if (is_here(from))
                 sent.push_back({from, to, {stages_.at(from).sent(memory) + message.sent_at, message.size}});
             if (is_here(to))
@@ -210,7 +210,7 @@ private:
     std::span<const Round> rounds_;
     const RoundsMemory& memory_;
     const RoundsRun& run_;
-    std::map<Endpoint, Stage> stages_;
+    std::map<Endpoint, Staging> stages_;
     Overflows overflows_;
 };
 

@@ -25,7 +25,7 @@ enum class RequestKind : std::uint64_t { end, bytes, question };
 using Header = std::array<std::uint64_t, 4>;
 
 // The most bytes of a file in one reply.
-constexpr std::uint64_t largest = std::uint64_t{16} << 20;
+constexpr std::uint64_t largest_reply = std::uint64_t{16} << 20;
 
 std::string receive_text(const mpi::Comm& comm, int rank, mpi::Tag tag, std::uint64_t size) {
     std::string text(size, '\0');
@@ -97,7 +97,7 @@ void FileFetcher::run_on_fetcher_thread(std::function<void()> work) {
 
 void FileFetcher::fetch(int server, std::size_t file, std::uint64_t offset, std::span<std::byte> into) {
     while (!into.empty()) {
-        const auto part = into.first(std::min<std::uint64_t>(into.size(), largest));
+        const auto part = into.first(std::min<std::uint64_t>(into.size(), largest_reply));
         run_on_fetcher_thread([&] { fetch_part(server, file, offset, part); });
         offset += part.size();
         into = into.subspan(part.size());

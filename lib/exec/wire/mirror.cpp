@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t block_size = std::uint64_t{64} << 10;  // bytes hashed at a time
 constexpr std::uint64_t kept_size = 4096;                      // bytes kept together: most reads are far shorter
 constexpr std::uint64_t compared_whole = std::uint64_t{16} << 20;
-constexpr std::uint64_t samples = 16;
+constexpr std::uint64_t sampled_blocks = 16;
 
 /// What was read of a file.
 struct ReadRange {
@@ -51,8 +51,8 @@ std::uint64_t hash_of(const fs::path& path, std::uint64_t size) {
         for (std::uint64_t at = 0; at < size; at += block_size) add(at, std::min(block_size, size - at));
         return print.value();
     }
-    for (std::uint64_t k = 0; k < samples; ++k)
-        add(k + 1 == samples ? size - block_size : (size - block_size) / (samples - 1) * k, block_size);
+    for (std::uint64_t k = 0; k < sampled_blocks; ++k)
+        add(k + 1 == sampled_blocks ? size - block_size : (size - block_size) / (sampled_blocks - 1) * k, block_size);
     return print.value();
 }
 
