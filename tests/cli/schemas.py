@@ -83,10 +83,14 @@ def check_document(command, line):
 
 seen, statuses, count = set(), set(), 0
 for file in sorted(printed_folder.iterdir()):
-    if file.suffix or not file.with_suffix(".status").exists():  # of a rank that mpirun killed
+    if file.suffix:
+        continue
+    recorded = file.with_suffix(".status")
+    text = recorded.read_text() if recorded.exists() else ""
+    if not text:  # mpirun killed this rank before or while it wrote the status
         continue
     command = file.with_suffix(".command").read_text().strip()
-    status = int(file.with_suffix(".status").read_text())
+    status = int(text)
     documents = [check_document(command, line) for line in file.read_text().splitlines()]
     count += len(documents)
     seen |= {title for title, _ in documents}
