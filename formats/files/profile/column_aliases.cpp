@@ -30,7 +30,8 @@ constexpr Aliases aliases[] = {
      "step_ms iter_ms iteration_ms ms_per_it ms_it ms_iter ms_step step_time_in_ms iter_time_in_ms"},
     {"seconds", "us", "step_time_us iter_time_us iteration_time_us us_per_step us_per_iteration step_us"},
     {"rate", "samples/s",
-     "samples_per_second samples_per_sec samples_s samples_sec throughput_samples_s samples_per_s "
+     "samples_per_second samples_per_sec samples_s samples_sec throughput_samples_s throughput_samples_sec "
+     "samples_per_s "
      "examples_per_second examples_per_sec examples_s images_per_second images_per_sec images_s img_s "
      "sequences_per_second sequences_per_sec sequences_s images_sec images_per_s img_sec img_per_s "
      "img_per_sec img_per_second imgs_s imgs_sec imgs_per_s imgs_per_sec imgs_per_second examples_sec "
@@ -41,16 +42,19 @@ constexpr Aliases aliases[] = {
      "step_per_sec it_sec it_per_sec iter_per_s iter_per_sec iters_sec iters_per_s iterations_sec "
      "iterations_per_s train_steps_per_second"},
     {"rate", "steps/min", "steps_per_min steps_per_minute steps_min iterations_per_minute it_per_min it_min"},
+    {"rate", "steps/h", "steps_per_hour steps_per_h steps_hour steps_h iterations_per_hour it_per_hour"},
     {"tokens_per_second", "ktokens/s",
      "ktokens_s ktokens_sec ktokens_per_s ktokens_per_sec ktokens_per_second k_tokens_s k_tokens_sec ktok_s"},
     {"tokens_per_second", "",
-     "tokens_per_sec tok_s tok_sec toks_s tokens_s tokens_sec throughput_tokens_s tokens_per_s"},
+     "tokens_per_sec tok_s tok_sec toks_s tokens_s tokens_sec throughput_tokens_s throughput_tokens_sec "
+     "throughput_tokens_per_s throughput_tokens_per_second tokens_per_s"},
     {"tokens_per_second", "tokens/s/GPU",
      "tokens_per_second_per_gpu tokens_s_gpu tokens_sec_gpu tokens_per_sec_per_gpu "
      "tokens_s_device tokens_sec_device tokens_per_second_per_device tokens_per_sec_per_device "
      "tokens_per_s_per_device tok_s_gpu tok_s_device "
      "tokens_per_s_per_gpu tokens_per_gpu_per_second tokens_per_gpu_per_sec tokens_gpu_s "
-     "throughput_tps"},
+     "throughput_tps throughput_tokens_s_gpu throughput_tokens_sec_gpu throughput_tokens_s_per_gpu "
+     "throughput_tokens_per_s_per_gpu tokens_s_per_gpu tokens_sec_per_gpu tok_s_per_gpu tokens_gpu_sec tgs"},
     {"rate", "samples/s/GPU", "samples_per_second_per_gpu samples_per_sec_per_gpu samples_s_gpu"},
     {"rate", "TFLOP/s/GPU",
      "tflops tflops_gpu tflop_s_gpu tflops_s_gpu tflops_per_gpu tflop_per_s_per_gpu "

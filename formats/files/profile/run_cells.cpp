@@ -162,13 +162,14 @@ double seconds_at(std::string_view unit, double rate, const StepSize& step) {
     if (unit.empty() || unit == "samples/s") return step.batch / total;
     if (unit == "steps/s" && !is_per_gpu) return 1 / rate;
     if (unit == "steps/min" && !is_per_gpu) return 60 / rate;
+    if (unit == "steps/h" && !is_per_gpu) return 3600 / rate;
     if (unit == flops_unit || (unit.starts_with(hardware_prefix) && unit.ends_with(flops_unit)))
         return flops_of(unit, step) / (total * 1e12);
     const double tokens = unit == "ktokens/s" ? 1000 : 1;
     if (unit != "tokens/s" && tokens == 1)
         throw failure(
-            "unknown unit '{}'; use samples/s, steps/s, steps/min, tokens/s, ktokens/s, TFLOP/s or hardware TFLOP/s, "
-            "followed by /GPU if the "
+            "unknown unit '{}'; use samples/s, steps/s, steps/min, steps/h, tokens/s, ktokens/s, TFLOP/s or "
+            "hardware TFLOP/s, followed by /GPU if the "
             "rate is that of one GPU",
             unit);
     if (step.sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
@@ -183,12 +184,71 @@ std::string recompute_word(const std::string& cell) {
     return word;
 }
 
-int gpu_count(std::string_view text) {
-    constexpr int most_gpus = 1 << 17;
-    const double count = positive(text);
-    if (count != std::floor(count) || count > most_gpus) throw failure("'{}' is not a number of GPUs", text);
+namespace {
+
+int checked_count(double count, std::string_view text, std::string_view of) {
+    constexpr int most = 1 << 17;
+    if (count != std::floor(count) || count > most) throw failure("'{}' is not a number of {}", text, of);
     return static_cast<int>(count);
 }
+
+// Whether text such as "A100-80GB" or "NVIDIA H100" names a type of GPU: its first word contains a digit or is a maker.
+// "nodes" and "DGX A100" are none.
+bool is_gpu_type(std::string_view text) {
+    constexpr std::array<std::string_view, 6> makers{"nvidia", "amd", "intel", "tesla", "geforce", "rtx"};
+    const std::string word = lower_case(text.substr(0, text.find(' ')));
+    const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+    return !word.empty() && std::isalpha(static_cast<unsigned char>(word[0])) != 0 &&
+           (std::ranges::any_of(word, is_digit) || std::ranges::count(makers, word) > 0);
+}
+
+// A number of GPUs, and the text behind it.
+struct LeadingCount {
+    std::string_view digits, rest;
+    bool has_sign = false;  ///< of multiplication between them
+};
+
+// Splits "8x A100", "8 x A100", "8 A100" or "8 GPUs"; unset for other text, such as "8" and "910B".
+std::optional<LeadingCount> leading_count(std::string_view text) {
+    LeadingCount found;
+    found.digits = text.substr(0, std::min(text.find_first_not_of("0123456789"), text.size()));
+    found.rest = text.substr(found.digits.size());
+    const auto trim = [&] { found.rest.remove_prefix(std::min(found.rest.find_first_not_of(' '), found.rest.size())); };
+    const bool has_blank = found.rest.starts_with(' ');
+    trim();
+    for (const std::string_view sign : {"x", "X", "*", "\xC3\x97"}) {
+        if (!found.rest.starts_with(sign) || found.has_sign) continue;
+        found.rest.remove_prefix(sign.size());
+        found.has_sign = true;
+    }
+    trim();
+    if (found.digits.empty() || found.digits.size() > 6 || !(has_blank || found.has_sign)) return std::nullopt;
+    return found;
+}
+
+}  // namespace
+
+std::optional<TypedGpus> typed_gpus(std::string_view text) {
+    constexpr int most = 4096;
+    const auto found = leading_count(text);
+    if (!found || !found->has_sign || !is_gpu_type(found->rest)) return std::nullopt;
+    const double count = parse_number(found->digits);
+    if (count < 1 || count > most) return std::nullopt;
+    std::string_view type = found->rest;
+    for (const std::string_view word : {" GPUs", " GPU", " gpus", " gpu"})
+        if (type.ends_with(word)) type.remove_suffix(word.size());
+    return TypedGpus{static_cast<int>(count), std::string{type}};
+}
+
+int gpu_count(std::string_view text) {
+    const auto found = leading_count(text);
+    const std::string words = found ? lower_case(found->rest) : "";
+    if (words == "gpu" || words == "gpus" || is_gpu_type(words))
+        return checked_count(positive(found->digits), text, "GPUs");
+    return checked_count(positive(text), text, "GPUs");
+}
+
+int host_count(std::string_view text) { return checked_count(positive(text), text, "hosts"); }
 
 double gpu_bytes(std::string text, const std::string& unit) {
     if (!text.empty() && std::isdigit(static_cast<unsigned char>(text.back())) != 0) text += unit;

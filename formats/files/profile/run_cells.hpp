@@ -59,15 +59,28 @@ struct StepSize {
 /// Whether rates in `unit` count floating-point operations.
 bool counts_flops(std::string_view unit);
 
-/// Seconds of a step at a rate in `unit`: samples/s, which is the default, steps/s, steps/min, tokens/s, ktokens/s or
-/// TFLOP/s, or samples/s, tokens/s, ktokens/s or TFLOP/s of each GPU, as in samples/s/GPU. "hardware TFLOP/s" include
-/// the recomputation of layers.
+/// Seconds of a step at a rate in `unit`: samples/s, which is the default, steps/s, steps/min, steps/h, tokens/s,
+/// ktokens/s or TFLOP/s, or samples/s, tokens/s, ktokens/s or TFLOP/s of each GPU, as in samples/s/GPU. "hardware
+/// TFLOP/s" include the recomputation of layers.
 double seconds_at(std::string_view unit, double rate, const StepSize& step);
 
 /// The plan's word for recomputation: some tables say only whether all layers are recomputed.
 std::string recompute_word(const std::string& cell);
 
+/// A number of GPUs and their type.
+struct TypedGpus {
+    int count = 0;
+    std::string type;
+};
+
+/// Those of a cell for the type of GPU, such as "8x A100"; unset if it contains only a type, such as "A100" or "3090".
+std::optional<TypedGpus> typed_gpus(std::string_view text);
+
+/// A number of GPUs: "8", "8 GPUs", "8 A100" or "8x A100". Throws Error for other text.
 int gpu_count(std::string_view text);
+
+/// A number of hosts. Throws Error for other text.
+int host_count(std::string_view text);
 
 /// Bytes of GPU memory. A number without a unit of its own has `unit`, that of the column.
 double gpu_bytes(std::string text, const std::string& unit);

@@ -51,7 +51,10 @@ int recorded_gpus(const RowReader& row) {
     if (const auto placed = row.read("placement", [](std::string_view text) { return parse_placement(text); }))
         return std::reduce(placed->begin(), placed->end());
     if (const auto gpus = row.read("gpus", cells::gpu_count)) return *gpus;
-    const auto hosts = row.read("hosts", cells::gpu_count), each = row.read("per_host", cells::gpu_count);
+    const auto hosts = row.read("hosts", cells::host_count), each = row.read("per_host", cells::gpu_count);
+    // Beside a number of hosts, "8x A100" could be the GPUs of one host or of all.
+    const auto typed = hosts || each ? std::nullopt : cells::typed_gpus(row.text("gpu").value_or(""));
+    if (typed) return typed->count;
     return hosts && each ? *hosts * *each : 0;
 }
 
@@ -71,7 +74,7 @@ std::vector<int> hosts_of(const RowReader& row, int gpus_of_plan) {
         return *placed;
     const int recorded = recorded_gpus(row);
     int left = recorded > 0 ? recorded : gpus_of_plan;
-    const auto per_host = row.read("per_host", cells::gpu_count), count = row.read("hosts", cells::gpu_count);
+    const auto per_host = row.read("per_host", cells::gpu_count), count = row.read("hosts", cells::host_count);
     const int each = per_host ? *per_host : count ? gpus_per_host(row, left, *count) : left;
     if (count && (left + each - 1) / each != *count)
         row.in_cell("hosts", [&] {
@@ -97,8 +100,10 @@ class SameModelAndGpu {
 public:
     void check(const RowReader& row) {
         for (const char* quantity : {"model", "gpu"}) {
-            const auto value = row.text(quantity);
+            auto value = row.text(quantity);
             if (!value) continue;
+            const auto typed = quantity == std::string_view{"gpu"} ? cells::typed_gpus(*value) : std::nullopt;
+            if (typed) value = typed->type;
             const auto [known, is_new] = values_.try_emplace(quantity, *value);
             if (is_new || known->second == *value) continue;
             row.in_cell(quantity, [&first = known->second, &value] {
@@ -200,7 +205,35 @@ void check_unknown(const Table& table, const ColumnMap& columns, RunRows& found)
     }
 }
 
+// Whether the row has a time or memory, and no status of a failure.
+bool has_run(const RowReader& row) {
+    return !cells::has_failed(row.text("status").value_or("")) && (time_quantity(row) || has_only_memory(row));
+}
+
+bool is_selected(const Table& table, const ColumnMap& columns, const Table::Row& row) {
+    return std::ranges::all_of(columns.where,
+                               [&](const auto& rule) { return row.cells[table.find(rule.first)] == rule.second; });
+}
+
 }  // namespace
+
+std::optional<double> common_sequence(const Table& table, const ColumnMap& given) {
+    const ColumnMap columns = given.is_default ? given : with_standard_columns(given, table);
+    check_columns(table, columns);
+    std::optional<double> common;
+    for (const Table::Row& row : table.rows) {
+        const RowReader reader{table, columns, row};
+        if (!is_selected(table, columns, row) || !has_run(reader)) continue;
+        const auto tokens = reader.read("sequence_length", cells::positive);
+        if (common && tokens && *common != *tokens)
+            reader.in_cell("sequence_length", [&] {
+                throw failure("rows mix {:g} and {:g} tokens per sample; select one with [where] in the --columns file",
+                              *common, *tokens);
+            });
+        if (tokens) common = tokens;
+    }
+    return common;
+}
 
 RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefaults& defaults) {
     const ColumnMap columns = given.is_default ? given : with_standard_columns(given, table);
@@ -210,15 +243,12 @@ RunRows read_run_rows(const Table& table, const ColumnMap& given, const RunDefau
     if (given.is_default) check_unknown(table, columns, found);
     SameModelAndGpu model_and_gpu;
     for (const Table::Row& row : table.rows) {
-        const bool counts = std::ranges::all_of(
-            columns.where, [&](const auto& rule) { return row.cells[table.find(rule.first)] == rule.second; });
-        if (!counts) continue;
+        if (!is_selected(table, columns, row)) continue;
         const RowReader reader{table, columns, row};
         const std::string place = fmt::format("{}:{}", table.file, row.line);
         const auto label = reader.text("label");
         const auto time = time_quantity(reader);
-        const bool has_failed = cells::has_failed(reader.text("status").value_or(""));
-        if (has_failed || (!time && !has_only_memory(reader))) {
+        if (!has_run(reader)) {
             found.failed.push_back(place);
             continue;
         }

@@ -36,6 +36,10 @@ struct RunRows {
         0;  ///< runs with expert parallelism, whose communication the throughput model ignores
 };
 
+/// Tokens per sample in the column for them; unset if there is no such column. Throws Error if rows have different
+/// numbers, and as read_run_rows().
+std::optional<double> common_sequence(const Table& table, const ColumnMap& columns);
+
 /// The runs in `table`, by `columns` and, for what it does not mention, the columns of standard names. Throws Error
 /// "FILE:LINE: column 'NAME': cause" for a column that is missing or whose meaning is doubtful, a cell that cannot be
 /// read, a time that is negative or cannot be in seconds, or GPUs that do not fit the plan. A row did not run if its

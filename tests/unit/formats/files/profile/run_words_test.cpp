@@ -71,3 +71,68 @@ TEST_CASE("the rule below the header of a Markdown table may be short, and other
     CHECK(table.rows[0].cells == std::vector<std::string>{"8", "2", "--"});
     CHECK(table.rows[1].cells == std::vector<std::string>{"-", "-", "--"});
 }
+
+TEST_CASE("a number of GPUs may have words behind it") {
+    for (const char* gpus : {"8", "8.0", "8 GPUs", "8 gpu", "8x A100", "8xA100", "8*A100", "8 x H100-80GB",
+                             "8 \xC3\x97 L4", "8 V100s", "8 A100 GPUs", "8x NVIDIA H100"})
+        CHECK(cell_runs(fmt::format("tp,gpus,seconds\n2,{},1\n", gpus)).at(0).allocation.total() == 8);
+    for (const char* gpus : {"8 nodes", "2 nodes x 8 A100", "2 DGX A100", "8x8 A100", "80GB A100", "910B2", "0 GPUs",
+                             "1.5 GPUs", "A100", "8 x", "-8 GPUs", "999999 GPUs", "99999999999 GPUs"})
+        CHECK(cell_refusal(fmt::format("tp,gpus,seconds\n2,{},1\n", gpus)).starts_with("runs.csv:2: column 'gpus'"));
+    CHECK(cell_refusal("tp,gpus,hosts,seconds\n2,16,2 A100 GPUs,1\n").starts_with("runs.csv:2: column 'hosts'"));
+}
+
+TEST_CASE("a type of GPU may come with their number") {
+    const std::vector<Run> runs = cell_runs("tp,hardware,seconds\n2,8x A100,1\n2,16x A100 GPUs,2\n2,A100,2\n");
+    CHECK(runs.at(0).allocation.total() == 8);
+    CHECK(runs.at(1).allocation.total() == 16);
+    CHECK(runs.at(1).plan.dp == 8);
+    CHECK(runs.at(2).allocation.total() == 2);
+    CHECK(cell_refusal("tp,hardware,seconds\n2,8x A100,1\n2,8x H100,2\n").find("rows mix 'A100' and 'H100'") !=
+          std::string::npos);
+    for (const char* type : {"3090", "910B2", "80GB A100", "2080Ti-11GB", "3070 Ti 8GB", "2 DGX A100", "2x DGX A100",
+                             "8 A100", "0x A100", "99999x A100"})  // types, not numbers
+        CHECK(cell_runs(fmt::format("tp,gpu_type,seconds\n2,{},1\n", type)).at(0).allocation.total() == 2);
+}
+
+TEST_CASE("GPUs beside a type are not counted if the row has hosts, which may have as many each") {
+    CHECK(cell_runs("tp,nodes,gpus_per_node,hardware,seconds\n2,2,8,8x A100,1\n").at(0).allocation.total() == 16);
+    CHECK(cell_runs("tp,dp,nodes,hardware,seconds\n8,4,4,8x A100,1\n").at(0).allocation.total() == 32);
+    CHECK(cell_runs("tp,gpus,hardware,seconds\n2,16,8x A100,1\n").at(0).allocation.total() == 16);
+}
+
+TEST_CASE("a name of a model may be a number") {
+    for (const char* model : {"6.7", "500000", "8x A100"})
+        CHECK(cell_runs(fmt::format("dp,model,seconds\n2,{},1\n", model)).size() == 1);
+}
+
+TEST_CASE("a rate in a table of a report is that of one GPU where its name says so") {
+    const auto seconds = [](const std::string& column) {
+        const Table table = parse_table(fmt::format("dp,{}\n4,1024\n", column), "runs.csv");
+        return read_runs(table, default_columns(table), {32, 2, 4, 2048}).at(0).seconds;
+    };
+    for (const char* column : {"Throughput (tokens/s/GPU)", "tokens/s per GPU", "TGS", "Throughput (tokens/sec/GPU)"})
+        CHECK(seconds(column) == 16);
+    for (const char* column : {"Throughput (tokens/sec)", "throughput_tokens_per_second"}) CHECK(seconds(column) == 64);
+    CHECK(seconds("Throughput (samples/sec)") == 32.0 / 1024);
+}
+
+TEST_CASE("steps per hour are a rate") {
+    CHECK(cell_runs("dp,steps/hour\n2,7200\n").at(0).seconds == 0.5);
+    CHECK(cell_runs("dp,steps_per_hour\n2,7200\n").at(0).seconds == 0.5);
+}
+
+TEST_CASE("the tokens of a sample are those of all rows that ran") {
+    const auto sequence = [](const std::string& csv) {
+        const Table table = parse_table(csv, "runs.csv");
+        return common_sequence(table, default_columns(table));
+    };
+    CHECK(sequence("dp,seconds,seq_len\n1,1,2048\n2,1,2048\n") == 2048);
+    CHECK(sequence("dp,seconds,seq_len\n1,1,2048\n2,1,\n") == 2048);
+    CHECK(sequence("dp,seconds,seq_len\n1,1,2048\n2,OOM,1024\n4,OOM,abc\n") == 2048);
+    CHECK(sequence("dp,seconds,seq_len,status\n1,1,2048,ok\n2,1,1024,FAILED\n") == 2048);
+    CHECK(sequence("dp,seconds\n1,1\n") == std::nullopt);
+    CHECK_THROWS_WITH(sequence("dp,seconds,seq_len\n1,1,2048\n2,1,4096\n"),
+                      "runs.csv:3: column 'seq_len': rows mix 2048 and 4096 tokens per sample; select one with [where] "
+                      "in the --columns file");
+}
