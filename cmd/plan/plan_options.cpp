@@ -10,19 +10,13 @@
 namespace tpx::cli {
 namespace {
 
-std::vector<std::string> builtin_model_names() {
-    std::vector<std::string> names;
-    for (const formats::BuiltinModel& model : formats::builtin_models()) names.emplace_back(model.name);
-    return names;
-}
-
 void add_plan_subject(Command& command, PlanOptions& options) {
     command.positional("CKPT", &options.checkpoint, "Checkpoint: a folder, a file or hold:NAME")
         .required({"--model", "--stores", "--check"})
         .file();
     command.group("Model options");
     command.option("--model", &options.model, "MODEL", "Plan for a model, without a checkpoint")
-        .suggestions(builtin_model_names())
+        .suggestions(formats::builtin_model_names())
         .file()
         .details(
             "A config.json, a TOML file with the same keys, or the name of a built-in model, such as llama3-70b; see "

@@ -14,7 +14,6 @@
 #include "lib/change/model_parcels.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/nearest.hpp"
-#include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
 
 #include <fmt/ranges.h>
@@ -38,15 +37,6 @@ Families given_families(const PlanOptions& options) {
     return formats::load_families(std::vector<std::filesystem::path>{options.rules.begin(), options.rules.end()});
 }
 
-/// Throws Error (usage) if --model is neither a path nor a built-in model.
-void check_model_name(const std::string& name) {
-    std::vector<std::string> names;
-    for (const formats::BuiltinModel& model : formats::builtin_models()) names.emplace_back(model.name);
-    if (std::ranges::count(names, name) > 0 || path_exists(name)) return;
-    throw Error{Exit::usage, "--model: no such file or built-in model '{}'; use a config.json, a TOML file, {}{}", name,
-                one_of(names), did_you_mean(name, names)};
-}
-
 /// Throws Error (usage) if a role in --roles is unknown.
 void check_role_names(std::string_view text) {
     if (text == "train" || text == "weights") return;
@@ -67,7 +57,6 @@ void check_role_names(std::string_view text) {
 }
 
 formats::ModelDescription given_description(const PlanOptions& options, const Families& families) {
-    check_model_name(options.model);
     if (!options.roles.empty()) check_role_names(options.roles);
     ReadOptions file;
     file.config = options.config;

@@ -3,15 +3,15 @@
 
 #include "cmd/cli/cli.hpp"
 #include "cmd/cli/options.hpp"
-#include "formats/files/profile/throughput_file.hpp"
+#include "cmd/profile/named_model.hpp"
 
 #include <string>
 #include <vector>
 
 namespace tpx::cli {
 
-struct ProfileFitOptions : TechniqueOptions {
-    std::string runs, model, columns, like, output;
+struct ProfileFitOptions : TechniqueOptions, NamedModelOptions {
+    std::string runs, columns, output;
     Integer suggest, hold_out;
     bool drop_outliers = false;
 };
@@ -22,8 +22,8 @@ struct ProfileReadOptions {
     Integer gpus, per_host, batch, sequence;
 };
 
-struct ProfilePredictOptions : TechniqueOptions {
-    std::string model, like, plan, placement, curve, html, svg;
+struct ProfilePredictOptions : TechniqueOptions, NamedModelOptions {
+    std::string plan, placement, curve, html, svg;
     Integer batch, cpus, best, per_host;
 };
 
@@ -45,10 +45,6 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out);
 void run_profile_predict(const ProfilePredictOptions& options, Output& out);
 void run_profile_hetero(const ProfileHeteroOptions& options, Output& out);
 void run_profile_hardware(const ProfileHardwareOptions& options, Output& out);
-
-/// The model in the file at `path`; if `like` names a file, as the model there lets expect it. Throws Error (usage) if
-/// the former was fitted or the latter was not.
-formats::ThroughputModel read_model_like(const std::string& path, const std::string& like);
 
 /// Prints a note if the model in the file at `path` lacks sizes that predictions depend on.
 void note_missing_sizes(const ModelSize& size, const std::string& path, Output& out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/cli/shared_options.hpp"
 #include "cmd/profile/profile.hpp"
+#include "formats/files/model_file.hpp"
 #include "lib/core/error.hpp"
 #include "lib/model/techniques.hpp"
 
@@ -77,6 +78,23 @@ void add_read(Command& profile) {
     command.run([options](Output& out) { run_profile_read(*options, out); });
 }
 
+constexpr std::string_view model_details =
+    "A TOML file of tpx-throughput(5), which can also describe the job and its hardware; or, as in tpx-model(5), a "
+    "config.json, its folder, a TOML file with the same keys, or the name of a built-in model, such as "
+    "llama3-8b.";
+
+void add_model_options(Command& command, NamedModelOptions& options) {
+    command.option("--sequence", &options.sequence, "N", "Tokens per sample, if MODEL does not define them")
+        .range(1, 1 << 30)
+        .details(
+            "If neither MODEL nor a column of the runs defines them, a config.json or a built-in model has 4096, or "
+            "fewer "
+            "if the model takes fewer.");
+    command.option("--rules", &options.rules, "FILE", "Add model families from FILE; repeatable").file();
+    command.option("--gpu-memory", &options.gpu_memory, "SIZE", "Memory of each GPU, such as 80GB")
+        .default_value("the model's");
+}
+
 void add_fit(Command& profile) {
     auto options = std::make_shared<ProfileFitOptions>();
     Command& command = profile.subcommand("fit", "Fit a throughput model to measured runs");
@@ -89,9 +107,13 @@ void add_fit(Command& profile) {
         .required()
         .file();
     command.group("Input options");
-    command.option("--model", &options->model, "MODEL", "Dimensions of the trained model, TOML; see tpx-throughput(5)")
+    command
+        .option("--model", &options->model, "MODEL", "The trained model: a TOML file, a config.json or a built-in name")
         .required()
-        .file();
+        .suggestions(formats::builtin_model_names())
+        .file()
+        .details(model_details);
+    add_model_options(command, *options);
     command.option("--columns", &options->columns, "FILE", "Names of the columns in RUNS, TOML")
         .default_value("the names of tpx-throughput(5)")
         .file();
@@ -125,8 +147,16 @@ void add_predict(Command& profile) {
     command.purpose(
         "Uses a model fitted by tpx profile fit to predict step time, samples per second and memory: of one execution "
         "plan (--with), of the fastest plans (--best), or for each number of GPUs (--curve).");
-    command.positional("MODEL", &options->model, "Throughput model, written by tpx profile fit").required().file();
+    command
+        .positional("MODEL", &options->model,
+                    "Fitted model, as tpx profile fit writes it; or a config.json or a built-in name")
+        .required()
+        .suggestions(formats::builtin_model_names())
+        .file()
+        .details(model_details);
+    command.group("Model options");
     command.option("--like", &options->like, "FITTED", "A fitted model of another size, if MODEL is not fitted").file();
+    add_model_options(command, *options);
     command.group("What to predict");
     command.option("--with", &options->plan, "PLAN", "Execution plan, such as dp=8,zero=1");
     command.option("--best", &options->best, "N", "List the N fastest plans that fit in memory").range(1, 100000);
@@ -151,6 +181,8 @@ void add_predict(Command& profile) {
     command.example("tpx profile predict gpt2.model.toml --best 5 --on 8 --without zero,offload", "without ZeRO");
     command.example("tpx profile predict gpt2.model.toml --with dp=8 --on 8", "one plan");
     command.example("tpx profile predict gpt2.model.toml --curve gpus=1..64", "throughput by number of GPUs");
+    command.example("tpx profile predict llama3-8b --best 5 --on 2x8 --batch 256 --gpu-memory 80GB",
+                    "without measurements");
     command.run([options](Output& out) { run_profile_predict(*options, out); });
 }
 

@@ -62,16 +62,30 @@ void report_columns(const std::string& file, const formats::RunRows& rows, Outpu
     }
 }
 
-void read_runs(const ProfileFitOptions& options, Findings& found, Output& out) {
+// A table of runs, and what its columns are.
+struct RunsTable {
+    formats::Table table;
+    formats::ColumnMap columns;
+};
+
+RunsTable read_table(const ProfileFitOptions& options) {
+    formats::Table table = formats::parse_table(read_input(options.runs, largest_table), input_name(options.runs));
+    formats::ColumnMap columns = options.columns.empty()
+                                     ? formats::default_columns(table)
+                                     : formats::parse_columns(read_text(options.columns), options.columns);
+    return {std::move(table), std::move(columns)};
+}
+
+void read_runs(const RunsTable& runs, bool assumes_sequence, Findings& found, Output& out) {
+    const auto& [table, columns] = runs;
     const formats::ThroughputModel& model = found.model;
-    const std::string name = input_name(options.runs);
-    const formats::Table table = formats::parse_table(read_input(options.runs, largest_table), name);
-    const formats::ColumnMap columns = options.columns.empty()
-                                           ? formats::default_columns(table)
-                                           : formats::parse_columns(read_text(options.columns), options.columns);
-    const double sequence = model.size.sequence > 1 ? model.size.sequence : 0;
-    formats::RunRows rows = formats::read_run_rows(
-        table, columns, {model.batch, model.gpus_per_nic, model.cpus, sequence, model.size.sample_flops()});
+    const std::string& name = table.file;
+    const bool knows_sequence =
+        model.size.sequence > 1 && !assumes_sequence;  // else rates of tokens or FLOPs are errors
+    formats::RunRows rows =
+        formats::read_run_rows(table, columns,
+                               {model.batch, model.gpus_per_nic, model.cpus, knows_sequence ? model.size.sequence : 0,
+                                assumes_sequence ? 0 : model.size.sample_flops()});
     report_columns(name, rows, out);
     if (!rows.failed.empty())
         out.note("{} without a time{}, such as {}, {} left out", counted(rows.failed.size(), "row"),
@@ -255,11 +269,14 @@ void run_profile_fit(const ProfileFitOptions& options, Output& out) {
         if (!list->empty() && !options.suggest) throw Error{Exit::usage, "{} requires --suggest", option};
     Findings found;
     const ReadRecord record;
-    found.model = read_model_like(options.model, options.like);
+    const RunsTable runs = read_table(options);
+    const auto sequence = [&] { return formats::common_sequence(runs.table, runs.columns); };
+    const NamedModel named = read_named_model(options, sequence, out);
+    found.model = named.model;
     found.prior = formats::belief_before(found.model);
     if (!options.like.empty()) found.prior = formats::uncertainty_of(found.model).belief;
-    note_missing_sizes(found.model.size, options.model, out);
-    read_runs(options, found, out);
+    if (!named.is_description) note_missing_sizes(found.model.size, options.model, out);
+    read_runs(runs, named.assumes_sequence, found, out);
     check_outputs_apart({{"--output", options.output}}, record);
     const auto suggested = static_cast<int>(options.suggest.value_or(0));
     found.excluded = excluded_techniques(options, techniques);

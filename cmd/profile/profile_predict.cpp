@@ -66,7 +66,7 @@ struct Subject {
 
 Subject subject_of(const ProfilePredictOptions& options, const formats::ThroughputModel& model, Output& out) {
     Job job = formats::job_of(model);
-    if (!model.parameters) out.note("{}: has no [parameters]; they are assumed, not fitted", options.model);
+    if (!model.parameters) out.note("{}: not fitted to runs; the speed of common hardware is assumed", options.model);
     if (options.batch) job.batch = static_cast<double>(*options.batch);
     if (options.cpus) job.cpus = static_cast<int>(*options.cpus);
     if (job.batch == 0) throw Error{Exit::usage, "--batch is missing: {} has no batch", options.model};
@@ -250,15 +250,6 @@ void predict_curve(const ProfilePredictOptions& options, Job job, Output& out) {
 
 }  // namespace
 
-formats::ThroughputModel read_model_like(const std::string& path, const std::string& like) {
-    formats::ThroughputModel model = formats::read_throughput_model(path);
-    if (like.empty()) return model;
-    const formats::ThroughputModel other = formats::read_throughput_model(like);
-    if (model.parameters) throw Error{Exit::usage, "--like: {} is fitted already", path};
-    if (!other.parameters) throw Error{Exit::usage, "--like: {} has no [parameters]; it is not fitted", like};
-    return formats::like(std::move(model), other);
-}
-
 void note_missing_sizes(const ModelSize& size, const std::string& path, Output& out) {
     const ModelSize none;
     std::vector<std::string_view> missing;
@@ -274,9 +265,10 @@ void note_missing_sizes(const ModelSize& size, const std::string& path, Output& 
 void run_profile_predict(const ProfilePredictOptions& options, Output& out) {
     if (!is_first_rank()) return;
     const ReadRecord record;
-    const formats::ThroughputModel model = read_model_like(options.model, options.like);
+    const auto [model, is_description, assumes_sequence] = read_named_model(
+        options, [] { return std::nullopt; }, out);
     check_outputs_apart({{"--svg", options.svg}, {"--html", options.html}}, record);
-    note_missing_sizes(model.size, options.model, out);
+    if (!is_description) note_missing_sizes(model.size, options.model, out);
     const Subject subject = subject_of(options, model, out);
     const Job& job = subject.job;
     for (const auto& [option, list] : {std::pair{"--without", &options.without}, {"--only", &options.only}})

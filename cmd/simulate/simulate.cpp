@@ -154,7 +154,7 @@ Setup setup_of(const SimulateOptions& options, Output& out) {
             for (TraceJob& job : setup.trace.jobs) set_limits(job, *elasticity);
     } else {
         for (const std::string& file : setup.speeds.assumed)
-            out.note("{}: has no [parameters]; they are assumed, not fitted", file);
+            out.note("{}: not fitted to runs; the speed of common hardware is assumed", file);
         setup.trace = formats::read_trace(options.trace, setup.cluster, setup.speeds, elasticity_of(options));
         report_unknown_columns(setup.trace, options.trace, out);
         report_bad(setup.trace, options.skip_bad, out);

@@ -5,6 +5,7 @@
 #include "lib/change/model_check.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
+#include "lib/core/nearest.hpp"
 #include "lib/core/path.hpp"
 #include "lib/core/units.hpp"
 #include "lib/layout/dims.hpp"
@@ -27,12 +28,14 @@ Description find_description(const std::string& wanted) {
     if (known != builtin_models().end())
         return {wanted, fmt::format("model '{}'", wanted), parse_config_toml(known->toml)};
     std::filesystem::path file = wanted;
-    if (path_is_directory(file)) file /= "config.json";
+    if (path_is_directory(file)) {
+        file /= "config.json";
+        if (!path_exists(file)) throw Error{Exit::usage, "{}: the folder contains no config.json", wanted};
+    }
     if (!path_exists(file)) {
-        std::vector<std::string_view> names;
-        for (const BuiltinModel& model : builtin_models()) names.push_back(model.name);
-        throw Error{Exit::usage, "model '{}': no such file, and none of the built-in ones: {}", wanted,
-                    fmt::join(names, " ")};
+        const std::vector<std::string> names = builtin_model_names();
+        throw Error{Exit::usage, "no such file or built-in model '{}'; use a config.json, a TOML file, {}{}", wanted,
+                    one_of(names), did_you_mean(wanted, names)};
     }
     const bool named_by_directory = file.filename() == "config.json" && file.has_parent_path();
     const std::filesystem::path name =
@@ -123,6 +126,12 @@ std::string expand_list(std::string_view text) {
         for (int i = 0; i < *times; ++i) list += items;
     } while (take(rest, '+'));
     return rest.empty() && !list.empty() ? list.substr(1) : as_it_is;
+}
+
+std::vector<std::string> builtin_model_names() {
+    std::vector<std::string> names;
+    for (const BuiltinModel& model : builtin_models()) names.emplace_back(model.name);
+    return names;
 }
 
 ModelDescription read_model_description(const std::string& name_or_path, const Families& families,

@@ -180,8 +180,10 @@ TEST_CASE("valid roles are read, invalid ones are refused") {
 
 TEST_CASE("an invalid model is refused with what is missing or wrong") {
     CHECK(refusal("llama4") ==
-          "model 'llama4': no such file, and none of the built-in ones: deepseek-v3 gpt3-1.3b gpt3-175b gpt3-2.7b "
-          "gpt3-6.7b llama3-405b llama3-70b llama3-8b mixtral-8x22b moe-1t qwen3-235b");
+          "no such file or built-in model 'llama4'; use a config.json, a TOML file, deepseek-v3, gpt3-1.3b, gpt3-175b, "
+          "gpt3-2.7b, gpt3-6.7b, llama3-405b, llama3-70b, llama3-8b, mixtral-8x22b, moe-1t or qwen3-235b");
+    CHECK(refusal("llama3-7b").ends_with("; did you mean 'llama3-70b' or 'llama3-8b'?"));
+    CHECK(refusal(".").ends_with(".: the folder contains no config.json"));
     CHECK(refusal("llama3-8b", {{"hidden_size", nullptr}}) ==
           "model 'llama3-8b': tensor 'down': size 'h' is unknown; it follows from h = hidden_size");
     CHECK(

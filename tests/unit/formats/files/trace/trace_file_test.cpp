@@ -272,7 +272,7 @@ TEST_CASE("models are found by name and by the number of GPUs that a job request
     };
     CHECK(bad("") == "m: no models in it");
     CHECK(bad("[[models]]\nname = \"a\"\n") == "m:1: either model, or parameters, layers and hidden are needed");
-    CHECK(bad("[[models]]\nmodel = \"nonesuch\"\n").starts_with("m:1: model 'nonesuch': no such file"));
+    CHECK(bad("[[models]]\nmodel = \"nonesuch\"\n").starts_with("m:1: no such file or built-in model 'nonesuch'"));
     CHECK(bad("[[models]]\nmodel = \"gpt3-1.3b\"\nlayout = \"tp=0\"\n").starts_with("m:3: layout: 'tp=0'"));
     CHECK(bad("[[models]]\nparameters = -5\n") == "m:2: a number from 1 to 1e15 was expected");
     CHECK(bad("[[models]]\nsize = 5\n").starts_with("m:2: unknown key 'size'"));
