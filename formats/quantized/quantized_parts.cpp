@@ -257,11 +257,21 @@ private:
     std::unordered_map<std::uint32_t, std::uint32_t> pieces_;  // the first of each tensor
 };
 
+/// Whether names and dtypes allow any tensor to be quantized. A Finder, which says whether its scales are there, takes
+/// a microsecond per tensor.
+bool any_may_be_codes(const Checkpoint& checkpoint) {
+    return std::ranges::any_of(checkpoint.catalogue.tensors, [](const Tensor& tensor) {
+        return std::ranges::any_of(namings, [&](const QuantizedNaming& naming) {
+            return tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype);
+        });
+    });
+}
+
 }  // namespace
 
 bool is_quantized(const Checkpoint& checkpoint) {
     if (!checkpoint.opaque.empty()) return true;
-    return checkpoint.format->is_hugging_face && Finder{checkpoint, {}}.any();
+    return checkpoint.format->is_hugging_face && any_may_be_codes(checkpoint) && Finder{checkpoint, {}}.any();
 }
 
 std::vector<QuantizedTensor> quantized_tensors(const Checkpoint& checkpoint, std::optional<DType> dtype) {
@@ -269,12 +279,7 @@ std::vector<QuantizedTensor> quantized_tensors(const Checkpoint& checkpoint, std
 }
 
 std::vector<QuantizedTensor> placed_tensors(const Checkpoint& checkpoint) {
-    const auto may_be = [](const Tensor& tensor) {
-        return std::ranges::any_of(namings, [&](const QuantizedNaming& naming) {
-            return tensor.name.ends_with(naming.codes) && may_be_codes(naming, tensor.dtype);
-        });
-    };
-    if (!checkpoint.opaque.empty() || !std::ranges::any_of(checkpoint.catalogue.tensors, may_be)) return {};
+    if (!checkpoint.opaque.empty() || !any_may_be_codes(checkpoint)) return {};
     return Finder{checkpoint, {}, false}.all();
 }
 
