@@ -3,6 +3,7 @@
 
 #include "cmd/output/output.hpp"
 #include "formats/files/model_file.hpp"
+#include "formats/files/profile/run_cells.hpp"
 #include "formats/rules/rules.hpp"
 #include "formats/settings/config_file.hpp"
 #include "lib/core/counted.hpp"
@@ -97,7 +98,7 @@ NamedModel model_in_file(const NamedModelOptions& options, const SequenceOf& seq
 }
 
 void check_gpu_memory(std::uint64_t bytes) {
-    if (bytes < 1'000'000 || bytes > 10'000'000'000'000)
+    if (!formats::cells::is_gpu_memory(static_cast<double>(bytes)))
         throw Error{Exit::usage, "--gpu-memory: a GPU cannot have {} bytes; write a size with a unit, such as 80GB",
                     bytes};
 }

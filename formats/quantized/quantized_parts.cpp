@@ -258,7 +258,7 @@ private:
 };
 
 /// Whether names and dtypes allow any tensor to be quantized. A Finder, which says whether its scales are there, takes
-/// a microsecond per tensor.
+/// half a microsecond per tensor.
 bool any_may_be_codes(const Checkpoint& checkpoint) {
     return std::ranges::any_of(checkpoint.catalogue.tensors, [](const Tensor& tensor) {
         return std::ranges::any_of(namings, [&](const QuantizedNaming& naming) {

@@ -31,8 +31,7 @@ constexpr Aliases aliases[] = {
     {"seconds", "us", "step_time_us iter_time_us iteration_time_us us_per_step us_per_iteration step_us"},
     {"rate", "samples/s",
      "samples_per_second samples_per_sec samples_s samples_sec throughput_samples_s throughput_samples_sec "
-     "samples_per_s "
-     "examples_per_second examples_per_sec examples_s images_per_second images_per_sec images_s img_s "
+     "samples_per_s examples_per_second examples_per_sec examples_s images_per_second images_per_sec images_s img_s "
      "sequences_per_second sequences_per_sec sequences_s images_sec images_per_s img_sec img_per_s "
      "img_per_sec img_per_second imgs_s imgs_sec imgs_per_s imgs_per_sec imgs_per_second examples_sec "
      "examples_per_s sequences_sec sequences_per_s seqs_s seqs_sec train_samples_per_second"},

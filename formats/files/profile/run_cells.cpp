@@ -168,9 +168,8 @@ double seconds_at(std::string_view unit, double rate, const StepSize& step) {
     const double tokens = unit == "ktokens/s" ? 1000 : 1;
     if (unit != "tokens/s" && tokens == 1)
         throw failure(
-            "unknown unit '{}'; use samples/s, steps/s, steps/min, steps/h, tokens/s, ktokens/s, TFLOP/s or "
-            "hardware TFLOP/s, followed by /GPU if the "
-            "rate is that of one GPU",
+            "unknown unit '{}'; use samples/s, steps/s, steps/min, steps/h, tokens/s, ktokens/s, TFLOP/s or hardware "
+            "TFLOP/s, followed by /GPU if the rate is that of one GPU",
             unit);
     if (step.sequence <= 0) throw failure("tokens per second need the model's sequence length (sequence)");
     return step.batch * step.sequence / (total * tokens);
@@ -250,10 +249,12 @@ int gpu_count(std::string_view text) {
 
 int host_count(std::string_view text) { return checked_count(positive(text), text, "hosts"); }
 
+bool is_gpu_memory(double bytes) { return bytes >= 1e6 && bytes <= 1e13; }
+
 double gpu_bytes(std::string text, const std::string& unit) {
     if (!text.empty() && std::isdigit(static_cast<unsigned char>(text.back())) != 0) text += unit;
     const auto bytes = static_cast<double>(parse_bytes(text));
-    if (bytes < 1e6 || bytes > 1e13) throw failure("{:g} bytes of GPU memory cannot be right; check the unit", bytes);
+    if (!is_gpu_memory(bytes)) throw failure("{:g} bytes of GPU memory cannot be right; check the unit", bytes);
     return bytes;
 }
 

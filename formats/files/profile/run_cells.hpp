@@ -82,6 +82,9 @@ int gpu_count(std::string_view text);
 /// A number of hosts. Throws Error for other text.
 int host_count(std::string_view text);
 
+/// Whether a GPU can have as many bytes of memory.
+bool is_gpu_memory(double bytes);
+
 /// Bytes of GPU memory. A number without a unit of its own has `unit`, that of the column.
 double gpu_bytes(std::string text, const std::string& unit);
 
