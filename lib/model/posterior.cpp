@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace tpx {
 namespace {
@@ -15,8 +16,8 @@ constexpr double wrong_reach = 20;
 // The deviation of the logarithms of fitted times: a fit comes closer to its own runs than to others.
 constexpr double fitted_deviation = 0.035;
 
-// Degrees of freedom of the Student distributions of what hardware and its software decide.
-constexpr double hardware_freedom = 4;
+// Degrees of freedom of the Student distribution of what hardware and its software decide. Chosen like wrong_share.
+constexpr double hardware_freedom = 6;
 
 // What a run `square` = (distance / deviation)^2 away is worth: as a right one, and as a wrong one.
 double right_log(double square) { return std::log(1 - wrong_share) - square / 2; }
@@ -38,21 +39,19 @@ double run_weight(double square, Errors errors) {
     return right + (1 - right) / (wrong_reach * wrong_reach);
 }
 
-bool is_of_hardware(int parameter) {
-    constexpr double Parameters::*hardware[] = {&Parameters::forward,      &Parameters::k_const,
-                                                &Parameters::intra,        &Parameters::nic,
-                                                &Parameters::further_host, &Parameters::two_hosts};
-    return std::ranges::count(hardware, parameter_infos()[parameter].value) > 0;
-}
+constexpr double Parameters::*hardware[] = {&Parameters::forward, &Parameters::k_const,      &Parameters::intra,
+                                            &Parameters::nic,     &Parameters::further_host, &Parameters::two_hosts};
 
-// The same two for a parameter: Student's distribution, in the middle like the normal one, or the normal one.
-double parameter_cost(double square, int parameter) {
-    if (!is_of_hardware(parameter)) return square;
-    return (hardware_freedom + 1) * std::log1p(square / (hardware_freedom + 1));
-}
-double parameter_weight(double square, int parameter) {
-    return is_of_hardware(parameter) ? (hardware_freedom + 1) / (hardware_freedom + 1 + square) : 1;
-}
+bool is_of_hardware(int parameter) { return std::ranges::count(hardware, parameter_infos()[parameter].value) > 0; }
+
+// The density of the parameters of hardware, given the sum of the squares of their distances to the prior's mean: one
+// Student distribution of all of them, in the middle like the normal one. Where hardware is unlike the prior, several
+// of them are; a single one that is far off is more likely due to a wrong run.
+constexpr double hardware_spread = hardware_freedom + std::size(hardware);
+
+// Twice minus its logarithm, and the weight that gives a normal distribution the same slope.
+double hardware_cost(double square) { return hardware_spread * std::log1p(square / hardware_spread); }
+double hardware_weight(double square) { return hardware_spread / (hardware_spread + square); }
 
 // One over the variance of the logarithm of a time that counts by `weight`.
 double information(double weight) { return weight / (fitted_deviation * fitted_deviation); }
@@ -97,9 +96,8 @@ double Posterior::cost(const Vector& at) const {
         const double off = errors[i] / fitted_deviation;
         if (groups_[i] != without_) sum += shares_[i] * run_cost(off * off, errors_);
     }
-    const Vector moved = away(at);
-    for (int i = 0; i < parameter_count; ++i) sum += parameter_cost(moved[i] * moved[i] * precision_[i][i], i);
-    return sum / 2;
+    const Distance moved = distance(away(at));
+    return (sum + moved.others + hardware_cost(moved.hardware)) / 2;
 }
 
 std::vector<Posterior::Share> Posterior::shares_at(const Vector& at) const {
@@ -125,9 +123,10 @@ void Posterior::linearize(const Vector& at, Matrix& matrix, Vector& downhill) co
 
 void Posterior::linearize(const Vector& at, std::span<const Share> shares, Matrix& matrix, Vector& downhill) const {
     const Vector moved = away(at);
+    const double weight_of_hardware = hardware_weight(distance(moved).hardware);
     matrix = precision_;
     for (int i = 0; i < parameter_count; ++i) {
-        matrix[i][i] *= parameter_weight(moved[i] * moved[i] * precision_[i][i], i);
+        if (is_of_hardware(i)) matrix[i][i] *= weight_of_hardware;
         downhill[i] = -matrix[i][i] * moved[i];
     }
     for (const Share& share : shares) {
@@ -194,6 +193,13 @@ Vector Posterior::away(const Vector& at) const {
     Vector moved;
     for (int i = 0; i < parameter_count; ++i) moved[i] = at[i] - prior_.mean[i];
     return moved;
+}
+
+Posterior::Distance Posterior::distance(const Vector& moved) const {
+    Distance result;
+    for (int i = 0; i < parameter_count; ++i)
+        (is_of_hardware(i) ? result.hardware : result.others) += moved[i] * moved[i] * precision_[i][i];
+    return result;
 }
 
 }  // namespace tpx

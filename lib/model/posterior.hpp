@@ -17,9 +17,9 @@ enum class Errors { normal, some_wrong };
 
 /// The posterior density of the parameters once runs are known. Runs of one configuration count together as one run,
 /// because all of them are as far from the model as it is wrong about that configuration. The logarithms of times are
-/// normal, 3.5 % off; with Errors::some_wrong a run that contradicts the others hardly counts. Parameters that hardware
-/// decides have Student priors, because untuned hardware can be far from any prior. Uses prior_for(prior, number of
-/// configurations).
+/// normal, 3.5 % off; with Errors::some_wrong a run that contradicts the others hardly counts. The parameters that
+/// hardware decides have one Student prior together, because untuned hardware can be far from any prior. Uses
+/// prior_for(prior, number of configurations).
 class Posterior {
 public:
     /// All of `runs` count. `model` and `runs` must outlive the posterior.
@@ -77,6 +77,12 @@ private:
     std::vector<double> log_errors(const Parameters& is) const;  // log(predicted / measured) of each run
     std::vector<double> weights(const std::vector<double>& log_errors) const;
     Vector away(const Vector& at) const;  // from the prior's mean
+
+    // Sums of the squares of distances to the prior's mean, in standard deviations.
+    struct Distance {
+        double hardware = 0, others = 0;
+    };
+    Distance distance(const Vector& moved) const;
 
     const ModelSize& model_;
     std::span<const Run> runs_;

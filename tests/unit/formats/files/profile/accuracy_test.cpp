@@ -165,14 +165,17 @@ TEST_CASE("so they do on average with fifty random first runs; 90 % intervals co
 
 TEST_CASE("S2: one of nine runs that takes twice or half as long costs the predictions of the others little" *
           doctest::skip(test::is_sanitized)) {
-    double right = 0, doubled = 0, halved = 0;
+    double right = 0, doubled = 0, halved = 0, missing = 0;  // `missing`: the wrong run is known and left out
     for (const Target& target : targets) {
         const MeasuredModel table = measured(target.name);
         const HoldOutResult split = held_out(table);
         const std::vector<Run> nine = runs_of(table, split.train), others = runs_of(table, split.test);
         const auto error_with = [&](std::size_t wrong, double factor) {
             std::vector<Run> runs = nine;
-            runs[wrong].seconds *= factor;
+            if (factor > 0)
+                runs[wrong].seconds *= factor;
+            else
+                runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(wrong));
             const Parameters parameters = fit_parameters(table.model.size, runs, table.prior).parameters;
             double sum = 0;
             for (const Run& run : others)
@@ -183,12 +186,13 @@ TEST_CASE("S2: one of nine runs that takes twice or half as long costs the predi
         for (std::size_t i = 0; i < nine.size(); ++i) {
             doubled += error_with(i, 2) / static_cast<double>(nine.size());
             halved += error_with(i, 0.5) / static_cast<double>(nine.size());
+            missing += error_with(i, 0) / static_cast<double>(nine.size());
         }
     }
     MESSAGE("one wrong run of nine: ", 100 * right, " % without, ", 100 * doubled, " % where it is doubled, ",
-            100 * halved, " % where it is halved");
-    CHECK(doubled <= std::min(right + 0.02, 0.075));
-    CHECK(halved <= std::min(right + 0.02, 0.075));
+            100 * halved, " % where it is halved, ", 100 * missing, " % where it is left out");
+    CHECK(doubled <= std::min(right + 0.013, 0.07));
+    CHECK(halved <= std::min(right + 0.013, 0.07));
 }
 
 TEST_CASE("a placement that no fitted run was on is predicted" * doctest::skip(test::is_sanitized)) {

@@ -44,7 +44,7 @@ TEST_CASE("181 billion parameters on 384 GPUs: fitted to 5 %, nine runs predict 
 }
 
 // This table led to two_hosts: BERT-base on up to 16 T4 of 4 hosts, data parallel, 540 runs (Pollux).
-TEST_CASE("S1: T4, whose data led to two_hosts: nine random runs predict the others to 9 %, a regression to 13 %" *
+TEST_CASE("S1: T4, whose data led to two_hosts: nine random runs predict the others to 8 %, a regression to 13 %" *
           doctest::skip(test::is_sanitized)) {
     const test::MeasuredTable table = test::t4_table();
     const formats::ThroughputModel& model = table.model;
@@ -83,7 +83,7 @@ TEST_CASE("S1: T4, whose data led to two_hosts: nine random runs predict the oth
             100 * mean_magnitude(all.errors), ", intervals cover ",
             100 * static_cast<double>(covered) / static_cast<double>(drawn.size()));
     CHECK(static_cast<double>(covered) >= 0.85 * static_cast<double>(drawn.size()));
-    CHECK(mean_magnitude(suggested.errors) <= 0.08);
-    CHECK(mean_magnitude(drawn) <= 0.09);
+    CHECK(mean_magnitude(suggested.errors) <= 0.06);
+    CHECK(mean_magnitude(drawn) <= 0.08);
     CHECK(mean_magnitude(all.errors) <= 0.04);
 }
