@@ -80,9 +80,10 @@ constexpr Aliases aliases[] = {
     {"recompute", "", "activation_checkpointing gradient_checkpointing activation_recompute"},
     {"offload", "", "cpu_offload cpu_offloading offload_optimizer optimizer_offload"},
     {"sequence", "", "sequence_parallel"},
-    {"gpus", "", "num_gpus n_gpus ngpus gpu_count world_size"},
+    {"gpus", "", "num_gpus n_gpus ngpus gpu_count world_size alloctres alloc_tres reqtres req_tres tres"},
     {"hosts", "", "nodes num_nodes n_nodes nnodes node_count num_hosts"},
-    {"per_host", "", "gpus_per_node gpus_per_host"},
+    {"per_host", "", "gpus_per_node gpus_per_host gres reqgres req_gres tres_per_node"},
+    {"placement", "", "nodes_x_gpus hosts_x_gpus nodes_gpus hosts_gpus nodesxgpus"},
     {"memory", "", "peak_memory mem_max_allocated_bytes max_memory_allocated_bytes"},
     {"memory", "GiB",
      "memory_max_reserved_gib memory_max_active_gib memory_gib peak_memory_gib max_memory_gib peak_mem_gib "
@@ -117,6 +118,8 @@ constexpr Doubtful doubtful_columns[] = {
     {"sharding", "zero or fsdp"},
     {"stage", "zero or pp"},
     {"checkpointing", "recompute"},
+    {"allocgres", "gpus or per_host"},
+    {"alloc_gres", "gpus or per_host"},
 };
 
 // The aliases that contain `name`; null if none do.

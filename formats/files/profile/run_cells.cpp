@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/files/profile/run_cells.hpp"
 
+#include "formats/files/profile/gres_cells.hpp"
 #include "formats/files/profile/table.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/lower_case.hpp"
@@ -240,6 +241,10 @@ std::optional<TypedGpus> typed_gpus(std::string_view text) {
 }
 
 int gpu_count(std::string_view text) {
+    if (const auto gpus = gres_gpus(text); gpus && lower_case(text) != "gpu") {
+        if (*gpus < 1) throw failure("'{}' contains no GPUs", text);
+        return *gpus;
+    }
     const auto found = leading_count(text);
     const std::string words = found ? lower_case(found->rest) : "";
     if (words == "gpu" || words == "gpus" || is_gpu_type(words))

@@ -76,7 +76,8 @@ struct TypedGpus {
 /// Those of a cell for the type of GPU, such as "8x A100"; unset if it contains only a type, such as "A100" or "3090".
 std::optional<TypedGpus> typed_gpus(std::string_view text);
 
-/// A number of GPUs: "8", "8 GPUs", "8 A100" or "8x A100". Throws Error for other text.
+/// A number of GPUs: "8", "8 GPUs", "8 A100", "8x A100", or that of Slurm's resources, as in "gpu:a100:8". Throws Error
+/// for other text.
 int gpu_count(std::string_view text);
 
 /// A number of hosts. Throws Error for other text.

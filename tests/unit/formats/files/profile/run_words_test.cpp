@@ -82,6 +82,29 @@ TEST_CASE("a number of GPUs may have words behind it") {
     CHECK(cell_refusal("tp,gpus,hosts,seconds\n2,16,2 A100 GPUs,1\n").starts_with("runs.csv:2: column 'hosts'"));
 }
 
+TEST_CASE("GPUs are counted as Slurm writes them") {
+    for (const char* tres : {"\"billing=8,cpu=64,gres/gpu=8,mem=100G,node=1\"", "\"cpu=64,gres/gpu:a100=8,node=1\"",
+                             "\"gres/gpu:a100=8,gres/gpu=8\"", "\"gres/gpu:a100=4,gres/gpu:h100=4\"", "gres/gpu=8"}) {
+        CHECK(cell_runs(fmt::format("tp,AllocTRES,seconds\n2,{},1\n", tres)).at(0).allocation.total() == 8);
+        CHECK(cell_runs(fmt::format("tp,ReqTRES,seconds\n2,{},1\n", tres)).at(0).plan.dp == 4);
+    }
+    for (const char* gres : {"gpu:8", "gpu:a100:8", "gpu:8(IDX:0-7)", "\"gpu:a100:8(S:0,1)\"", "gres:gpu:8",
+                             "\"nvme:1,gpu:v100:8\"", "gres/gpu:8"})
+        CHECK(cell_runs(fmt::format("tp,nodes,GRES,seconds\n2,2,{},1\n", gres)).at(0).allocation.gpus ==
+              std::vector{8, 8});
+    CHECK(cell_runs("tp,nodes,gres,seconds\n1,2,gpu:a100,1\n").at(0).allocation.gpus == std::vector{1, 1});
+    CHECK(cell_refusal("tp,AllocTRES,seconds\n2,\"cpu=64,node=1\",1\n").starts_with("runs.csv:2: column 'AllocTRES'"));
+    CHECK(cell_refusal("tp,nodes,gres,seconds\n2,1,gpu:a100:many,1\n") ==
+          "runs.csv:2: column 'gres': 'gpu:a100:many' has no number of GPUs");
+    CHECK(cell_refusal("tp,nodes,AllocGRES,seconds\n2,2,gpu:8,1\n").find("may hold gpus or per_host") !=
+          std::string::npos);
+}
+
+TEST_CASE("hosts and their GPUs may be one column") {
+    for (const char* column : {"nodes x gpus", "Hosts x GPUs", "Nodes \xC3\x97 GPUs"})
+        CHECK(cell_runs(fmt::format("tp,{},seconds\n2,2 x 8,1\n", column)).at(0).allocation.gpus == std::vector{8, 8});
+}
+
 TEST_CASE("a type of GPU may come with their number") {
     const std::vector<Run> runs = cell_runs("tp,hardware,seconds\n2,8x A100,1\n2,16x A100 GPUs,2\n2,A100,2\n");
     CHECK(runs.at(0).allocation.total() == 8);
