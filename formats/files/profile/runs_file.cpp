@@ -104,6 +104,11 @@ public:
             if (!value) continue;
             const auto typed = quantity == std::string_view{"gpu"} ? cells::typed_gpus(*value) : std::nullopt;
             if (typed) value = typed->type;
+            if (quantity == std::string_view{"gpu"} && cells::is_small_count(*value) && recorded_gpus(row) == 0)
+                row.in_cell(quantity, [&] {
+                    throw failure("'{}' is a number, not a type of GPU; name the column gpus if it counts GPUs",
+                                  *value);
+                });
             const auto [known, is_new] = values_.try_emplace(quantity, *value);
             if (is_new || known->second == *value) continue;
             row.in_cell(quantity, [&first = known->second, &value] {
@@ -194,7 +199,7 @@ void check_unknown(const Table& table, const ColumnMap& columns, RunRows& found)
         const auto is_this = [&](const auto& source) { return source.second.column == column; };
         if (std::ranges::any_of(columns.sources, is_this)) continue;
         if (const std::string_view meaning = doubtful_meaning(column);
-            !meaning.empty() && !columns.sources.contains(std::string{meaning.substr(0, meaning.find(' '))}))
+            !meaning.empty() && !columns.sources.contains(std::string{meaning.substr(0, meaning.find_first_of(" ,"))}))
             throw failure("{}:1: column '{}' may hold {}; map it in a --columns file, or list it there under ignore",
                           table.file, column, meaning);
         if (!has_plan)

@@ -105,6 +105,28 @@ TEST_CASE("hosts and their GPUs may be one column") {
         CHECK(cell_runs(fmt::format("tp,{},seconds\n2,2 x 8,1\n", column)).at(0).allocation.gpus == std::vector{8, 8});
 }
 
+TEST_CASE("text in place of a time says that a row did not run") {
+    for (const char* word :
+         {"--", "\xE2\x80\x94", "\xE2\x9C\x97", "\xE2\x9D\x8C", "failed (NCCL)", "TBD", "err", "N.A.", "diverged",
+          "#N/A", "#DIV/0!", "**OOM**", "OOM*", "(OOM)", "out-of-memory", "did not fit", "CUDA error"})
+        CHECK(failed_rows(fmt::format("dp,seconds\n2,{}\n2,1\n", word)) == 1);
+    for (const char* word : {"failed (oom)", "error: oom", "OOM: 80 GB", "incomplete", "\xE2\x9D\x8C"})
+        CHECK(failed_rows(fmt::format("dp,seconds,status\n2,3,{}\n2,1,ok\n", word)) == 1);
+    CHECK(cell_refusal("dp,seconds\n2,fast\n") == "runs.csv:2: column 'seconds': 'fast' is not a number");
+}
+
+TEST_CASE("columns that change the plan are not ignored") {
+    const Run run = cell_runs("TP degree,CP degree,# of GPUs,AC,gas,micro_batch,seconds\n2,2,16,full,4,1,1\n").at(0);
+    CHECK(to_string(run.plan) == "dp=4,tp=2,cp=2,ga=4,recompute=full");
+    CHECK(cell_runs("tp,Total GPUs,recompute_granularity,seconds\n2,4,selective,1\n").at(0).plan.recompute ==
+          Recompute::selective);
+    for (const char* column : {"sharding_strategy", "sequence_parallel_size", "ulysses_degree", "global batch (tokens)",
+                               "global_batch_size (tokens)"})
+        CHECK(cell_refusal(fmt::format("tp,gpus,{},seconds\n2,4,2,1\n", column)).find("may hold") != std::string::npos);
+    CHECK(cell_refusal("tp,gpu,seconds\n2,8,1\n") ==
+          "runs.csv:2: column 'gpu': '8' is a number, not a type of GPU; name the column gpus if it counts GPUs");
+}
+
 TEST_CASE("a type of GPU may come with their number") {
     const std::vector<Run> runs = cell_runs("tp,hardware,seconds\n2,8x A100,1\n2,16x A100 GPUs,2\n2,A100,2\n");
     CHECK(runs.at(0).allocation.total() == 8);
@@ -115,6 +137,16 @@ TEST_CASE("a type of GPU may come with their number") {
           std::string::npos);
     for (const char* type : {"3090", "910B2", "80GB A100", "2080Ti-11GB", "3070 Ti 8GB", "2 DGX A100", "2x DGX A100",
                              "8 A100", "0x A100", "99999x A100"})  // types, not numbers
+        CHECK(cell_runs(fmt::format("tp,gpu_type,seconds\n2,{},1\n", type)).at(0).allocation.total() == 2);
+}
+
+TEST_CASE("the number of GPUs may be behind their type") {
+    for (const char* cell : {"A100 x 8", "A100x8", "A100 x8", "A100*8", "A100 (x8)", "NVIDIA A100-SXM4-80GB (x8)",
+                             "A100 \xC3\x97 8", "NVIDIA RTX 6000 x 8"}) {
+        CHECK(cell_runs(fmt::format("tp,hardware,seconds\n2,{},1\n", cell)).at(0).allocation.total() == 8);
+        CHECK(cell_runs(fmt::format("tp,gpus,seconds\n2,{},1\n", cell)).at(0).plan.dp == 4);
+    }
+    for (const char* type : {"RTX6000", "NVIDIA RTX 6000", "MI300X", "A100 (80)", "x 8", "A100 x"})
         CHECK(cell_runs(fmt::format("tp,gpu_type,seconds\n2,{},1\n", type)).at(0).allocation.total() == 2);
 }
 
