@@ -61,4 +61,16 @@ std::optional<int> gres_gpus(std::string_view text) {
     return all ? all : typed;
 }
 
+std::optional<int> tres_hosts(std::string_view text) {
+    constexpr std::string_view name = "node=";
+    while (!text.empty()) {
+        const std::string entry = take_entry(text);
+        if (!entry.starts_with(name)) continue;
+        int hosts = 0;
+        const auto [end, code] = std::from_chars(entry.data() + name.size(), entry.data() + entry.size(), hosts);
+        if (code == std::errc{} && end == entry.data() + entry.size() && hosts > 0) return hosts;
+    }
+    return std::nullopt;
+}
+
 }  // namespace tpx::formats::cells

@@ -11,4 +11,7 @@ namespace tpx::formats::cells {
 /// number.
 std::optional<int> gres_gpus(std::string_view text);
 
+/// The number of hosts in such a list, as in "gres/gpu=16,node=2"; unset if it has none.
+std::optional<int> tres_hosts(std::string_view text);
+
 }  // namespace tpx::formats::cells

@@ -100,6 +100,20 @@ TEST_CASE("GPUs are counted as Slurm writes them") {
           std::string::npos);
 }
 
+TEST_CASE("the nodes of Slurm's resources are hosts") {
+    CHECK(cell_runs("tp,AllocTRES,seconds\n2,\"cpu=64,gres/gpu=16,node=2\",1\n").at(0).allocation.gpus ==
+          std::vector{8, 8});
+    CHECK(cell_runs("tp,hosts,AllocTRES,seconds\n2,4,\"gres/gpu=16,node=2\",1\n").at(0).allocation.gpus.size() == 4);
+    CHECK(cell_refusal("tp,AllocTRES,seconds\n1,\"gres/gpu=15,node=2\",1\n").find("15 GPUs cannot be divided") !=
+          std::string::npos);
+}
+
+TEST_CASE("GPUs beside their type are those of the job if the row has GPUs per host only") {
+    CHECK(cell_runs("tp,per_host,GPU,seconds\n2,8,A100 x 16,1\n").at(0).allocation.gpus == std::vector{8, 8});
+    CHECK(cell_runs("tp,per_host,GPU,seconds\n2,8,8x A100,1\n").at(0).allocation.gpus == std::vector{8});
+    CHECK(cell_runs("tp,dp,per_host,GPU,seconds\n8,4,8,8x A100,1\n").at(0).allocation.total() == 32);
+}
+
 TEST_CASE("hosts and their GPUs may be one column") {
     for (const char* column : {"nodes x gpus", "Hosts x GPUs", "Nodes \xC3\x97 GPUs"})
         CHECK(cell_runs(fmt::format("tp,{},seconds\n2,2 x 8,1\n", column)).at(0).allocation.gpus == std::vector{8, 8});
