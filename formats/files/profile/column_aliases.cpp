@@ -23,7 +23,7 @@ constexpr Aliases aliases[] = {
      "time_per_step_s seconds_per_iter sec_per_iter sec_per_iteration s_per_iter s_per_iteration s_it "
      "s_step step_time_seconds iter_time_sec iter_time_seconds iteration_time_sec "
      "iteration_time_seconds iteration_seconds iter_s step_s time_per_it_s sec_it s_per_it sec_per_it "
-     "seconds_per_it step_time_in_s iter_time_in_s time_metrics_end_to_end_s"},
+     "seconds_per_it secs_per_step secs_per_iter secs_per_it step_time_in_s iter_time_in_s time_metrics_end_to_end_s"},
     {"seconds", "ms",
      "step_time_ms iter_time_ms iteration_time_ms time_per_step_ms ms_per_step ms_per_iter "
      "ms_per_iteration time_ms time_per_iter_ms time_per_iteration_ms elapsed_time_per_iteration_ms "
@@ -156,8 +156,10 @@ const Aliases* aliases_with(std::string_view name) {
 
 // "Step time (ms)" becomes "step_time_ms", and "iter/s" becomes "iter_`slash`s".
 std::string normal_name(std::string_view column, std::string_view slash = "") {
-    std::string name;
-    for (const unsigned char c : column) {
+    std::string name, plain{column};
+    for (const std::string_view micro : {"\xC2\xB5", "\xCE\xBC"})  // without them, "µs" would be "s"
+        for (std::size_t at = 0; (at = plain.find(micro)) != plain.npos;) plain.replace(at, micro.size(), "u");
+    for (const unsigned char c : plain) {
         if (std::isalnum(c) != 0)
             name += static_cast<char>(std::tolower(c));
         else if (c == '/' && !slash.empty() && !name.empty())

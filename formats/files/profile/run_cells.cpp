@@ -127,7 +127,7 @@ double seconds_in(std::string_view unit, double time) {
 }
 
 MeasuredTime measured_time(std::string_view text) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> units{{{"", ""},
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 20> units{{{"", ""},
                                                                                           {"s", "s"},
                                                                                           {"sec", "s"},
                                                                                           {"secs", "s"},
@@ -136,13 +136,23 @@ MeasuredTime measured_time(std::string_view text) {
                                                                                           {"ms", "ms"},
                                                                                           {"milliseconds", "ms"},
                                                                                           {"us", "us"},
-                                                                                          {"\xC2\xB5s", "us"}}};
+                                                                                          {"\xC2\xB5s", "us"},
+                                                                                          {"\xCE\xBCs", "us"},
+                                                                                          {"s/iter", "s"},
+                                                                                          {"s/step", "s"},
+                                                                                          {"sec/it", "s"},
+                                                                                          {"sec/iter", "s"},
+                                                                                          {"sec/step", "s"},
+                                                                                          {"s per step", "s"},
+                                                                                          {"ms/it", "ms"},
+                                                                                          {"ms/iter", "ms"},
+                                                                                          {"ms/step", "ms"}}};
     constexpr std::string_view number_characters = "0123456789.";
     const std::string_view number = text.substr(0, std::min(text.find_first_not_of(number_characters), text.size()));
     std::string_view rest = text.substr(number.size());
     const auto skip = [&] { rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size())); };
     skip();
-    for (const std::string_view sign : {"\xC2\xB1", "+/-"}) {  // the spread, as in "0.52 ± 0.01"
+    for (const std::string_view sign : {"\xC2\xB1", "+/-", "+-"}) {  // the spread, as in "0.52 ± 0.01"
         if (!rest.starts_with(sign)) continue;
         rest.remove_prefix(sign.size());
         skip();

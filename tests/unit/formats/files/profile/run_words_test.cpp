@@ -100,6 +100,15 @@ TEST_CASE("GPUs are counted as Slurm writes them") {
           std::string::npos);
 }
 
+TEST_CASE("times of steps may be in microseconds, and per step") {
+    for (const char* column : {"Step time (\xC2\xB5s)", "Step time (\xCE\xBCs)"})
+        CHECK(cell_runs(fmt::format("dp,{}\n2,5e5\n", column)).at(0).seconds == 0.5);
+    for (const char* cell :
+         {"500000 \xCE\xBCs", "0.5 sec/step", "0.5s/iter", "500 ms/step", "0.5 s per step", "0.5 +- 0.1 s"})
+        CHECK(cell_runs(fmt::format("dp,step_time\n2,{}\n", cell)).at(0).seconds == 0.5);
+    CHECK(cell_runs("dp,secs/step\n2,0.5\n").at(0).seconds == 0.5);
+}
+
 TEST_CASE("the nodes of Slurm's resources are hosts") {
     CHECK(cell_runs("tp,AllocTRES,seconds\n2,\"cpu=64,gres/gpu=16,node=2\",1\n").at(0).allocation.gpus ==
           std::vector{8, 8});
