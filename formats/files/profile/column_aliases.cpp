@@ -23,7 +23,7 @@ constexpr Aliases aliases[] = {
      "time_per_step_s seconds_per_iter sec_per_iter sec_per_iteration s_per_iter s_per_iteration s_it "
      "s_step step_time_seconds iter_time_sec iter_time_seconds iteration_time_sec "
      "iteration_time_seconds iteration_seconds iter_s step_s time_per_it_s sec_it s_per_it sec_per_it "
-     "seconds_per_it step_time_in_s iter_time_in_s time_metrics_end_to_end_s"},
+     "seconds_per_it secs_per_step secs_per_iter secs_per_it step_time_in_s iter_time_in_s time_metrics_end_to_end_s"},
     {"seconds", "ms",
      "step_time_ms iter_time_ms iteration_time_ms time_per_step_ms ms_per_step ms_per_iter "
      "ms_per_iteration time_ms time_per_iter_ms time_per_iteration_ms elapsed_time_per_iteration_ms "
@@ -68,21 +68,34 @@ constexpr Aliases aliases[] = {
      "batch_size_per_gpu batch_size_per_device batch_per_gpu device_batch_size train_micro_batch_size_per_gpu "
      "micro_bs"},
     {"micro_batches", "", "num_micro_batches num_microbatches microbatches"},
-    {"accumulation", "", "gradient_accumulation_steps gradient_accumulation grad_accum ga"},
-    {"dp", "", "data_parallel data_parallel_size dp_size"},
-    {"tp", "", "tensor_parallel tensor_parallel_size tensor_model_parallel_size tp_size"},
-    {"pp", "", "pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size pp_size"},
+    {"accumulation", "",
+     "gradient_accumulation_steps gradient_accumulation grad_accum ga gas grad_accum_steps gradient_accumulation_step "
+     "accumulation_steps"},
+    {"dp", "", "data_parallel data_parallel_size dp_size data_parallel_degree dp_degree"},
+    {"tp", "",
+     "tensor_parallel tensor_parallel_size tensor_model_parallel_size tp_size tensor_parallel_degree "
+     "tensor_model_parallel_degree tp_degree"},
+    {"pp", "",
+     "pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size pp_size pipeline_parallel_degree "
+     "pipeline_model_parallel_degree pp_degree"},
     {"vpp", "",
      "virtual_pipeline_model_parallel_size virtual_pipeline_parallel_size virtual_pipeline_size "
      "vpp_size vp_size vp"},
-    {"cp", "", "context_parallel context_parallel_size cp_size"},
+    {"cp", "", "context_parallel context_parallel_size cp_size context_parallel_degree cp_degree"},
     {"zero", "", "zero_stage zero_optimization_stage"},
-    {"recompute", "", "activation_checkpointing gradient_checkpointing activation_recompute"},
+    {"recompute", "",
+     "activation_checkpointing gradient_checkpointing activation_recompute recompute_granularity activation_checkpoint "
+     "activation_checkpointing_mode ac ac_mode"},
     {"offload", "", "cpu_offload cpu_offloading offload_optimizer optimizer_offload"},
     {"sequence", "", "sequence_parallel"},
-    {"gpus", "", "num_gpus n_gpus ngpus gpu_count world_size"},
-    {"hosts", "", "nodes num_nodes n_nodes nnodes node_count num_hosts"},
-    {"per_host", "", "gpus_per_node gpus_per_host"},
+    {"gpus", "",
+     "num_gpus n_gpus ngpus gpu_count world_size alloctres alloc_tres reqtres req_tres tres total_gpus gpus_total "
+     "number_of_gpus of_gpus no_of_gpus n_gpu num_gpu num_devices n_devices number_of_devices device_count devices"},
+    {"hosts", "", "nodes num_nodes n_nodes nnodes node_count num_hosts number_of_nodes of_nodes no_of_nodes"},
+    {"per_host", "",
+     "gpus_per_node gpus_per_host gres reqgres req_gres tres_per_node num_gpus_per_node n_gpus_per_node gpu_per_node "
+     "devices_per_node nproc_per_node"},
+    {"placement", "", "nodes_x_gpus hosts_x_gpus nodes_gpus hosts_gpus nodesxgpus"},
     {"memory", "", "peak_memory mem_max_allocated_bytes max_memory_allocated_bytes"},
     {"memory", "GiB",
      "memory_max_reserved_gib memory_max_active_gib memory_gib peak_memory_gib max_memory_gib peak_mem_gib "
@@ -90,12 +103,12 @@ constexpr Aliases aliases[] = {
     {"memory", "GB", "memory_gb peak_memory_gb peak_mem_gb max_mem_gb gpu_memory_gb max_memory_gb"},
     {"memory", "MB", "memory_mb peak_memory_mb max_memory_mb"},
     {"memory", "MiB", "memory_mib peak_memory_mib max_memory_mib peak_mem_mib"},
-    {"sequence_length", "", "seq_len seq_length seqlen max_seq_len"},
+    {"sequence_length", "", "seq_len seq_length seqlen max_seq_len max_seq_length context_length ctx_len sequence_len"},
     {"cpus", "", "cpus_per_gpu"},
     {"gpu", "", "gpu_type gpu_name gpu_model device_type accelerator hardware cluster"},
     {"model", "", "model_name"},
     {"status", "", "state run_status job_status outcome"},
-    {"ep", "", "expert_parallel_size expert_model_parallel_size"},
+    {"ep", "", "expert_parallel_size expert_model_parallel_size expert_parallel_degree ep_degree"},
     {"etp", "", "expert_tensor_parallel_size"},
 };
 
@@ -117,6 +130,19 @@ constexpr Doubtful doubtful_columns[] = {
     {"sharding", "zero or fsdp"},
     {"stage", "zero or pp"},
     {"checkpointing", "recompute"},
+    {"sharding_strategy", "zero or fsdp"},
+    {"sequence_parallel_size", "cp"},
+    {"sequence_parallel_degree", "cp"},
+    {"sp_size", "cp"},
+    {"sp_degree", "cp"},
+    {"ulysses_degree", "cp"},
+    {"ulysses_size", "cp"},
+    {"batch_tokens", "batch, but in tokens"},
+    {"global_batch_tokens", "batch, but in tokens"},
+    {"global_batch_size_tokens", "batch, but in tokens"},
+    {"tokens_per_batch", "batch, but in tokens"},
+    {"allocgres", "gpus or per_host"},
+    {"alloc_gres", "gpus or per_host"},
 };
 
 // The aliases that contain `name`; null if none do.
@@ -130,8 +156,10 @@ const Aliases* aliases_with(std::string_view name) {
 
 // "Step time (ms)" becomes "step_time_ms", and "iter/s" becomes "iter_`slash`s".
 std::string normal_name(std::string_view column, std::string_view slash = "") {
-    std::string name;
-    for (const unsigned char c : column) {
+    std::string name, plain{column};
+    for (const std::string_view micro : {"\xC2\xB5", "\xCE\xBC"})  // without them, "µs" would be "s"
+        for (std::size_t at = 0; (at = plain.find(micro)) != plain.npos;) plain.replace(at, micro.size(), "u");
+    for (const unsigned char c : plain) {
         if (std::isalnum(c) != 0)
             name += static_cast<char>(std::tolower(c));
         else if (c == '/' && !slash.empty() && !name.empty())

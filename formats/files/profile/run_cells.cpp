@@ -65,19 +65,34 @@ double positive(std::string_view text) {
 namespace {
 
 // Words for a run that failed, in the form of status_words(); in the status of a run, and in place of its time.
-constexpr std::array<std::string_view, 21> failures{
-    "fail",    "failed",      "failure",  "error",     "timeout", "killed",    "crash",
-    "crashed", "aborted",     "canceled", "preempted", "evicted", "node fail", "boot fail",
-    "dnf",     "did not run", "skipped",  "deadline",  "oom",     "oomkilled", "cuda oom"};
+constexpr std::array<std::string_view, 33> failures{
+    "fail",       "failed",        "failure",      "error",        "timeout",     "killed",       "crash",
+    "crashed",    "aborted",       "canceled",     "preempted",    "evicted",     "node fail",    "boot fail",
+    "dnf",        "did not run",   "skipped",      "deadline",     "oom",         "oomkilled",    "cuda oom",
+    "err",        "diverged",      "hang",         "hung",         "did not fit", "does not fit", "not run",
+    "incomplete", "out of memory", "\xE2\x9C\x97", "\xE2\x9C\x98", "\xE2\x9D\x8C"};
 
 // Words that may have more behind them: "OOM (80GB)", "CANCELLED by 1000", and what sacct cuts, as in "OUT_OF_ME+".
-constexpr std::array<std::string_view, 6> failure_starts{"oom ",      "oom(",        "out of me",
-                                                         "cancelled", "outofmemory", "cuda out of memory"};
+constexpr std::array<std::string_view, 17> failure_starts{
+    "oom ",         "oom(",       "oom:",      "out of me", "cancelled", "outofmemory", "cuda out of memory",
+    "failed ",      "failed(",    "failed:",   "error ",    "error:",    "error(",      "crashed ",
+    "nccl timeout", "cuda error", "nccl error"};
 
 // "out of memory" for "OUT_OF_MEMORY", as Slurm writes it.
 std::string status_words(std::string_view text) {
     std::string words = lower_case(text);
     std::ranges::replace(words, '_', ' ');
+    std::ranges::replace(words, '-', ' ');
+    for (const std::string_view marks : {"**", "*", "()"}) {  // "**OOM**", "OOM*" and "(OOM)"
+        const std::string_view last = marks == "()" ? ")" : marks;
+        const std::string_view first = marks == "()" ? "(" : marks;
+        if (words.size() <= first.size() + last.size()) continue;
+        const bool has_first = words.starts_with(first);
+        if (words.ends_with(last) && (has_first || marks == "*")) {
+            words.erase(words.size() - last.size());
+            if (has_first) words.erase(0, first.size());
+        }
+    }
     return words;
 }
 
@@ -90,14 +105,16 @@ bool has_failed(std::string_view status) {
 }
 
 bool lacks_number(std::string text) {
-    constexpr std::array<std::string_view, 12> words{"",     "-",    "/", "n/a", "na",  "nan",
-                                                     "none", "null", "x", "?",   "inf", "infinity"};
+    constexpr std::array<std::string_view, 19> words{
+        "",     "-", "--", "\xE2\x80\x93", "\xE2\x80\x94", "/",   "n/a",    "#n/a", "n.a.", "na", "nan", "none",
+        "null", "x", "?",  "inf",          "infinity",     "tbd", "#div/0!"};
     if (const auto value = finite_number(text)) return *value == 0;
     return std::ranges::count(words, lower_case(text)) > 0 || has_failed(text);
 }
 
 bool is_missing(std::string text) {
-    constexpr std::array<std::string_view, 8> words{"", "-", "n/a", "na", "nan", "none", "null", "?"};
+    constexpr std::array<std::string_view, 13> words{"",     "-",  "--",  "\xE2\x80\x93", "\xE2\x80\x94", "n/a", "#n/a",
+                                                     "n.a.", "na", "nan", "none",         "null",         "?"};
     text = lower_case(text);
     return std::ranges::count(words, text) > 0;
 }
@@ -110,7 +127,7 @@ double seconds_in(std::string_view unit, double time) {
 }
 
 MeasuredTime measured_time(std::string_view text) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> units{{{"", ""},
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 20> units{{{"", ""},
                                                                                           {"s", "s"},
                                                                                           {"sec", "s"},
                                                                                           {"secs", "s"},
@@ -119,13 +136,23 @@ MeasuredTime measured_time(std::string_view text) {
                                                                                           {"ms", "ms"},
                                                                                           {"milliseconds", "ms"},
                                                                                           {"us", "us"},
-                                                                                          {"\xC2\xB5s", "us"}}};
+                                                                                          {"\xC2\xB5s", "us"},
+                                                                                          {"\xCE\xBCs", "us"},
+                                                                                          {"s/iter", "s"},
+                                                                                          {"s/step", "s"},
+                                                                                          {"sec/it", "s"},
+                                                                                          {"sec/iter", "s"},
+                                                                                          {"sec/step", "s"},
+                                                                                          {"s per step", "s"},
+                                                                                          {"ms/it", "ms"},
+                                                                                          {"ms/iter", "ms"},
+                                                                                          {"ms/step", "ms"}}};
     constexpr std::string_view number_characters = "0123456789.";
     const std::string_view number = text.substr(0, std::min(text.find_first_not_of(number_characters), text.size()));
     std::string_view rest = text.substr(number.size());
     const auto skip = [&] { rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size())); };
     skip();
-    for (const std::string_view sign : {"\xC2\xB1", "+/-"}) {  // the spread, as in "0.52 ± 0.01"
+    for (const std::string_view sign : {"\xC2\xB1", "+/-", "+-"}) {  // the spread, as in "0.52 ± 0.01"
         if (!rest.starts_with(sign)) continue;
         rest.remove_prefix(sign.size());
         skip();
@@ -182,72 +209,6 @@ std::string recompute_word(const std::string& cell) {
         throw failure("unknown recomputation '{}'; use none, selective or full", cell);
     return word;
 }
-
-namespace {
-
-int checked_count(double count, std::string_view text, std::string_view of) {
-    constexpr int most = 1 << 17;
-    if (count != std::floor(count) || count > most) throw failure("'{}' is not a number of {}", text, of);
-    return static_cast<int>(count);
-}
-
-// Whether text such as "A100-80GB" or "NVIDIA H100" names a type of GPU: its first word contains a digit or is a maker.
-// "nodes" and "DGX A100" are none.
-bool is_gpu_type(std::string_view text) {
-    constexpr std::array<std::string_view, 6> makers{"nvidia", "amd", "intel", "tesla", "geforce", "rtx"};
-    const std::string word = lower_case(text.substr(0, text.find(' ')));
-    const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
-    return !word.empty() && std::isalpha(static_cast<unsigned char>(word[0])) != 0 &&
-           (std::ranges::any_of(word, is_digit) || std::ranges::count(makers, word) > 0);
-}
-
-// A number of GPUs, and the text behind it.
-struct LeadingCount {
-    std::string_view digits, rest;
-    bool has_sign = false;  ///< of multiplication between them
-};
-
-// Splits "8x A100", "8 x A100", "8 A100" or "8 GPUs"; unset for other text, such as "8" and "910B".
-std::optional<LeadingCount> leading_count(std::string_view text) {
-    LeadingCount found;
-    found.digits = text.substr(0, std::min(text.find_first_not_of("0123456789"), text.size()));
-    found.rest = text.substr(found.digits.size());
-    const auto trim = [&] { found.rest.remove_prefix(std::min(found.rest.find_first_not_of(' '), found.rest.size())); };
-    const bool has_blank = found.rest.starts_with(' ');
-    trim();
-    for (const std::string_view sign : {"x", "X", "*", "\xC3\x97"}) {
-        if (!found.rest.starts_with(sign) || found.has_sign) continue;
-        found.rest.remove_prefix(sign.size());
-        found.has_sign = true;
-    }
-    trim();
-    if (found.digits.empty() || found.digits.size() > 6 || !(has_blank || found.has_sign)) return std::nullopt;
-    return found;
-}
-
-}  // namespace
-
-std::optional<TypedGpus> typed_gpus(std::string_view text) {
-    constexpr int most = 4096;
-    const auto found = leading_count(text);
-    if (!found || !found->has_sign || !is_gpu_type(found->rest)) return std::nullopt;
-    const double count = parse_number(found->digits);
-    if (count < 1 || count > most) return std::nullopt;
-    std::string_view type = found->rest;
-    for (const std::string_view word : {" GPUs", " GPU", " gpus", " gpu"})
-        if (type.ends_with(word)) type.remove_suffix(word.size());
-    return TypedGpus{static_cast<int>(count), std::string{type}};
-}
-
-int gpu_count(std::string_view text) {
-    const auto found = leading_count(text);
-    const std::string words = found ? lower_case(found->rest) : "";
-    if (words == "gpu" || words == "gpus" || is_gpu_type(words))
-        return checked_count(positive(found->digits), text, "GPUs");
-    return checked_count(positive(text), text, "GPUs");
-}
-
-int host_count(std::string_view text) { return checked_count(positive(text), text, "hosts"); }
 
 bool is_gpu_memory(double bytes) { return bytes >= 1e6 && bytes <= 1e13; }
 

@@ -2,6 +2,7 @@
 #include "formats/files/profile/runs_file.hpp"
 
 #include "formats/files/profile/column_aliases.hpp"
+#include "formats/files/profile/gres_cells.hpp"
 #include "formats/files/profile/run_cells.hpp"
 #include "formats/files/profile/run_plan.hpp"
 #include "lib/core/counted.hpp"
@@ -52,9 +53,10 @@ int recorded_gpus(const RowReader& row) {
         return std::reduce(placed->begin(), placed->end());
     if (const auto gpus = row.read("gpus", cells::gpu_count)) return *gpus;
     const auto hosts = row.read("hosts", cells::host_count), each = row.read("per_host", cells::gpu_count);
-    // Beside a number of hosts, "8x A100" could be the GPUs of one host or of all.
-    const auto typed = hosts || each ? std::nullopt : cells::typed_gpus(row.text("gpu").value_or(""));
-    if (typed) return typed->count;
+    const auto typed = cells::typed_gpus(row.text("gpu").value_or(""));
+    // Beside a number of hosts, "8x A100" could be the GPUs of one host or of all; a plan with dp has its own number.
+    const bool is_total = !hosts && (!each || (!row.text("dp") && !row.text("plan") && typed && typed->count >= *each));
+    if (typed && is_total) return typed->count;
     return hosts && each ? *hosts * *each : 0;
 }
 
@@ -74,7 +76,9 @@ std::vector<int> hosts_of(const RowReader& row, int gpus_of_plan) {
         return *placed;
     const int recorded = recorded_gpus(row);
     int left = recorded > 0 ? recorded : gpus_of_plan;
-    const auto per_host = row.read("per_host", cells::gpu_count), count = row.read("hosts", cells::host_count);
+    const auto per_host = row.read("per_host", cells::gpu_count);
+    auto count = row.read("hosts", cells::host_count);
+    if (!count && !per_host) count = cells::tres_hosts(row.text("gpus").value_or(""));
     const int each = per_host ? *per_host : count ? gpus_per_host(row, left, *count) : left;
     if (count && (left + each - 1) / each != *count)
         row.in_cell("hosts", [&] {
@@ -104,6 +108,11 @@ public:
             if (!value) continue;
             const auto typed = quantity == std::string_view{"gpu"} ? cells::typed_gpus(*value) : std::nullopt;
             if (typed) value = typed->type;
+            if (quantity == std::string_view{"gpu"} && cells::is_small_count(*value) && recorded_gpus(row) == 0)
+                row.in_cell(quantity, [&] {
+                    throw failure("'{}' is a number, not a type of GPU; name the column gpus if it counts GPUs",
+                                  *value);
+                });
             const auto [known, is_new] = values_.try_emplace(quantity, *value);
             if (is_new || known->second == *value) continue;
             row.in_cell(quantity, [&first = known->second, &value] {
@@ -194,7 +203,7 @@ void check_unknown(const Table& table, const ColumnMap& columns, RunRows& found)
         const auto is_this = [&](const auto& source) { return source.second.column == column; };
         if (std::ranges::any_of(columns.sources, is_this)) continue;
         if (const std::string_view meaning = doubtful_meaning(column);
-            !meaning.empty() && !columns.sources.contains(std::string{meaning.substr(0, meaning.find(' '))}))
+            !meaning.empty() && !columns.sources.contains(std::string{meaning.substr(0, meaning.find_first_of(" ,"))}))
             throw failure("{}:1: column '{}' may hold {}; map it in a --columns file, or list it there under ignore",
                           table.file, column, meaning);
         if (!has_plan)

@@ -82,6 +82,74 @@ TEST_CASE("a number of GPUs may have words behind it") {
     CHECK(cell_refusal("tp,gpus,hosts,seconds\n2,16,2 A100 GPUs,1\n").starts_with("runs.csv:2: column 'hosts'"));
 }
 
+TEST_CASE("GPUs are counted as Slurm writes them") {
+    for (const char* tres : {"\"billing=8,cpu=64,gres/gpu=8,mem=100G,node=1\"", "\"cpu=64,gres/gpu:a100=8,node=1\"",
+                             "\"gres/gpu:a100=8,gres/gpu=8\"", "\"gres/gpu:a100=4,gres/gpu:h100=4\"", "gres/gpu=8"}) {
+        CHECK(cell_runs(fmt::format("tp,AllocTRES,seconds\n2,{},1\n", tres)).at(0).allocation.total() == 8);
+        CHECK(cell_runs(fmt::format("tp,ReqTRES,seconds\n2,{},1\n", tres)).at(0).plan.dp == 4);
+    }
+    for (const char* gres : {"gpu:8", "gpu:a100:8", "gpu:8(IDX:0-7)", "\"gpu:a100:8(S:0,1)\"", "gres:gpu:8",
+                             "\"nvme:1,gpu:v100:8\"", "gres/gpu:8"})
+        CHECK(cell_runs(fmt::format("tp,nodes,GRES,seconds\n2,2,{},1\n", gres)).at(0).allocation.gpus ==
+              std::vector{8, 8});
+    CHECK(cell_runs("tp,nodes,gres,seconds\n1,2,gpu:a100,1\n").at(0).allocation.gpus == std::vector{1, 1});
+    CHECK(cell_refusal("tp,AllocTRES,seconds\n2,\"cpu=64,node=1\",1\n").starts_with("runs.csv:2: column 'AllocTRES'"));
+    CHECK(cell_refusal("tp,nodes,gres,seconds\n2,1,gpu:a100:many,1\n") ==
+          "runs.csv:2: column 'gres': 'gpu:a100:many' has no number of GPUs");
+    CHECK(cell_refusal("tp,nodes,AllocGRES,seconds\n2,2,gpu:8,1\n").find("may hold gpus or per_host") !=
+          std::string::npos);
+}
+
+TEST_CASE("times of steps may be in microseconds, and per step") {
+    for (const char* column : {"Step time (\xC2\xB5s)", "Step time (\xCE\xBCs)"})
+        CHECK(cell_runs(fmt::format("dp,{}\n2,5e5\n", column)).at(0).seconds == 0.5);
+    for (const char* cell :
+         {"500000 \xCE\xBCs", "0.5 sec/step", "0.5s/iter", "500 ms/step", "0.5 s per step", "0.5 +- 0.1 s"})
+        CHECK(cell_runs(fmt::format("dp,step_time\n2,{}\n", cell)).at(0).seconds == 0.5);
+    CHECK(cell_runs("dp,secs/step\n2,0.5\n").at(0).seconds == 0.5);
+}
+
+TEST_CASE("the nodes of Slurm's resources are hosts") {
+    CHECK(cell_runs("tp,AllocTRES,seconds\n2,\"cpu=64,gres/gpu=16,node=2\",1\n").at(0).allocation.gpus ==
+          std::vector{8, 8});
+    CHECK(cell_runs("tp,hosts,AllocTRES,seconds\n2,4,\"gres/gpu=16,node=2\",1\n").at(0).allocation.gpus.size() == 4);
+    CHECK(cell_refusal("tp,AllocTRES,seconds\n1,\"gres/gpu=15,node=2\",1\n").find("15 GPUs cannot be divided") !=
+          std::string::npos);
+}
+
+TEST_CASE("GPUs beside their type are those of the job if the row has GPUs per host only") {
+    CHECK(cell_runs("tp,per_host,GPU,seconds\n2,8,A100 x 16,1\n").at(0).allocation.gpus == std::vector{8, 8});
+    CHECK(cell_runs("tp,per_host,GPU,seconds\n2,8,8x A100,1\n").at(0).allocation.gpus == std::vector{8});
+    CHECK(cell_runs("tp,dp,per_host,GPU,seconds\n8,4,8,8x A100,1\n").at(0).allocation.total() == 32);
+}
+
+TEST_CASE("hosts and their GPUs may be one column") {
+    for (const char* column : {"nodes x gpus", "Hosts x GPUs", "Nodes \xC3\x97 GPUs"})
+        CHECK(cell_runs(fmt::format("tp,{},seconds\n2,2 x 8,1\n", column)).at(0).allocation.gpus == std::vector{8, 8});
+}
+
+TEST_CASE("text in place of a time says that a row did not run") {
+    for (const char* word :
+         {"--", "\xE2\x80\x94", "\xE2\x9C\x97", "\xE2\x9D\x8C", "failed (NCCL)", "TBD", "err", "N.A.", "diverged",
+          "#N/A", "#DIV/0!", "**OOM**", "OOM*", "(OOM)", "out-of-memory", "did not fit", "CUDA error"})
+        CHECK(failed_rows(fmt::format("dp,seconds\n2,{}\n2,1\n", word)) == 1);
+    for (const char* word : {"failed (oom)", "error: oom", "OOM: 80 GB", "incomplete", "\xE2\x9D\x8C"})
+        CHECK(failed_rows(fmt::format("dp,seconds,status\n2,3,{}\n2,1,ok\n", word)) == 1);
+    CHECK(cell_refusal("dp,seconds\n2,fast\n") == "runs.csv:2: column 'seconds': 'fast' is not a number");
+}
+
+TEST_CASE("columns that change the plan are not ignored") {
+    const Run run = cell_runs("TP degree,CP degree,# of GPUs,AC,gas,micro_batch,seconds\n2,2,16,full,4,1,1\n").at(0);
+    CHECK(to_string(run.plan) == "dp=4,tp=2,cp=2,ga=4,recompute=full");
+    CHECK(cell_runs("tp,Total GPUs,recompute_granularity,seconds\n2,4,selective,1\n").at(0).plan.recompute ==
+          Recompute::selective);
+    for (const char* column : {"sharding_strategy", "sequence_parallel_size", "ulysses_degree", "global batch (tokens)",
+                               "global_batch_size (tokens)"})
+        CHECK(cell_refusal(fmt::format("tp,gpus,{},seconds\n2,4,2,1\n", column)).find("may hold") != std::string::npos);
+    CHECK(cell_refusal("tp,gpu,seconds\n2,8,1\n") ==
+          "runs.csv:2: column 'gpu': '8' is a number, not a type of GPU; name the column gpus if it counts GPUs");
+}
+
 TEST_CASE("a type of GPU may come with their number") {
     const std::vector<Run> runs = cell_runs("tp,hardware,seconds\n2,8x A100,1\n2,16x A100 GPUs,2\n2,A100,2\n");
     CHECK(runs.at(0).allocation.total() == 8);
@@ -92,6 +160,16 @@ TEST_CASE("a type of GPU may come with their number") {
           std::string::npos);
     for (const char* type : {"3090", "910B2", "80GB A100", "2080Ti-11GB", "3070 Ti 8GB", "2 DGX A100", "2x DGX A100",
                              "8 A100", "0x A100", "99999x A100"})  // types, not numbers
+        CHECK(cell_runs(fmt::format("tp,gpu_type,seconds\n2,{},1\n", type)).at(0).allocation.total() == 2);
+}
+
+TEST_CASE("the number of GPUs may be behind their type") {
+    for (const char* cell : {"A100 x 8", "A100x8", "A100 x8", "A100*8", "A100 (x8)", "NVIDIA A100-SXM4-80GB (x8)",
+                             "A100 \xC3\x97 8", "NVIDIA RTX 6000 x 8"}) {
+        CHECK(cell_runs(fmt::format("tp,hardware,seconds\n2,{},1\n", cell)).at(0).allocation.total() == 8);
+        CHECK(cell_runs(fmt::format("tp,gpus,seconds\n2,{},1\n", cell)).at(0).plan.dp == 4);
+    }
+    for (const char* type : {"RTX6000", "NVIDIA RTX 6000", "MI300X", "A100 (80)", "x 8", "A100 x"})
         CHECK(cell_runs(fmt::format("tp,gpu_type,seconds\n2,{},1\n", type)).at(0).allocation.total() == 2);
 }
 

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/files/profile/gres_cells.hpp"
+#include "formats/files/profile/run_cells.hpp"
+#include "formats/files/profile/table.hpp"
+#include "lib/core/error.hpp"
+#include "lib/core/lower_case.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+// The cells of numbers and types of GPUs and hosts.
+namespace tpx::formats::cells {
+namespace {
+
+int checked_count(double count, std::string_view text, std::string_view of) {
+    constexpr int most = 1 << 17;
+    if (count != std::floor(count) || count > most) throw failure("'{}' is not a number of {}", text, of);
+    return static_cast<int>(count);
+}
+
+// Whether text such as "A100-80GB" or "NVIDIA H100" names a type of GPU: its first word contains a digit or is a maker.
+// "nodes" and "DGX A100" are none.
+bool is_gpu_type(std::string_view text) {
+    constexpr std::array<std::string_view, 6> makers{"nvidia", "amd", "intel", "tesla", "geforce", "rtx"};
+    const std::string word = lower_case(text.substr(0, text.find(' ')));
+    const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+    return !word.empty() && std::isalpha(static_cast<unsigned char>(word[0])) != 0 &&
+           (std::ranges::any_of(word, is_digit) || std::ranges::count(makers, word) > 0);
+}
+
+// A number of GPUs, and the text behind it.
+struct LeadingCount {
+    std::string_view digits, rest;
+    bool has_sign = false;  ///< of multiplication between them
+};
+
+// Splits "8x A100", "8 x A100", "8 A100" or "8 GPUs"; unset for other text, such as "8" and "910B".
+std::optional<LeadingCount> leading_count(std::string_view text) {
+    LeadingCount found;
+    found.digits = text.substr(0, std::min(text.find_first_not_of("0123456789"), text.size()));
+    found.rest = text.substr(found.digits.size());
+    const auto trim = [&] { found.rest.remove_prefix(std::min(found.rest.find_first_not_of(' '), found.rest.size())); };
+    const bool has_blank = found.rest.starts_with(' ');
+    trim();
+    for (const std::string_view sign : {"x", "X", "*", "\xC3\x97"}) {
+        if (!found.rest.starts_with(sign) || found.has_sign) continue;
+        found.rest.remove_prefix(sign.size());
+        found.has_sign = true;
+    }
+    trim();
+    if (found.digits.empty() || found.digits.size() > 6 || !(has_blank || found.has_sign)) return std::nullopt;
+    return found;
+}
+
+}  // namespace
+
+namespace {
+
+// Splits "A100 x 8", "A100x8" or "A100 (x8)"; unset for other text, such as "A100", "RTX 6000" and "V100 (32)".
+std::optional<LeadingCount> trailing_count(std::string_view text) {
+    const bool is_enclosed = text.ends_with(')') && text.find('(') != text.npos;
+    if (is_enclosed) text.remove_suffix(1);
+    const auto trim = [&] { text = text.substr(0, text.find_last_not_of(' ') + 1); };
+    LeadingCount found;
+    found.digits = text.substr(text.find_last_not_of("0123456789") + 1);
+    text.remove_suffix(found.digits.size());
+    trim();
+    for (const std::string_view sign : {"x", "X", "*", "\xC3\x97"}) {
+        if (!text.ends_with(sign) || found.has_sign) continue;
+        text.remove_suffix(sign.size());
+        found.has_sign = true;
+    }
+    trim();
+    if (is_enclosed && !text.ends_with('(')) return std::nullopt;
+    if (is_enclosed) text.remove_suffix(1);
+    trim();
+    found.rest = text;
+    if (found.digits.empty() || found.digits.size() > 6 || !found.has_sign) return std::nullopt;
+    return found;
+}
+
+}  // namespace
+
+std::optional<TypedGpus> typed_gpus(std::string_view text) {
+    constexpr int most = 4096;
+    const auto leading = leading_count(text);
+    const auto found = leading && leading->has_sign ? leading : trailing_count(text);
+    if (!found || !found->has_sign || !is_gpu_type(found->rest)) return std::nullopt;
+    const double count = parse_number(found->digits);
+    if (count < 1 || count > most) return std::nullopt;
+    std::string_view type = found->rest;
+    for (const std::string_view word : {" GPUs", " GPU", " gpus", " gpu"})
+        if (type.ends_with(word)) type.remove_suffix(word.size());
+    return TypedGpus{static_cast<int>(count), std::string{type}};
+}
+
+int gpu_count(std::string_view text) {
+    if (const auto gpus = gres_gpus(text); gpus && lower_case(text) != "gpu") {
+        if (*gpus < 1) throw failure("'{}' contains no GPUs", text);
+        return *gpus;
+    }
+    if (const auto typed = typed_gpus(text)) return typed->count;
+    const auto found = leading_count(text);
+    const std::string words = found ? lower_case(found->rest) : "";
+    if (words == "gpu" || words == "gpus" || is_gpu_type(words))
+        return checked_count(positive(found->digits), text, "GPUs");
+    return checked_count(positive(text), text, "GPUs");
+}
+
+bool is_small_count(std::string_view text) {
+    return !text.empty() && text.size() <= 3 && text.find_first_not_of("0123456789") == text.npos;
+}
+
+int host_count(std::string_view text) { return checked_count(positive(text), text, "hosts"); }
+
+}  // namespace tpx::formats::cells
