@@ -63,11 +63,11 @@ DENSE = {
 }  # fmt: skip
 # Sizes without gaps between parameters: with gaps, a check in Megatron refuses to save buckets of tied models.
 TIED = {**DENSE, "common": {**DENSE["common"], "hidden_size": 64, "kv_channels": 16}, "tied": True}
-# Nemotron's MLP, with biases in every linear layer and LayerNorm, which has biases too.
+# Nemotron's MLP, with biases in every linear layer and LayerNorm (also of queries and keys), which has biases too.
 UNGATED = {
     **DENSE,
     "common": {
-        **DENSE["common"], "num_layers": 4, "normalization": "LayerNorm", "add_bias_linear": True,
+        **DENSE["common"], "num_layers": 4, "normalization": "LayerNorm", "add_bias_linear": True, "qk_layernorm": True,
     },
     "ungated": True,
 }  # fmt: skip
