@@ -102,8 +102,9 @@ def config_of(model, tp=1, pp=1, vpp=1, cp=1, ep=1, etp=None, first=None, last=N
     ungated = model.get("ungated", False)
     make = MLATransformerConfig if model.get("latent") else TransformerConfig
     return make(
-        **common, gated_linear_unit=not ungated, activation_func=squared_relu if ungated else F.silu, bf16=True, params_dtype=torch.bfloat16,
-        pipeline_dtype=torch.bfloat16, tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
+        **common, gated_linear_unit=not ungated, activation_func=squared_relu if ungated else F.silu,
+        bf16=True, params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16,
+        tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
         virtual_pipeline_model_parallel_size=vpp if vpp > 1 else None, context_parallel_size=cp,
         num_layers_in_first_pipeline_stage=first, num_layers_in_last_pipeline_stage=last, **(more or {}),
         use_cpu_initialization=True, perform_initialization=False,
