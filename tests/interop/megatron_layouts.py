@@ -21,6 +21,7 @@ from rank_files import differences
 from ranks import on_ranks, queue_of_rank
 
 from megatron.core import dist_checkpointing, parallel_state, tensor_parallel
+from megatron.core.activations import squared_relu
 from megatron.core.dist_checkpointing.dict_utils import nested_values
 from megatron.core.dist_checkpointing.mapping import ShardedTensor, ShardedTensorFactory
 from megatron.core.dist_checkpointing.strategies import filesystem_async
@@ -62,6 +63,14 @@ DENSE = {
 }  # fmt: skip
 # Sizes without gaps between parameters: with gaps, a check in Megatron refuses to save buckets of tied models.
 TIED = {**DENSE, "common": {**DENSE["common"], "hidden_size": 64, "kv_channels": 16}, "tied": True}
+# Nemotron's MLP, with biases in every linear layer and LayerNorm (also of queries and keys), which has biases too.
+UNGATED = {
+    **DENSE,
+    "common": {
+        **DENSE["common"], "num_layers": 4, "normalization": "LayerNorm", "add_bias_linear": True, "qk_layernorm": True,
+    },
+    "ungated": True,
+}  # fmt: skip
 EXPERTS = {
     **DENSE,
     "common": {
@@ -90,10 +99,12 @@ def config_of(model, tp=1, pp=1, vpp=1, cp=1, ep=1, etp=None, first=None, last=N
     common = dict(model["common"])
     if model.get("experts"):
         common |= {"num_moe_experts": model["experts"], "expert_model_parallel_size": ep, "expert_tensor_parallel_size": etp or tp}
+    ungated = model.get("ungated", False)
     make = MLATransformerConfig if model.get("latent") else TransformerConfig
     return make(
-        **common, gated_linear_unit=True, activation_func=F.silu, bf16=True, params_dtype=torch.bfloat16,
-        pipeline_dtype=torch.bfloat16, tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
+        **common, gated_linear_unit=not ungated, activation_func=squared_relu if ungated else F.silu,
+        bf16=True, params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16,
+        tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
         virtual_pipeline_model_parallel_size=vpp if vpp > 1 else None, context_parallel_size=cp,
         num_layers_in_first_pipeline_stage=first, num_layers_in_last_pipeline_stage=last, **(more or {}),
         use_cpu_initialization=True, perform_initialization=False,
@@ -236,6 +247,7 @@ def args_of(model, degrees, distributed, bucket):
     """The arguments that Megatron-LM would have."""
     tp, pp, vpp, cp, ep = (degrees.get(axis, 1) for axis in ("tp", "pp", "vpp", "cp", "ep"))
     own = {name: item for name, item in model["common"].items() if name != "add_qkv_bias" or item}
+    ungated = model.get("ungated", False)
     own |= {"moe_layer_freq": own.get("moe_layer_freq", 1), "mtp_num_layers": own.get("mtp_num_layers")}
     return argparse.Namespace(
         **own, tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp, expert_model_parallel_size=ep,
@@ -243,7 +255,7 @@ def args_of(model, degrees, distributed, bucket):
         context_parallel_size=cp, world_size=dist.get_world_size(), data_parallel_size=dist.get_world_size() // (tp * pp * cp),
         decoder_first_pipeline_num_layers=degrees.get("first"), decoder_last_pipeline_num_layers=degrees.get("last"),
         **({name: False for name in ACCOUNTED} | {"pipeline_model_parallel_layout": None} | (degrees.get("more") or {})),
-        group_query_attention="num_query_groups" in own, swiglu=True, position_embedding_type="rope",
+        group_query_attention="num_query_groups" in own, swiglu=not ungated, squared_relu=ungated, position_embedding_type="rope",
         max_position_embeddings=model["positions"], multi_latent_attention=model.get("latent", False),
         untie_embeddings_and_output_weights=not model.get("tied", False), padded_vocab_size=padded(model, tp),
         vocab_size=model["vocab"], make_vocab_size_divisible_by=model["divisible"], num_experts=model.get("experts"),
@@ -358,6 +370,7 @@ MODELS = {
         {"pp": 2, "vpp": 2, "stages": "[0,2,3,1]", "more": {"pipeline_model_parallel_layout": "E|tt|t*3|tL"}},
     ]),
     "tied": (TIED, [{"pp": 2, "vpp": 3}, {"pp": 2, "dp": 2}]),
+    "squared ReLU with biases": (UNGATED, [{"pp": 2, "dp": 2, "first": 1}, {"tp": 2, "dp": 2}]),
     "experts": (SHARED, [
         {}, {"dp": 2, "ep": 2}, {"dp": 4, "ep": 2, "etp": 2}, {"tp": 2, "ep": 2, "etp": 1},
     ]),
