@@ -23,6 +23,7 @@ public:
                 files_.push_back({source, parse_family_head(source), {}});
             else
                 files_.push_back({source, {}, parse_family_file(source)});
+            recognize_like_extended(files_.size() - 1);
         }
     }
 
@@ -75,6 +76,18 @@ private:
             if (files_[number].start().own.name == name && number != other) return number;
         }
         return std::nullopt;
+    }
+
+    /// A file that changes the family whose name it has is chosen for the same checkpoints, unless it says otherwise.
+    void recognize_like_extended(std::size_t number) {
+        if (!files_[number].whole) return;
+        WrittenFamily& file = *files_[number].whole;
+        const auto extended = find(file.own.name, number);
+        if (!extended || std::ranges::count(file.extends, file.own.name) == 0) return;
+        const Family& base = files_[*extended].start().own;
+        if (file.own.detect.empty()) file.own.detect = base.detect;
+        file.own.told |= base.told;
+        file.own.remote_code |= base.remote_code;
     }
 
     /// A file with everything that it extends; `open` contains the files that are being completed.

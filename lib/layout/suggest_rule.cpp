@@ -28,6 +28,21 @@ std::string place_indices(std::vector<std::string>& words) {
     return letters;
 }
 
+/// Megatron numbers the tensors of layers in rank files and stacks them in its other formats: "{l?}" matches both.
+/// Returns whether the tensor is stacked, so that its first axis is that of layers.
+bool make_layer_optional(std::vector<std::string>& words, std::string& letters) {
+    const auto layers = std::ranges::find(words, "layers");
+    if (layers == words.begin() || layers == words.end() || layers + 1 == words.end()) return false;
+    if (const std::string& stack = *(layers - 1); stack != "decoder" && stack != "encoder") return false;
+    const bool is_stacked = *(layers + 1) != "{l}";
+    if (is_stacked)
+        words.insert(layers + 1, "{l?}");
+    else
+        *(layers + 1) = "{l?}";
+    if (is_stacked) letters += 'l';
+    return is_stacked;
+}
+
 /// A canonical name for the tensor: "sink" for "...self_attn.sink.weight", "sink_bias" for its bias.
 std::string canonical_name(const Family& family, const std::vector<std::string>& words) {
     std::vector<std::string> plain;
@@ -54,14 +69,15 @@ char factor_of(const Dims& dims, Index size, const std::string& used) {
 
 std::string suggest_rule(const Family& family, const Dialect& dialect, const Dims& dims, const Tensor& tensor) {
     std::vector<std::string> words = name_parts(tensor.name);
-    const std::string indices = place_indices(words);
+    std::string indices = place_indices(words);
+    const bool is_stacked = dialect.name == "mcore" && make_layer_optional(words, indices);
     const std::string name = canonical_name(family, words);
     std::vector<std::string> axes;
     std::string used = indices;
     for (char letter : indices) axes.emplace_back(1, letter);
     std::ranges::sort(axes, std::greater{});  // l leads
-    for (Index size : tensor.shape) {
-        const char letter = factor_of(dims, size, used);
+    for (int axis = is_stacked ? 1 : 0; axis < tensor.shape.size(); ++axis) {
+        const char letter = factor_of(dims, tensor.shape[axis], used);
         axes.emplace_back(1, letter);
         used += letter == '?' ? '\0' : letter;
     }
