@@ -25,7 +25,7 @@ constexpr std::uint64_t largest_companion = std::uint64_t{256} << 20;
 bool is_never_companion(const std::string& name) {
     constexpr std::array endings{".safetensors", ".weights.json", ".index.json", ".bin",  ".pt",   ".pth",   ".ckpt",
                                  ".distcp",      ".h5",           ".msgpack",    ".onnx", ".gguf", ".keras", ".npz"};
-    if (name == "training_args.bin") return false;  // the arguments of transformers' Trainer
+    if (name == trainer_arguments) return false;
     return name.starts_with('.') || name.starts_with("tpx.") ||
            std::ranges::any_of(endings, [&](const char* ending) { return name.ends_with(ending); });
 }

@@ -13,6 +13,9 @@ namespace tpx::formats {
 /// Whether `path`, after following links, is in `directory` or, if that is HUB/snapshots/ID, in the cache HUB/blobs.
 bool stays_inside(const std::filesystem::path& path, const std::filesystem::path& directory);
 
+/// The arguments of transformers' Trainer: a torch.save file without tensors, in folders of any format.
+inline constexpr std::string_view trainer_arguments = "training_args.bin";
+
 /// The start of a note that lists files that cannot be carried over.
 inline constexpr std::string_view not_carried_over = "not carried over: ";
 

@@ -80,7 +80,7 @@ void find_folder_files(const fs::path& directory, Checkpoint& checkpoint) {
             checkpoint.training_files.emplace_back(name);
         else if (of_adapter && inside)
             checkpoint.adapter_files.emplace_back(name);
-        else if ((is_other_weights(name) && name != "training_args.bin") || is_training_file(name) || of_adapter)
+        else if ((is_other_weights(name) && name != trainer_arguments) || is_training_file(name) || of_adapter)
             others.push_back(name);
     }
     note_others(others, checkpoint);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/recognize.hpp"
 
+#include "formats/companions.hpp"
 #include "formats/registry.hpp"
 #include "lib/core/error.hpp"
 #include "lib/core/file.hpp"
@@ -98,6 +99,7 @@ RecognizedPath recognize_by_names(const fs::path& folder) {
     static constexpr std::array<std::string_view, 4> saved{".bin.index.json", ".bin", ".pt", ".pth"};
     RecognizedPath found{folder, nullptr, {}};
     for (const std::string& name : list_directory(folder)) {
+        if (name == trainer_arguments) continue;
         const fs::path entry = folder / name;
         if (is_orbax(entry)) return {folder, nullptr, orbax};
         if (found.description.empty() && (name.ends_with(".msgpack") || name == "checkpoint") && is_msgpack(entry))
@@ -181,7 +183,7 @@ std::vector<RecognizedPath> checkpoints_around_files(const fs::path& folder) {
     if (auto above = checkpoint_above(folder / "..")) around.push_back(std::move(*above));
     for (const std::string& name : list_directory(folder)) {
         try {
-            if (!path_is_file(folder / name)) continue;
+            if (name == trainer_arguments || !path_is_file(folder / name)) continue;
             RecognizedPath file = recognize_file(folder / name);
             if (file.format != nullptr && file.path == folder / name) around.push_back(std::move(file));
         } catch (const Error&) {  // it cannot be read

@@ -107,6 +107,7 @@ private:
         const auto is_own = [](const Values& side) {
             return side.format->values == formats::ValueStorage::engine_files;
         };
+        if (is_own(a_) && is_own(b_)) return note_missing_clip();
         const Values& one = a_.keys.contains("ds_config") ? a_ : b_;
         const Values& other = &one == &a_ ? b_ : a_;
         if (!is_own(one) || is_own(other) || !one.keys.contains("ds_config") || other.keys.contains("ds_config"))
@@ -117,6 +118,17 @@ private:
             fmt::format("not compared: the configuration of DeepSpeed's engine (ds_config, clip_grad), which only {} "
                         "stores",
                         &one == &a_ ? 'A' : 'B'));
+    }
+
+    /// ZeRO 3 keeps the norm that gradients are clipped to in ds_config, which is compared; other optimizers also in
+    /// clip_grad.
+    void note_missing_clip() {
+        const bool both = a_.keys.contains("ds_config") && b_.keys.contains("ds_config");
+        if (!both || a_.keys.contains("clip_grad") == b_.keys.contains("clip_grad")) return;
+        not_compared_.insert("clip_grad");
+        result_.notes.push_back(
+            fmt::format("not compared: clip_grad, which {} lacks, as ZeRO 3 does; compared ds_config.gradient_clipping",
+                        a_.keys.contains("clip_grad") ? 'B' : 'A'));
     }
 
     void lacks(const Values::Key& key, const std::map<std::string, std::string>& texts, char lacking) {

@@ -68,7 +68,11 @@ Widths half_widths(std::span<const Shape> locals) {
 UniversalInfo::UniversalInfo(Value info) : given_{true} {
     if (!info.is(Kind::dict)) throw failure("universal_checkpoint_info is {}", info.describe());
     if (const auto map = info.find("affine_map"); map && !map->is_none())
-        throw failure("universal_checkpoint_info has an affine_map, which tpx does not support");
+        in_context([] { return "affine_map"; }, [&] { maps_ = AffineMaps{*map}; });
+    if (const auto list = info.find("autotp_unsupported_parameter_patterns"); list && list->is(Kind::dict))
+        for (const auto& [pattern, reason] : list->entries())
+            unsupported_.emplace_back(Pattern{pattern.as_string()},
+                                      reason.is(Kind::string) ? std::string{reason.as_string()} : reason.describe());
     replicated_ = patterns(info, "tp_replicated_parameter_patterns");
     averaged_ = patterns(info, "parameter_to_average_patterns");
     halved_ = patterns(info, "parameter_with_2_sub_params_cat_dim_0");
@@ -166,6 +170,15 @@ Widths UniversalInfo::widths_of(const SubParameters& subs, const std::string& pa
 }
 
 Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> locals) const {
+    Slicing result = slicing_of_patterns(name, locals);
+    if (!maps_.contains(name)) return result;
+    maps_.check(name, result, locals);
+    result.cat_dim.reset();  // ds_to_universal records the split of parameters without a map only
+    result.halves = result.sub_parameters = false;
+    return result;
+}
+
+Slicing UniversalInfo::slicing_of_patterns(const std::string& name, std::span<const Shape> locals) const {
     const bool single = locals.size() == 1;
     if (!single && !given_)
         throw failure(
@@ -173,6 +186,8 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
             "them (trainers pass it to save_checkpoint in client_state; Megatron-DeepSpeed with "
             "--universal-checkpoint)",
             locals.size());
+    for (const auto& [pattern, reason] : unsupported_)
+        if (!single && pattern.match(name)) throw failure("DeepSpeed cannot join its slices ({})", reason);
     Slicing result;
     const auto subs = std::ranges::find_if(subs_, [&](const SubParameters& s) { return any_match(s.patterns, name); });
     if (any_match(replicated_, name)) {
@@ -212,7 +227,9 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
     return result;
 }
 
-bool UniversalInfo::is_vocabulary(std::string_view name) const { return any_match(vocabulary_, name); }
+bool UniversalInfo::is_vocabulary(const std::string& name) const {
+    return any_match(vocabulary_, name) && !maps_.contains(name);
+}
 
 Widths UniversalInfo::cut_widths(const std::string& name, const Shape& whole, int ranks, int& dim) const {
     const auto even = [&](Index size) {

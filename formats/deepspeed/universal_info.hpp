@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "formats/deepspeed/affine_maps.hpp"
 #include "formats/deepspeed/blocks.hpp"
 #include "formats/deepspeed/pattern.hpp"
 #include "formats/encodings/torch/value.hpp"
@@ -20,7 +21,7 @@ namespace tpx::formats::deepspeed {
 class UniversalInfo {
 public:
     UniversalInfo() = default;
-    /// Throws Error if its structure is unexpected, or if it has affine maps, which tpx does not support.
+    /// Throws Error if its structure is unexpected.
     explicit UniversalInfo(torch::Value info);
 
     /// The info that Megatron-DeepSpeed records for its own modules on request. `names` are parameters with the shapes
@@ -33,7 +34,7 @@ public:
     bool pipeline_replicated(std::string_view name) const;
 
     /// Joins the slices of parameter `name`, which have shapes `locals`, by tensor rank. Throws Error if the slices do
-    /// not fit together or the way to join them is unknown.
+    /// not fit together, the way to join them is unknown, or patterns and affine map differ.
     Slicing slicing(const std::string& name, std::span<const Shape> locals) const;
 
     /// Cuts parameter `name`, of shape `whole` without vocabulary padding, into slices for `ranks` tensor ranks. A
@@ -45,7 +46,8 @@ public:
     /// Whether the info defines how to cut the parameters of a run with one tensor rank: which are replicas, or cut
     /// along axis 1.
     bool knows_slices() const { return given_ && (!replicated_.empty() || !by_row_.empty() || !subs_.empty()); }
-    bool is_vocabulary(std::string_view name) const;
+    /// Whether parameter `name` is a vocabulary that may be padded. AutoTP pads none.
+    bool is_vocabulary(const std::string& name) const;
     std::optional<Index> vocabulary_size() const { return vocabulary_size_; }
 
 private:
@@ -58,12 +60,15 @@ private:
         Index count = 0;
     };
 
+    Slicing slicing_of_patterns(const std::string& name, std::span<const Shape> locals) const;
     Widths cut_widths(const std::string& name, const Shape& whole, int ranks, int& dim) const;
     Widths widths_of(const SubParameters& subs, const std::string& pattern, std::span<const Shape> locals) const;
 
     bool given_ = false;
     std::vector<Pattern> replicated_, averaged_, halved_, by_row_, vocabulary_, pipeline_;
     std::vector<SubParameters> subs_;
+    std::vector<std::pair<Pattern, std::string>> unsupported_;  ///< parameters that DeepSpeed cannot join, and why
+    AffineMaps maps_;
     std::map<std::string, std::vector<std::vector<Index>>> widths_;  ///< widths by pattern, sub-parameter and rank
     std::optional<Index> vocabulary_size_;
 };

@@ -35,7 +35,7 @@ void check_fixture(const fs::path& directory, const fs::path& json) {
 }  // namespace
 
 TEST_CASE("checkpoints of DeepSpeed are read: weights, master weights and moments") {
-    for (const char* name : {"zero2-roundrobin-dp4", "zero3-subgroups-dp2", "mpu-tp2-dp2"}) {
+    for (const char* name : {"zero2-roundrobin-dp4", "zero3-subgroups-dp2", "mpu-tp2-dp2", "autotp-tp2"}) {
         const fs::path folder = fs::path{"testdata/deepspeed"} / name;
         check_fixture(folder, folder.string() + ".json");
     }

@@ -32,11 +32,51 @@ public:
         set(entry, "partition_dim", document_.integer(dim));
         return set(root_, "parameter_with_sub_params", document_.list({&entry, 1}));
     }
+    Info& reason(std::string_view key, std::string_view pattern, std::string_view why) {
+        Value reasons = document_.dict();
+        set(reasons, pattern, document_.string(why));
+        return set(root_, key, reasons);
+    }
+    /// An affine_map of `version` with a parameter "w.x" of shape [4, 3], of whose rows rank 0 has the first two;
+    /// the others are those of rank 1 from `offset` on, multiplied by `scale`.
+    Info& affine_map(std::int64_t version, std::int64_t offset, double scale = 1) {
+        Value ranks = document_.dict();
+        for (const int rank : {0, 1}) {
+            Value piece = document_.dict();
+            set(piece, "shape", integers({2, 3}));
+            set(piece, "source", pair(rank * offset, integers({3, 1})));
+            set(piece, "dest", pair(0, integers({3, 1})));
+            if (scale != 1) set(piece, "scale", document_.real(scale));
+            Value shard = document_.dict();
+            set(shard, "shard_shape", integers({2, 3}));
+            set(shard, "pieces", document_.list({&piece, 1}));
+            const Entry entry{document_.integer(rank), shard};
+            document_.insert(ranks, {&entry, 1});
+        }
+        Value of_parameter = document_.dict();
+        set(of_parameter, "logical_shape", integers({4, 3}));
+        set(of_parameter, "ranks", ranks);
+        Value parameters = document_.dict();
+        set(parameters, "^w\\.x$", of_parameter);
+        Value map = document_.dict();
+        set(map, "version", document_.integer(version));
+        set(map, "params", parameters);
+        return set(root_, "affine_map", map);
+    }
     Value tuple(std::initializer_list<Value> items) { return document_.tuple({items.begin(), items.size()}); }
     Value integer(std::int64_t value) { return document_.integer(value); }
     UniversalInfo made() { return UniversalInfo{root_}; }
 
 private:
+    Value integers(std::initializer_list<std::int64_t> numbers) {
+        std::vector<Value> items;
+        for (const std::int64_t number : numbers) items.push_back(document_.integer(number));
+        return document_.list(items);
+    }
+    Value pair(std::int64_t offset, Value strides) {
+        const Value items[]{document_.integer(offset), strides};
+        return document_.list(items);
+    }
     Info& set(Value dict, std::string_view key, Value value) {
         const Entry entry{document_.string(key), value};
         document_.insert(dict, {&entry, 1});
@@ -106,6 +146,38 @@ TEST_CASE("slices that nothing can join are refused") {
           "shapes [2] and [3] of what should be replicas");
     CHECK(error(Info{}.list("vocabulary_parameter_patterns", {"w"}).made(), {{2}, {3}}) ==
           "its padding is unknown: original_vocab_size is missing");
+}
+
+TEST_CASE("an affine map must describe the slices that the patterns describe") {
+    const std::vector<Shape> locals{{2, 3}, {2, 3}};
+    const auto error = [&](const UniversalInfo& info, const std::vector<Shape>& shapes) {
+        return test::error_of([&] { info.slicing("w.x", shapes); });
+    };
+    const Slicing joined = Info{}.affine_map(1, 6).made().slicing("w.x", locals);
+    CHECK(rows(joined, locals) == std::vector<std::vector<Index>>{{0, 1}, {2, 3}});
+    CHECK_FALSE(joined.cat_dim);
+    CHECK(error(Info{}.affine_map(1, 3).made(), locals) ==
+          "its affine_map has other slices of tensor rank 1 than the patterns beside it: the slices of 2 tensor ranks "
+          "cannot be joined");
+    CHECK(error(Info{}.affine_map(1, 4).made(), locals).find("has blocks that are not boxes") != std::string::npos);
+    CHECK(error(Info{}.affine_map(1, 9).made(), locals).find("has blocks that are not boxes") != std::string::npos);
+    CHECK(error(Info{}.affine_map(1, 6, 0.5).made(), locals).find("scales its slices") != std::string::npos);
+    CHECK(error(Info{}.affine_map(1, 6).made(), {{2, 3}, {3, 3}}).find("has shape [4, 3], but the patterns [5, 3]") !=
+          std::string::npos);
+    CHECK(error(Info{}.affine_map(1, 6).made(), {{4, 3}}).find("is of 2 tensor ranks") != std::string::npos);
+    const auto other = [&] { return Info{}.affine_map(1, 6).list("tp_replicated_parameter_patterns", {"w"}).made(); };
+    CHECK(error(other(), locals).find("has shape [4, 3], but the patterns [2, 3]") != std::string::npos);
+    CHECK(test::error_of([] { Info{}.affine_map(2, 6).made(); }) ==
+          "affine_map: has version 2, but only version 1 is supported");
+    CHECK(Info{}.affine_map(1, 6).made().slicing("other", locals).cat_dim == 0);
+}
+
+TEST_CASE("slices that DeepSpeed declares impossible to join are refused") {
+    const auto info = Info{}.reason("autotp_unsupported_parameter_patterns", "^w$", "packed").made();
+    CHECK(test::error_of([&] {
+              info.slicing("w", std::vector<Shape>{{2}, {2}});
+          }) == "DeepSpeed cannot join its slices (packed)");
+    CHECK(info.slicing("w", std::vector<Shape>{{4}}).whole == Shape{4});
 }
 
 TEST_CASE("the names of Megatron-DeepSpeed's modules determine how they are split") {
