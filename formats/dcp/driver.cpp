@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/dcp/driver.hpp"
 
+#include "formats/dcp/accelerate_parts.hpp"
 #include "formats/dcp/adam.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/held.hpp"
@@ -30,6 +31,8 @@ std::optional<RecognizedPath> recognize_dcp(const std::filesystem::path& folder)
     }
     if (path_exists(folder / "__0.metadata"))
         return RecognizedPath{folder, nullptr, "a DCP checkpoint with a metadata file for each rank"};
+    if (!accelerate_parts(folder).empty())
+        return RecognizedPath{folder, &dcp_driver, "a checkpoint of accelerate in DCP folders"};
     if (is_held_by_hosts(folder))
         return RecognizedPath{folder, &dcp_driver, "training state that hosts hold in memory"};
     return std::nullopt;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/companions.hpp"
+#include "formats/dcp/accelerate_parts.hpp"
 #include "formats/dcp/dcp.hpp"
 #include "formats/dcp/driver.hpp"
 #include "formats/dcp/training_roles.hpp"
@@ -22,8 +23,13 @@ void refuse_per_rank_metadata(const std::filesystem::path& directory) {
 
 int ranks_of_files(const std::filesystem::path& directory) {
     std::int32_t highest = -1;
-    for (const std::string& name : list_directory(directory))
-        highest = std::max<std::int32_t>(highest, rank_of_file(name));
+    const auto count = [&](const std::filesystem::path& folder) {
+        for (const std::string& name : list_directory(folder))
+            highest = std::max<std::int32_t>(highest, rank_of_file(name));
+    };
+    count(directory);
+    if (!path_exists(directory / ".metadata"))
+        for (const std::string& part : accelerate_parts(directory)) count(directory / part);
     return highest + 1;
 }
 
@@ -31,7 +37,10 @@ Checkpoint open_dcp(const std::filesystem::path& directory, MissingFiles missing
     refuse_per_rank_metadata(directory);
     Checkpoint checkpoint;
     checkpoint.format = &dcp_driver;
-    open_chunks(directory, checkpoint, missing);
+    if (path_exists(directory / ".metadata") || accelerate_parts(directory).empty())
+        open_chunks(directory, checkpoint, missing);
+    else
+        open_accelerate_parts(directory, checkpoint, missing);
     read_config(directory, checkpoint);
     read_companions(checkpoint, {});
     find_training_files(directory, checkpoint);
