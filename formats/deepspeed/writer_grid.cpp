@@ -111,6 +111,12 @@ void add_parameters(WriterGrid& grid, int stage, bool frozen) {
     }
 }
 
+/// Completes the aliases of tied parameters: DeepSpeed records them in the file of the first rank only.
+void share_aliases(WriterGrid& grid) {
+    for (ModelFile& model : grid.models)
+        if (model.shared.empty() && grid.pp == 1) model.shared = grid.models[0].shared;
+}
+
 /// Finds frozen parameters, which ZeRO 1 does not record: entries of a module that are neither trained nor shared
 /// parameters nor buffers.
 void find_frozen(ModelFile& model) {
@@ -177,6 +183,7 @@ WriterGrid read_writer_grid(const std::filesystem::path& folder) {
         grid.models.push_back(read_model_file(grid.files.models.at({mp, grid.zero3 ? 0 : -1}), grid.notes));
     read_degrees(grid, count);
     read_info(grid);
+    share_aliases(grid);
     for (ModelFile& model : grid.models)
         if (!grid.zero3 && (grid.tp == 1 || grid.info.given()))
             in_context([&] { return model.path.string(); }, [&] { find_frozen(model); });

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchrun --nproc-per-node 2 autotp.py OUT: two steps of a Llama of one layer under ZeRO 1 and AutoTP of two ranks, saved by
-DeepSpeed 0.19.8 with an affine_map in universal_checkpoint_info. The vocabulary of 13 is split unevenly. OUT.json gets digests
-of the whole tensors, which DeepSpeed's ds_to_universal joins."""
+"""torchrun --nproc-per-node 2 autotp.py OUT [tied]: two steps of a Llama of one layer under ZeRO 1 and AutoTP of two ranks,
+saved by DeepSpeed 0.19.8 with an affine_map in universal_checkpoint_info. Its vocabulary of 13 is split unevenly. OUT.json gets
+digests of the whole tensors, which DeepSpeed's ds_to_universal joins."""
 import hashlib
 import json
 import os
@@ -29,7 +29,7 @@ def joined(step):
         options = ["--num_extract_workers", "1", "--num_merge_workers", "1", "--inject_missing_state"]
         subprocess.run([sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal", "--input_folder", step, "--output_folder",
                         f"{scratch}/universal", *options], check=True)
-        for folder in sorted(path for path in Path(scratch, "universal", "zero").iterdir() if path.is_dir()):
+        for folder in sorted(path for path in Path(scratch, "universal", "zero").iterdir() if (path / "exp_avg.pt").exists()):
             for state in ("fp32", "exp_avg", "exp_avg_sq"):
                 tensor = torch.load(folder / f"{state}.pt", weights_only=False)["param"]
                 states[f"{folder.name}/{state}"] = digest(tensor)
@@ -41,7 +41,7 @@ def joined(step):
 torch.manual_seed(6)
 sizes = dict(hidden_size=8, intermediate_size=12, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2,
              vocab_size=13)
-settings = transformers.LlamaConfig(**sizes, max_position_embeddings=16, tie_word_embeddings=False)
+settings = transformers.LlamaConfig(**sizes, max_position_embeddings=16, tie_word_embeddings="tied" in sys.argv)
 model = transformers.LlamaForCausalLM(settings)
 config = {"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 1}, "bf16": {"enabled": True},
           "optimizer": {"type": "AdamW", "params": {"lr": 1e-2, "torch_adam": True}}, "tensor_parallel": {"autotp_size": 2}}
