@@ -63,7 +63,7 @@ def main():
     clean, doubled, halved, missing = (float(value) for value in wrong.groups())
     lines += ["", f"**One wrong run.** The mean error over the seven tables with nine suggested runs is {clean:.1f} %; if the time of one of the",
               f"nine is doubled, it is {doubled:.1f} %, and if it is halved, {halved:.1f} % (each of the nine in turn). If it is known which run",
-              f"is wrong, and it is left out, the error is {missing:.1f} %, as if a method always found it. When errors were assumed to be",
+              f"is wrong, and it is left out, the error is {missing:.1f} %, the best that finding it could reach. When errors were assumed to be",
               "normal, they were 17.1 and 13.0 %, and 8.0 % without a wrong run (these seven, T4 and 384 A100, two draws).",
               "", f"**Intervals.** 90 % intervals from nine runs, the first drawn, cover {float(cover[1]):.1f} % of the other rows: "
               + ", ".join(f"{name} {float(share):.0f} %" for name, share in covers) + "."]

@@ -89,8 +89,11 @@ void RankParts::add(std::uint32_t tensor) {
     if (!known || itemsize(content_.tensors[tensor].dtype) == 0) throw failure("Megatron's rank files cannot store it");
     stored.stacked = !stored.name.stack.empty() && stored.name.layer < 0 && meaning.rule != nullptr &&
                      meaning.rule->name.optional('l');
-    if (!stored.name.stack.empty() && stored.name.layer < 0 && !stored.stacked)
-        throw failure("its rule has no layer ({{l?}} in the name), so that its names in rank files are unknown");
+    if (!stored.name.stack.empty() && stored.name.layer < 0 && !stored.stacked && meaning.rule != nullptr)
+        throw failure(
+            "its rule does not name the layer, so its names in rank files are unknown; write {{l?}} after 'layers.' in "
+            "the "
+            "rule and l as the tensor's first axis");
     if (stored.name.stack.empty() && stored.name.within.empty()) stored.name.tensor = name;
     stored.experts = is_expert(stored.name.tensor);
     stored.leading = (stored.stacked ? 1 : 0) + (stored.experts ? 1 : 0);

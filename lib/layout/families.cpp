@@ -70,15 +70,17 @@ private:
         const WrittenFamily& start() const { return whole ? *whole : head; }
     };
 
-    /// The last file of this name, except file `other`.
+    /// The last file of this name; for file `other`, which extends it, one before `other` if both have the same name.
     std::optional<std::size_t> find(std::string_view name, std::size_t other) const {
-        for (std::size_t number = files_.size(); number-- > 0;) {
-            if (files_[number].start().own.name == name && number != other) return number;
+        const bool is_own = other < files_.size() && files_[other].start().own.name == name;
+        for (std::size_t number = is_own ? other : files_.size(); number-- > 0;) {
+            if (files_[number].start().own.name == name) return number;
         }
         return std::nullopt;
     }
 
-    /// A file that changes the family whose name it has is chosen for the same checkpoints, unless it says otherwise.
+    /// Inherits detect, told and remote_code for a file that extends the family of its own name; its own detect
+    /// replaces the inherited one.
     void recognize_like_extended(std::size_t number) {
         if (!files_[number].whole) return;
         WrittenFamily& file = *files_[number].whole;

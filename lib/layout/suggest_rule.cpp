@@ -14,10 +14,9 @@
 namespace tpx {
 namespace {
 
-/// Replaces numbers by indices and returns their letters: a number after "experts" is an expert, the first other one a
-/// layer.
-std::string place_indices(std::vector<std::string>& words) {
-    std::string letters;
+/// Replaces numbers by indices and adds their letters to `letters`: a number after "experts" is an expert, the first
+/// other one a layer.
+void place_indices(std::vector<std::string>& words, std::string& letters) {
     for (std::size_t at = 0; at < words.size(); ++at) {
         if (!is_number(words[at])) continue;
         const char letter = at > 0 && words[at - 1].find("expert") != std::string::npos ? 'e' : 'l';
@@ -25,21 +24,20 @@ std::string place_indices(std::vector<std::string>& words) {
         words[at] = fmt::format("{{{}}}", letter);
         letters += letter;
     }
-    return letters;
 }
 
-/// Megatron numbers the tensors of layers in rank files and stacks them in its other formats: "{l?}" matches both.
-/// Returns whether the tensor is stacked, so that its first axis is that of layers.
-bool make_layer_optional(std::vector<std::string>& words, std::string& letters) {
+/// Inserts {l?} after "layers" in a name of Megatron; it matches names in rank files, which number the layers, and in
+/// other formats, which stack them. Returns whether the tensor is stacked: then its first axis is that of layers.
+bool match_stacked_layers(std::vector<std::string>& words, std::string& letters) {
     const auto layers = std::ranges::find(words, "layers");
     if (layers == words.begin() || layers == words.end() || layers + 1 == words.end()) return false;
     if (const std::string& stack = *(layers - 1); stack != "decoder" && stack != "encoder") return false;
-    const bool is_stacked = *(layers + 1) != "{l}";
+    const bool is_stacked = !is_number(*(layers + 1));
+    letters += 'l';
     if (is_stacked)
         words.insert(layers + 1, "{l?}");
     else
         *(layers + 1) = "{l?}";
-    if (is_stacked) letters += 'l';
     return is_stacked;
 }
 
@@ -69,8 +67,9 @@ char factor_of(const Dims& dims, Index size, const std::string& used) {
 
 std::string suggest_rule(const Family& family, const Dialect& dialect, const Dims& dims, const Tensor& tensor) {
     std::vector<std::string> words = name_parts(tensor.name);
-    std::string indices = place_indices(words);
-    const bool is_stacked = dialect.name == "mcore" && make_layer_optional(words, indices);
+    std::string indices;
+    const bool is_stacked = dialect.name == "mcore" && match_stacked_layers(words, indices);
+    place_indices(words, indices);
     const std::string name = canonical_name(family, words);
     std::vector<std::string> axes;
     std::string used = indices;
@@ -81,7 +80,7 @@ std::string suggest_rule(const Family& family, const Dialect& dialect, const Dim
         axes.emplace_back(1, letter);
         used += letter == '?' ? '\0' : letter;
     }
-    const bool expert = indices.find('e') != std::string::npos;
+    const bool expert = used.find('e') != std::string::npos && tensor.name.find("expert") != std::string::npos;
     return fmt::format(
         "family = \"{0}\"; extends = [\"{0}\"]; tensors.{1} = \"{2} ; {3}opt\"; dialects.{4}.rules = "
         "[[\"{5}\", \"{1}\"]]",

@@ -39,19 +39,22 @@ double run_weight(double square, Errors errors) {
     return right + (1 - right) / (wrong_reach * wrong_reach);
 }
 
-constexpr double Parameters::*hardware[] = {&Parameters::forward, &Parameters::k_const,      &Parameters::intra,
-                                            &Parameters::nic,     &Parameters::further_host, &Parameters::two_hosts};
+constexpr double Parameters::*hardware_parameters[] = {&Parameters::forward,      &Parameters::k_const,
+                                                       &Parameters::intra,        &Parameters::nic,
+                                                       &Parameters::further_host, &Parameters::two_hosts};
 
-bool is_of_hardware(int parameter) { return std::ranges::count(hardware, parameter_infos()[parameter].value) > 0; }
+bool is_of_hardware(int parameter) {
+    return std::ranges::count(hardware_parameters, parameter_infos()[parameter].value) > 0;
+}
 
-// The density of the parameters of hardware, given the sum of the squares of their distances to the prior's mean: one
-// Student distribution of all of them, in the middle like the normal one. Where hardware is unlike the prior, several
-// of them are; a single one that is far off is more likely due to a wrong run.
-constexpr double hardware_spread = hardware_freedom + std::size(hardware);
+// The prior of these parameters is one multivariate Student distribution of `square`, the sum of their squared
+// distances from the mean; near the mean it equals the normal one. Unusual hardware usually differs in several
+// parameters, and a single one that deviates more likely means a wrong run.
+constexpr double freedom_and_dimension = hardware_freedom + std::size(hardware_parameters);
 
-// Twice minus its logarithm, and the weight that gives a normal distribution the same slope.
-double hardware_cost(double square) { return hardware_spread * std::log1p(square / hardware_spread); }
-double hardware_weight(double square) { return hardware_spread / (hardware_spread + square); }
+// Twice minus the logarithm of that density, and the weight that gives a normal distribution the same slope.
+double hardware_cost(double square) { return freedom_and_dimension * std::log1p(square / freedom_and_dimension); }
+double hardware_weight(double square) { return freedom_and_dimension / (freedom_and_dimension + square); }
 
 // One over the variance of the logarithm of a time that counts by `weight`.
 double information(double weight) { return weight / (fitted_deviation * fitted_deviation); }
@@ -96,7 +99,7 @@ double Posterior::cost(const Vector& at) const {
         const double off = errors[i] / fitted_deviation;
         if (groups_[i] != without_) sum += shares_[i] * run_cost(off * off, errors_);
     }
-    const Distance moved = distance(away(at));
+    const SquaredDistances moved = squared_distances(away(at));
     return (sum + moved.others + hardware_cost(moved.hardware)) / 2;
 }
 
@@ -123,7 +126,7 @@ void Posterior::linearize(const Vector& at, Matrix& matrix, Vector& downhill) co
 
 void Posterior::linearize(const Vector& at, std::span<const Share> shares, Matrix& matrix, Vector& downhill) const {
     const Vector moved = away(at);
-    const double weight_of_hardware = hardware_weight(distance(moved).hardware);
+    const double weight_of_hardware = hardware_weight(squared_distances(moved).hardware);
     matrix = precision_;
     for (int i = 0; i < parameter_count; ++i) {
         if (is_of_hardware(i)) matrix[i][i] *= weight_of_hardware;
@@ -195,8 +198,8 @@ Vector Posterior::away(const Vector& at) const {
     return moved;
 }
 
-Posterior::Distance Posterior::distance(const Vector& moved) const {
-    Distance result;
+Posterior::SquaredDistances Posterior::squared_distances(const Vector& moved) const {
+    SquaredDistances result;
     for (int i = 0; i < parameter_count; ++i)
         (is_of_hardware(i) ? result.hardware : result.others) += moved[i] * moved[i] * precision_[i][i];
     return result;

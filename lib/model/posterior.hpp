@@ -18,7 +18,7 @@ enum class Errors { normal, some_wrong };
 /// The posterior density of the parameters once runs are known. Runs of one configuration count together as one run,
 /// because all of them are as far from the model as it is wrong about that configuration. The logarithms of times are
 /// normal, 3.5 % off; with Errors::some_wrong a run that contradicts the others hardly counts. The parameters that
-/// hardware decides have one Student prior together, because untuned hardware can be far from any prior. Uses
+/// hardware decides share one Student prior, because untuned hardware can be far from any prior. Uses
 /// prior_for(prior, number of configurations).
 class Posterior {
 public:
@@ -78,11 +78,11 @@ private:
     std::vector<double> weights(const std::vector<double>& log_errors) const;
     Vector away(const Vector& at) const;  // from the prior's mean
 
-    // Sums of the squares of distances to the prior's mean, in standard deviations.
-    struct Distance {
+    // Sums of squared distances from the prior's mean, in standard deviations.
+    struct SquaredDistances {
         double hardware = 0, others = 0;
     };
-    Distance distance(const Vector& moved) const;
+    SquaredDistances squared_distances(const Vector& moved) const;
 
     const ModelSize& model_;
     std::span<const Run> runs_;

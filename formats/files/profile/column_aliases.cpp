@@ -80,7 +80,7 @@ constexpr Aliases aliases[] = {
      "pipeline_model_parallel_degree pp_degree"},
     {"vpp", "",
      "virtual_pipeline_model_parallel_size virtual_pipeline_parallel_size virtual_pipeline_size "
-     "vpp_size vp_size vp"},
+     "vpp_size vp_size vp virtual_pipeline_parallel_degree"},
     {"cp", "", "context_parallel context_parallel_size cp_size context_parallel_degree cp_degree"},
     {"zero", "", "zero_stage zero_optimization_stage"},
     {"recompute", "",
@@ -89,8 +89,9 @@ constexpr Aliases aliases[] = {
     {"offload", "", "cpu_offload cpu_offloading offload_optimizer optimizer_offload"},
     {"sequence", "", "sequence_parallel"},
     {"gpus", "",
-     "num_gpus n_gpus ngpus gpu_count world_size alloctres alloc_tres reqtres req_tres tres total_gpus gpus_total "
-     "number_of_gpus of_gpus no_of_gpus n_gpu num_gpu num_devices n_devices number_of_devices device_count devices"},
+     "num_gpus n_gpus ngpus gpu_count world_size alloctres alloc_tres tres total_gpus gpus_total "
+     "number_of_gpus of_gpus no_of_gpus n_gpu num_gpu"},
+    {"gpus", "", "reqtres req_tres"},
     {"hosts", "", "nodes num_nodes n_nodes nnodes node_count num_hosts number_of_nodes of_nodes no_of_nodes"},
     {"per_host", "",
      "gpus_per_node gpus_per_host gres reqgres req_gres tres_per_node num_gpus_per_node n_gpus_per_node gpu_per_node "
@@ -137,10 +138,20 @@ constexpr Doubtful doubtful_columns[] = {
     {"sp_degree", "cp"},
     {"ulysses_degree", "cp"},
     {"ulysses_size", "cp"},
-    {"batch_tokens", "batch, but in tokens"},
-    {"global_batch_tokens", "batch, but in tokens"},
-    {"global_batch_size_tokens", "batch, but in tokens"},
-    {"tokens_per_batch", "batch, but in tokens"},
+    {"sp", "cp or sequence"},
+    {"data_parallel_shard_degree", "fsdp"},
+    {"data_parallel_replicate_degree", "dp"},
+    {"devices", "gpus or per_host"},
+    {"num_devices", "gpus or per_host"},
+    {"n_devices", "gpus or per_host"},
+    {"number_of_devices", "gpus or per_host"},
+    {"device_count", "gpus or per_host"},
+    {"batch_tokens", tokens_of_batch},
+    {"batch_size_tokens", tokens_of_batch},
+    {"global_batch_m_tokens", tokens_of_batch},
+    {"global_batch_tokens", tokens_of_batch},
+    {"global_batch_size_tokens", tokens_of_batch},
+    {"tokens_per_batch", tokens_of_batch},
     {"allocgres", "gpus or per_host"},
     {"alloc_gres", "gpus or per_host"},
 };
@@ -157,7 +168,7 @@ const Aliases* aliases_with(std::string_view name) {
 // "Step time (ms)" becomes "step_time_ms", and "iter/s" becomes "iter_`slash`s".
 std::string normal_name(std::string_view column, std::string_view slash = "") {
     std::string name, plain{column};
-    for (const std::string_view micro : {"\xC2\xB5", "\xCE\xBC"})  // without them, "µs" would be "s"
+    for (const std::string_view micro : {"\xC2\xB5", "\xCE\xBC"})  // else "µs" would become "s"
         for (std::size_t at = 0; (at = plain.find(micro)) != plain.npos;) plain.replace(at, micro.size(), "u");
     for (const unsigned char c : plain) {
         if (std::isalnum(c) != 0)
@@ -209,6 +220,8 @@ std::optional<std::pair<std::string, ColumnSource>> known_alias(std::string_view
     source.unit = found->unit;
     return std::pair{std::string{found->quantity}, source};
 }
+
+bool is_requested(std::string_view column) { return normal_name(without_group(column)).starts_with("req"); }
 
 std::string_view doubtful_meaning(std::string_view column) {
     const std::string name = normal_name(column);

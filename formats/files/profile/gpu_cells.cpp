@@ -10,7 +10,7 @@
 #include <cctype>
 #include <cmath>
 
-// The cells of numbers and types of GPUs and hosts.
+// Parses cells with numbers of GPUs, types of GPUs and numbers of hosts.
 namespace tpx::formats::cells {
 namespace {
 
@@ -21,8 +21,11 @@ int checked_count(double count, std::string_view text, std::string_view of) {
 }
 
 // Whether text such as "A100-80GB" or "NVIDIA H100" names a type of GPU: its first word contains a digit or is a maker.
-// "nodes" and "DGX A100" are none.
+// "nodes" and "DGX A100" do not, nor do names of hosts such as "p4d.24xlarge".
 bool is_gpu_type(std::string_view text) {
+    const std::string all = lower_case(text);
+    for (const char* host : {"dgx", "hgx", "cluster", "node", "host", "server", "."})
+        if (all.find(host) != all.npos) return false;
     constexpr std::array<std::string_view, 6> makers{"nvidia", "amd", "intel", "tesla", "geforce", "rtx"};
     const std::string word = lower_case(text.substr(0, text.find(' ')));
     const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
@@ -30,21 +33,23 @@ bool is_gpu_type(std::string_view text) {
            (std::ranges::any_of(word, is_digit) || std::ranges::count(makers, word) > 0);
 }
 
-// A number of GPUs, and the text behind it.
-struct LeadingCount {
+// A number of GPUs, and the text before or behind it.
+struct CountAndText {
     std::string_view digits, rest;
     bool has_sign = false;  ///< of multiplication between them
 };
 
+constexpr std::array<std::string_view, 4> times_signs{"x", "X", "*", "\xC3\x97"};
+
 // Splits "8x A100", "8 x A100", "8 A100" or "8 GPUs"; unset for other text, such as "8" and "910B".
-std::optional<LeadingCount> leading_count(std::string_view text) {
-    LeadingCount found;
+std::optional<CountAndText> leading_count(std::string_view text) {
+    CountAndText found;
     found.digits = text.substr(0, std::min(text.find_first_not_of("0123456789"), text.size()));
     found.rest = text.substr(found.digits.size());
     const auto trim = [&] { found.rest.remove_prefix(std::min(found.rest.find_first_not_of(' '), found.rest.size())); };
     const bool has_blank = found.rest.starts_with(' ');
     trim();
-    for (const std::string_view sign : {"x", "X", "*", "\xC3\x97"}) {
+    for (const std::string_view sign : times_signs) {
         if (!found.rest.starts_with(sign) || found.has_sign) continue;
         found.rest.remove_prefix(sign.size());
         found.has_sign = true;
@@ -54,21 +59,27 @@ std::optional<LeadingCount> leading_count(std::string_view text) {
     return found;
 }
 
-}  // namespace
-
-namespace {
+// Whether the sign at the end of `text` is one of multiplication: it stands alone, or directly between two numbers, as
+// in "A100x8". The X of "MI300X 8" and the lanes of "A100 PCIe x16" are none.
+bool multiplies(std::string_view text, std::string_view sign, bool touches_count) {
+    const std::string_view before = text.substr(0, text.size() - sign.size());
+    if (before.ends_with(' ') || before.ends_with('(')) return !lower_case(before).ends_with("pcie ");
+    return sign != "X" && touches_count && !before.empty() &&
+           std::isdigit(static_cast<unsigned char>(before.back())) != 0;
+}
 
 // Splits "A100 x 8", "A100x8" or "A100 (x8)"; unset for other text, such as "A100", "RTX 6000" and "V100 (32)".
-std::optional<LeadingCount> trailing_count(std::string_view text) {
+std::optional<CountAndText> trailing_count(std::string_view text) {
     const bool is_enclosed = text.ends_with(')') && text.find('(') != text.npos;
     if (is_enclosed) text.remove_suffix(1);
     const auto trim = [&] { text = text.substr(0, text.find_last_not_of(' ') + 1); };
-    LeadingCount found;
+    CountAndText found;
     found.digits = text.substr(text.find_last_not_of("0123456789") + 1);
     text.remove_suffix(found.digits.size());
+    const bool touches_count = !text.ends_with(' ');
     trim();
-    for (const std::string_view sign : {"x", "X", "*", "\xC3\x97"}) {
-        if (!text.ends_with(sign) || found.has_sign) continue;
+    for (const std::string_view sign : times_signs) {
+        if (!text.ends_with(sign) || found.has_sign || !multiplies(text, sign, touches_count)) continue;
         text.remove_suffix(sign.size());
         found.has_sign = true;
     }
@@ -109,8 +120,10 @@ int gpu_count(std::string_view text) {
     return checked_count(positive(text), text, "GPUs");
 }
 
-bool is_small_count(std::string_view text) {
-    return !text.empty() && text.size() <= 3 && text.find_first_not_of("0123456789") == text.npos;
+bool is_count_not_type(std::string_view text) {
+    const auto number = finite_number(text);
+    const bool is_model = number && *number >= 1000 && *number < 10'000 && std::fmod(*number, 10) == 0;
+    return number && !is_model;
 }
 
 int host_count(std::string_view text) { return checked_count(positive(text), text, "hosts"); }

@@ -5,26 +5,42 @@
 #include "lib/core/lower_case.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <string>
 
 namespace tpx::formats::cells {
 namespace {
 
-// The count of an entry without "gpu": of "", ":8", "=8", ":a100", ":a100:8" or ":a100=8". An omitted count is 1.
-int count_of(std::string_view entry) {
-    const std::size_t at = entry.find_last_of(":=");
-    const std::string_view digits = at == entry.npos ? std::string_view{} : entry.substr(at + 1);
-    const bool has_type_only = at == 0 && entry[0] == ':' && digits.find_first_not_of("0123456789") != digits.npos;
-    if (entry.empty() || has_type_only) return 1;
+constexpr int most_on_host = 64, most_of_job = 1 << 17;
+
+// The number that `digits` are as a whole; unset for other text.
+std::optional<int> whole_count(std::string_view digits) {
     int count = 0;
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-    if (code != std::errc{} || end != digits.data() + digits.size() || count > 1 << 17)
-        throw failure("'gpu{}' has no number of GPUs", entry);
-    return count;
+    return code == std::errc{} && end == digits.data() + digits.size() ? std::optional{count} : std::nullopt;
 }
 
-// Removes the first entry from a list separated by commas, and returns it without what parentheses enclose.
+// Whether `text` names a type of GPU: "a100", but not what sacct cuts, as "a100+", nor "8K".
+bool is_type(std::string_view text) {
+    return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0 && text.back() != '+';
+}
+
+// The count in what follows "gpu" in an entry: "", ":8", "=8", ":a100", ":a100:8" or ":a100=8". Without a count, it is
+// 1. TRES, which have '=', are of the whole job.
+int count_of(std::string_view entry) {
+    const std::size_t at = entry.find_last_of(":=");
+    const std::string_view last = at == entry.npos ? std::string_view{} : entry.substr(at + 1);
+    if (entry.empty() || (at == 0 && entry[0] == ':' && is_type(last))) return 1;
+    const auto count = whole_count(last);
+    if (!count || *count < 0 || *count > (entry[at] == '=' ? most_of_job : most_on_host))
+        throw failure("'gpu{}' has no valid number of GPUs; use gpu:N or gpu:TYPE:N with at most {}, or gres/gpu=N",
+                      entry, most_on_host);
+    return *count;
+}
+
+// Removes the first entry from a list separated by commas, and returns it in lower case, without blanks and what
+// parentheses enclose.
 std::string take_entry(std::string_view& list) {
     std::string entry;
     int depth = 0;
@@ -41,17 +57,17 @@ std::string take_entry(std::string_view& list) {
 }  // namespace
 
 std::optional<int> gres_gpus(std::string_view text) {
-    constexpr std::string_view group = "gres/", name = "gpu";
+    constexpr std::string_view name = "gpu";
     std::optional<int> all, typed;
     while (!text.empty()) {
         const std::string entry = take_entry(text);
         std::string_view rest = entry;
-        if (rest.starts_with(group)) rest.remove_prefix(group.size());
-        if (rest.starts_with("gres:")) rest.remove_prefix(group.size());
+        for (const std::string_view group : {"gres/", "gres:"})
+            if (rest.starts_with(group)) rest.remove_prefix(group.size());
         if (!rest.starts_with(name)) continue;
         rest.remove_prefix(name.size());
         if (!rest.empty() && rest[0] != ':' && rest[0] != '=') continue;
-        // TRES list the GPUs of all types together, and those of each type again.
+        // TRES contain the number of all GPUs and, again, that of each type.
         const bool is_typed =
             rest.size() > 1 &&
             (rest[0] == ':' && (rest[1] < '0' || rest[1] > '9' || rest.find_first_of(":=", 1) != rest.npos));
@@ -66,9 +82,9 @@ std::optional<int> tres_hosts(std::string_view text) {
     while (!text.empty()) {
         const std::string entry = take_entry(text);
         if (!entry.starts_with(name)) continue;
-        int hosts = 0;
-        const auto [end, code] = std::from_chars(entry.data() + name.size(), entry.data() + entry.size(), hosts);
-        if (code == std::errc{} && end == entry.data() + entry.size() && hosts > 0) return hosts;
+        const auto hosts = whole_count(std::string_view{entry}.substr(name.size()));
+        if (!hosts || *hosts < 1) throw failure("'{}' is not a number of hosts", entry);
+        return hosts;
     }
     return std::nullopt;
 }

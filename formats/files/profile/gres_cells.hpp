@@ -11,7 +11,8 @@ namespace tpx::formats::cells {
 /// number.
 std::optional<int> gres_gpus(std::string_view text);
 
-/// The number of hosts in such a list, as in "gres/gpu=16,node=2"; unset if it has none.
+/// The number of hosts in such a list, as in "gres/gpu=16,node=2"; unset if it has none. Throws Error if it is not a
+/// whole number.
 std::optional<int> tres_hosts(std::string_view text);
 
 }  // namespace tpx::formats::cells

@@ -64,44 +64,48 @@ double positive(std::string_view text) {
 
 namespace {
 
-// Words for a run that failed, in the form of status_words(); in the status of a run, and in place of its time.
-constexpr std::array<std::string_view, 33> failures{
-    "fail",       "failed",        "failure",      "error",        "timeout",     "killed",       "crash",
-    "crashed",    "aborted",       "canceled",     "preempted",    "evicted",     "node fail",    "boot fail",
-    "dnf",        "did not run",   "skipped",      "deadline",     "oom",         "oomkilled",    "cuda oom",
-    "err",        "diverged",      "hang",         "hung",         "did not fit", "does not fit", "not run",
-    "incomplete", "out of memory", "\xE2\x9C\x97", "\xE2\x9C\x98", "\xE2\x9D\x8C"};
+// First words of cells about a run that failed, such as "OOM (80GB)" or "CANCELLED by 1000".
+constexpr std::array<std::string_view, 29> failures{
+    "fail",     "failed",     "failure",  "error",     "err",     "timeout",   "killed",           "crash",
+    "crashed",  "aborted",    "canceled", "cancelled", "evicted", "revoked",   "preempted",        "dnf",
+    "skipped",  "deadline",   "oom",      "oomed",     "hang",    "oomkilled", "outofmemoryerror", "outofmemory",
+    "diverged", "incomplete", "hung",     "failures",  "errors"};
 
-// Words that may have more behind them: "OOM (80GB)", "CANCELLED by 1000", and what sacct cuts, as in "OUT_OF_ME+".
-constexpr std::array<std::string_view, 17> failure_starts{
-    "oom ",         "oom(",       "oom:",      "out of me", "cancelled", "outofmemory", "cuda out of memory",
-    "failed ",      "failed(",    "failed:",   "error ",    "error:",    "error(",      "crashed ",
-    "nccl timeout", "cuda error", "nccl error"};
+// Beginnings of such cells; "out of me" is what sacct shows of OUT_OF_MEMORY.
+constexpr std::array<std::string_view, 12> failure_starts{
+    "node fail", "boot fail", "did not run",        "did not fit",  "does not fit", "not run",
+    "cuda oom",  "out of me", "cuda out of memory", "nccl timeout", "cuda error",   "nccl error"};
 
-// "out of memory" for "OUT_OF_MEMORY", as Slurm writes it.
+// "out of memory" for "OUT_OF_MEMORY", as Slurm writes it; without the marks of "**OOM**", "OOM*" and "(OOM)".
 std::string status_words(std::string_view text) {
     std::string words = lower_case(text);
     std::ranges::replace(words, '_', ' ');
     std::ranges::replace(words, '-', ' ');
-    for (const std::string_view marks : {"**", "*", "()"}) {  // "**OOM**", "OOM*" and "(OOM)"
-        const std::string_view last = marks == "()" ? ")" : marks;
-        const std::string_view first = marks == "()" ? "(" : marks;
-        if (words.size() <= first.size() + last.size()) continue;
-        const bool has_first = words.starts_with(first);
-        if (words.ends_with(last) && (has_first || marks == "*")) {
-            words.erase(words.size() - last.size());
-            if (has_first) words.erase(0, first.size());
-        }
-    }
+    const auto is_mark = [](char c) { return c == '*' || c == '(' || c == ' '; };
+    words.erase(words.begin(), std::ranges::find_if_not(words, is_mark));
     return words;
+}
+
+bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+
+// Whether the cell begins with a word for failures, and what follows does not deny it, as in "error-free" or "OOM: no".
+bool begins_with_failure(std::string_view words) {
+    constexpr std::array<std::string_view, 5> denials{"free", "no", "none", "0", "false"};
+    const auto end = std::ranges::find_if_not(words, is_letter);
+    const std::string_view first{words.begin(), end};
+    std::string_view rest{end, words.end()};
+    const auto is_sign = [](char c) { return c == ' ' || c == ':' || c == '='; };
+    rest.remove_prefix(static_cast<std::size_t>(std::ranges::find_if_not(rest, is_sign) - rest.begin()));
+    return std::ranges::count(failures, first) > 0 && std::ranges::count(denials, rest) == 0;
 }
 
 }  // namespace
 
 bool has_failed(std::string_view status) {
     const std::string words = status_words(status);
-    return std::ranges::count(failures, words) > 0 ||
-           std::ranges::any_of(failure_starts, [&](std::string_view start) { return words.starts_with(start); });
+    const auto begins = [&](std::string_view start) { return words.starts_with(start); };
+    return std::ranges::any_of(std::array{"\xE2\x9C\x97", "\xE2\x9C\x98", "\xE2\x9D\x8C"}, begins) ||
+           std::ranges::any_of(failure_starts, begins) || begins_with_failure(words);
 }
 
 bool lacks_number(std::string text) {
@@ -126,27 +130,18 @@ double seconds_in(std::string_view unit, double time) {
     throw failure("unknown unit '{}'; use s, ms or us", unit);
 }
 
+namespace {
+
+// Units of the time of a step.
+constexpr std::pair<std::string_view, std::string_view> time_units[] = {
+    {"", ""},          {"s", "s"},          {"sec", "s"},    {"secs", "s"},          {"seconds", "s"},
+    {"s/it", "s"},     {"s/iter", "s"},     {"s/step", "s"}, {"sec/it", "s"},        {"sec/iter", "s"},
+    {"sec/step", "s"}, {"s per step", "s"}, {"ms", "ms"},    {"milliseconds", "ms"}, {"ms/it", "ms"},
+    {"ms/iter", "ms"}, {"ms/step", "ms"},   {"us", "us"},    {"\xC2\xB5s", "us"},    {"\xCE\xBCs", "us"}};
+
+}  // namespace
+
 MeasuredTime measured_time(std::string_view text) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 20> units{{{"", ""},
-                                                                                          {"s", "s"},
-                                                                                          {"sec", "s"},
-                                                                                          {"secs", "s"},
-                                                                                          {"seconds", "s"},
-                                                                                          {"s/it", "s"},
-                                                                                          {"ms", "ms"},
-                                                                                          {"milliseconds", "ms"},
-                                                                                          {"us", "us"},
-                                                                                          {"\xC2\xB5s", "us"},
-                                                                                          {"\xCE\xBCs", "us"},
-                                                                                          {"s/iter", "s"},
-                                                                                          {"s/step", "s"},
-                                                                                          {"sec/it", "s"},
-                                                                                          {"sec/iter", "s"},
-                                                                                          {"sec/step", "s"},
-                                                                                          {"s per step", "s"},
-                                                                                          {"ms/it", "ms"},
-                                                                                          {"ms/iter", "ms"},
-                                                                                          {"ms/step", "ms"}}};
     constexpr std::string_view number_characters = "0123456789.";
     const std::string_view number = text.substr(0, std::min(text.find_first_not_of(number_characters), text.size()));
     std::string_view rest = text.substr(number.size());
@@ -159,8 +154,8 @@ MeasuredTime measured_time(std::string_view text) {
         rest.remove_prefix(std::min(rest.find_first_not_of(number_characters), rest.size()));
         skip();
     }
-    const auto* unit = std::ranges::find(units, rest, &std::pair<std::string_view, std::string_view>::first);
-    if (number.empty() || unit == units.end()) return {positive(text), ""};  // such as 1e-3; throws for words
+    const auto* unit = std::ranges::find(time_units, rest, &std::pair<std::string_view, std::string_view>::first);
+    if (number.empty() || unit == std::end(time_units)) return {positive(text), ""};  // such as 1e-3; throws for words
     return {positive(number), std::string{unit->second}};
 }
 

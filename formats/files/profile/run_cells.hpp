@@ -73,16 +73,16 @@ struct TypedGpus {
     std::string type;
 };
 
-/// Those of a cell for the type of GPU, such as "8x A100" or "A100 x 8"; unset if it contains only a type, such as
+/// The number and type of GPUs in a cell such as "8x A100" or "A100 x 8"; unset if it contains only a type, such as
 /// "A100" or "3090".
 std::optional<TypedGpus> typed_gpus(std::string_view text);
 
-/// A number of GPUs: "8", "8 GPUs", "8 A100", "8x A100", or that of Slurm's resources, as in "gpu:a100:8". Throws Error
-/// for other text.
+/// A number of GPUs: "8", "8 GPUs", "8 A100", "8x A100", or a list of Slurm's resources such as "gpu:a100:8". Throws
+/// Error for other text.
 int gpu_count(std::string_view text);
 
-/// Whether text is a whole number of up to three digits, which names no type of GPU.
-bool is_small_count(std::string_view text);
+/// Whether text is a number that is no model of GPU; "3090" and "6000" are models.
+bool is_count_not_type(std::string_view text);
 
 /// A number of hosts. Throws Error for other text.
 int host_count(std::string_view text);

@@ -54,15 +54,15 @@ int recorded_gpus(const RowReader& row) {
     if (const auto gpus = row.read("gpus", cells::gpu_count)) return *gpus;
     const auto hosts = row.read("hosts", cells::host_count), each = row.read("per_host", cells::gpu_count);
     const auto typed = cells::typed_gpus(row.text("gpu").value_or(""));
-    // Beside a number of hosts, "8x A100" could be the GPUs of one host or of all; a plan with dp has its own number.
+    // With hosts, "8x A100" may mean each host or all. With per_host, it is the total only if no plan determines it.
     const bool is_total = !hosts && (!each || (!row.text("dp") && !row.text("plan") && typed && typed->count >= *each));
     if (typed && is_total) return typed->count;
     return hosts && each ? *hosts * *each : 0;
 }
 
-// The GPUs of each of `hosts` hosts, if all have equally many.
-int gpus_per_host(const RowReader& row, int gpus, int hosts) {
-    return row.in_cell("hosts", [&] {
+// The GPUs of each of `hosts` hosts, which column `source` has, if all have equally many.
+int gpus_per_host(const RowReader& row, int gpus, int hosts, const char* source) {
+    return row.in_cell(source, [&] {
         if (gpus % hosts != 0)
             throw failure("{} cannot be divided evenly among {}; use a column 'placement', as in 8+8+4",
                           counted(std::uint64_t(gpus), "GPU"), counted(std::uint64_t(hosts), "host"));
@@ -77,11 +77,16 @@ std::vector<int> hosts_of(const RowReader& row, int gpus_of_plan) {
     const int recorded = recorded_gpus(row);
     int left = recorded > 0 ? recorded : gpus_of_plan;
     const auto per_host = row.read("per_host", cells::gpu_count);
-    auto count = row.read("hosts", cells::host_count);
-    if (!count && !per_host) count = cells::tres_hosts(row.text("gpus").value_or(""));
-    const int each = per_host ? *per_host : count ? gpus_per_host(row, left, *count) : left;
+    const auto of_job = row.read("gpus", cells::tres_hosts);
+    const auto count = row.text("hosts") ? row.read("hosts", cells::host_count) : of_job.value_or(std::nullopt);
+    const char* source = row.text("hosts") ? "hosts" : "gpus";
+    if (of_job && *of_job && *of_job != count)
+        row.in_cell("gpus", [&] {
+            throw failure("{} here, but the row has {}", counted(std::uint64_t(**of_job), "host"), *count);
+        });
+    const int each = per_host ? *per_host : count ? gpus_per_host(row, left, *count, source) : left;
     if (count && (left + each - 1) / each != *count)
-        row.in_cell("hosts", [&] {
+        row.in_cell(source, [&] {
             throw failure("{} at {} per host need{} {}, but the row has {}", counted(std::uint64_t(left), "GPU"), each,
                           left == 1 ? "s" : "", counted(std::uint64_t((left + each - 1) / each), "host"), *count);
         });
@@ -108,9 +113,9 @@ public:
             if (!value) continue;
             const auto typed = quantity == std::string_view{"gpu"} ? cells::typed_gpus(*value) : std::nullopt;
             if (typed) value = typed->type;
-            if (quantity == std::string_view{"gpu"} && cells::is_small_count(*value) && recorded_gpus(row) == 0)
+            if (quantity == std::string_view{"gpu"} && cells::is_count_not_type(*value) && recorded_gpus(row) == 0)
                 row.in_cell(quantity, [&] {
-                    throw failure("'{}' is a number, not a type of GPU; name the column gpus if it counts GPUs",
+                    throw failure("'{}' is a number, not a GPU type; if it counts GPUs, rename the column to gpus",
                                   *value);
                 });
             const auto [known, is_new] = values_.try_emplace(quantity, *value);
@@ -204,7 +209,12 @@ void check_unknown(const Table& table, const ColumnMap& columns, RunRows& found)
         if (std::ranges::any_of(columns.sources, is_this)) continue;
         if (const std::string_view meaning = doubtful_meaning(column);
             !meaning.empty() && !columns.sources.contains(std::string{meaning.substr(0, meaning.find_first_of(" ,"))}))
-            throw failure("{}:1: column '{}' may hold {}; map it in a --columns file, or list it there under ignore",
+            throw meaning == tokens_of_batch
+                ? failure(
+                      "{}:1: column '{}' counts tokens; divide them by the tokens of a sample in a column batch, or "
+                      "list it in a --columns file under ignore",
+                      table.file, column)
+                : failure("{}:1: column '{}' may hold {}; map it in a --columns file, or list it there under ignore",
                           table.file, column, meaning);
         if (!has_plan)
             throw failure(

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -56,4 +58,18 @@ TEST_CASE("the suggestion is a valid file of rules that matches the tensor") {
     const Family& mine = *std::ranges::find(families, "qwen3moe", &Family::name);
     CHECK(mine.tensor("down_proj_bias").is_index('e'));
     CHECK(mine.dialect("hf")->rules.back().name.match("model.layers.3.mlp.experts.5.down_proj.bias"));
+}
+
+TEST_CASE("several files may each extend the family of their name, and keep what recognizes it") {
+    std::vector<FamilySource> sources;
+    for (const auto& rules : formats::builtin_rules()) sources.push_back({rules.source, rules.toml});
+    for (const char* name : {"gain", "bend"})
+        sources.push_back({name, fmt::format("family = \"llama\"\nextends = [\"llama\"]\ntensors.{0} = \"l h\"\n"
+                                             "dialects.hf.rules = [[\".{0}\", \"{0}\"]]\n",
+                                             name)});
+    const Families families = parse_families(sources);
+    const Family& llama = families[*families.of_type("llama")];
+    CHECK(llama.tensors.contains("gain"));
+    CHECK(llama.tensors.contains("bend"));
+    CHECK(llama.tensors.contains("embed"));
 }

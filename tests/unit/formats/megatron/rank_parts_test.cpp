@@ -51,9 +51,8 @@ TEST_CASE("a stacked tensor whose rule has no layer is refused, and the suggeste
     const std::string dialect = "dialects.mcore.rules = [[\"decoder.layers.";
     CHECK_THROWS_WITH_AS(
         parts_with(extended + "tensors.gain = \"n d ; opt\"\n" + dialect + "self_attention.gain.weight\", \"gain\"]]"),
-        "tensor 'decoder.layers.self_attention.gain.weight': its rule has no layer ({l?} in the name), so that its "
-        "names "
-        "in rank files are unknown",
+        "tensor 'decoder.layers.self_attention.gain.weight': its rule does not name the layer, so its names in rank "
+        "files are unknown; write {l?} after 'layers.' in the rule and l as the tensor's first axis",
         Error);
 
     const Families& builtin = test::families();
@@ -62,6 +61,11 @@ TEST_CASE("a stacked tensor whose rule has no layer is refused, and the suggeste
     std::string suggested = suggest_rule(llama, *llama.dialect("mcore"), dims, content.tensors.back());
     CHECK(suggested.find("tensors.gain = \"l h ; opt\"") != std::string::npos);
     CHECK(suggested.find("[[\"decoder.layers.{l?}.self_attention.gain.weight\", \"gain\"]]") != std::string::npos);
+    content.tensors.back().name = "decoder.layers.mlp.adapters.0.weight";  // the number is not that of a layer
+    suggested = suggest_rule(llama, *llama.dialect("mcore"), dims, content.tensors.back());
+    CHECK(suggested.find("\"l h ; opt\"; dialects.mcore.rules = [[\"decoder.layers.{l?}.mlp.adapters.0.weight\"") !=
+          std::string::npos);
+    content.tensors.back().name = "decoder.layers.self_attention.gain.weight";
     CHECK_NOTHROW(parts_with(extended + "tensors.gain = \"l h ; opt\"\n" + dialect +
                              "{l?}.self_attention.gain.weight\", \"gain\"]]"));
 }

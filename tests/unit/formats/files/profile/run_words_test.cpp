@@ -95,7 +95,12 @@ TEST_CASE("GPUs are counted as Slurm writes them") {
     CHECK(cell_runs("tp,nodes,gres,seconds\n1,2,gpu:a100,1\n").at(0).allocation.gpus == std::vector{1, 1});
     CHECK(cell_refusal("tp,AllocTRES,seconds\n2,\"cpu=64,node=1\",1\n").starts_with("runs.csv:2: column 'AllocTRES'"));
     CHECK(cell_refusal("tp,nodes,gres,seconds\n2,1,gpu:a100:many,1\n") ==
-          "runs.csv:2: column 'gres': 'gpu:a100:many' has no number of GPUs");
+          "runs.csv:2: column 'gres': 'gpu:a100:many' has no valid number of GPUs; use gpu:N or gpu:TYPE:N with at "
+          "most 64, or "
+          "gres/gpu=N");
+    for (const char* gres : {"gpu:8.0", "gpu:8K", "gpu:-8", "gpu:3090", "gpu:a100+"})
+        CHECK(cell_refusal(fmt::format("tp,nodes,gres,seconds\n2,2,{},1\n", gres)).find("no valid number of GPUs") !=
+              std::string::npos);
     CHECK(cell_refusal("tp,nodes,AllocGRES,seconds\n2,2,gpu:8,1\n").find("may hold gpus or per_host") !=
           std::string::npos);
 }
@@ -112,9 +117,16 @@ TEST_CASE("times of steps may be in microseconds, and per step") {
 TEST_CASE("the nodes of Slurm's resources are hosts") {
     CHECK(cell_runs("tp,AllocTRES,seconds\n2,\"cpu=64,gres/gpu=16,node=2\",1\n").at(0).allocation.gpus ==
           std::vector{8, 8});
-    CHECK(cell_runs("tp,hosts,AllocTRES,seconds\n2,4,\"gres/gpu=16,node=2\",1\n").at(0).allocation.gpus.size() == 4);
-    CHECK(cell_refusal("tp,AllocTRES,seconds\n1,\"gres/gpu=15,node=2\",1\n").find("15 GPUs cannot be divided") !=
-          std::string::npos);
+    CHECK(cell_refusal("tp,AllocTRES,seconds\n1,\"gres/gpu=15,node=2\",1\n")
+              .starts_with("runs.csv:2: column 'AllocTRES': 15 GPUs cannot be divided"));
+    CHECK(cell_refusal("tp,hosts,AllocTRES,seconds\n2,4,\"gres/gpu=16,node=2\",1\n") ==
+          "runs.csv:2: column 'AllocTRES': 2 hosts here, but the row has 4");
+    CHECK(cell_refusal("tp,gpus_per_node,AllocTRES,seconds\n2,8,\"gres/gpu=16,node=4\",1\n") ==
+          "runs.csv:2: column 'AllocTRES': 16 GPUs at 8 per host need 2 hosts, but the row has 4");
+    CHECK(cell_refusal("tp,AllocTRES,seconds\n2,\"gres/gpu=16,node=2+\",1\n") ==
+          "runs.csv:2: column 'AllocTRES': 'node=2+' is not a number of hosts");
+    const std::string both = "tp,ReqTRES,AllocTRES,seconds\n2,\"gres/gpu=8\",\"gres/gpu=16,node=2\",1\n";
+    CHECK(cell_runs(both).at(0).allocation.gpus == std::vector{8, 8});
 }
 
 TEST_CASE("GPUs beside their type are those of the job if the row has GPUs per host only") {
@@ -133,8 +145,13 @@ TEST_CASE("text in place of a time says that a row did not run") {
          {"--", "\xE2\x80\x94", "\xE2\x9C\x97", "\xE2\x9D\x8C", "failed (NCCL)", "TBD", "err", "N.A.", "diverged",
           "#N/A", "#DIV/0!", "**OOM**", "OOM*", "(OOM)", "out-of-memory", "did not fit", "CUDA error"})
         CHECK(failed_rows(fmt::format("dp,seconds\n2,{}\n2,1\n", word)) == 1);
-    for (const char* word : {"failed (oom)", "error: oom", "OOM: 80 GB", "incomplete", "\xE2\x9D\x8C"})
+    for (const char* word :
+         {"failed (oom)", "error: oom", "OOM: 80 GB", "incomplete", "\xE2\x9D\x8C", "killed (OOM)", "\xE2\x9D\x8C OOM",
+          "\"OOM, 80 GB\"", "OOMed", "Failed.", "TIMEOUT+", "timeout after 30 min", "crash: nccl",
+          "diverged at step 100", "canceled by user", "REVOKED"})
         CHECK(failed_rows(fmt::format("dp,seconds,status\n2,3,{}\n2,1,ok\n", word)) == 1);
+    for (const char* word : {"error-free", "OOM: no", "error: none", "done", "running"})
+        CHECK(failed_rows(fmt::format("dp,seconds,status\n2,3,{}\n2,1,ok\n", word)) == 0);
     CHECK(cell_refusal("dp,seconds\n2,fast\n") == "runs.csv:2: column 'seconds': 'fast' is not a number");
 }
 
@@ -143,11 +160,13 @@ TEST_CASE("columns that change the plan are not ignored") {
     CHECK(to_string(run.plan) == "dp=4,tp=2,cp=2,ga=4,recompute=full");
     CHECK(cell_runs("tp,Total GPUs,recompute_granularity,seconds\n2,4,selective,1\n").at(0).plan.recompute ==
           Recompute::selective);
-    for (const char* column : {"sharding_strategy", "sequence_parallel_size", "ulysses_degree", "global batch (tokens)",
-                               "global_batch_size (tokens)"})
+    for (const char* column : {"sharding_strategy", "sequence_parallel_size", "ulysses_degree"})
         CHECK(cell_refusal(fmt::format("tp,gpus,{},seconds\n2,4,2,1\n", column)).find("may hold") != std::string::npos);
+    for (const char* column : {"global batch (tokens)", "global_batch_size (tokens)"})
+        CHECK(cell_refusal(fmt::format("tp,gpus,{},seconds\n2,4,2,1\n", column)).find("counts tokens") !=
+              std::string::npos);
     CHECK(cell_refusal("tp,gpu,seconds\n2,8,1\n") ==
-          "runs.csv:2: column 'gpu': '8' is a number, not a type of GPU; name the column gpus if it counts GPUs");
+          "runs.csv:2: column 'gpu': '8' is a number, not a GPU type; if it counts GPUs, rename the column to gpus");
 }
 
 TEST_CASE("a type of GPU may come with their number") {
@@ -213,4 +232,24 @@ TEST_CASE("the tokens of a sample are those of all rows that ran") {
     CHECK_THROWS_WITH(sequence("dp,seconds,seq_len\n1,1,2048\n2,1,4096\n"),
                       "runs.csv:3: column 'seq_len': rows mix 2048 and 4096 tokens per sample; select one with [where] "
                       "in the --columns file");
+}
+
+TEST_CASE("an x behind a type is a sign of multiplication only beside a number, and hosts are no GPUs") {
+    for (const char* gpu : {"A100 x 8", "A100x8", "A100 (x8)", "MI300X x 8", "8x MI300X"})
+        CHECK(cell_runs(fmt::format("tp,gpu,seconds\n2,{},1\n", gpu)).at(0).allocation.total() == 8);
+    for (const char* gpu : {"A100 PCIe x16", "MI300X 8", "DGX-A100 x 4", "p4d.24xlarge x 4", "cluster1 x 4"})
+        CHECK(cell_runs(fmt::format("tp,gpu,seconds\n2,{},1\n", gpu)).at(0).allocation.total() == 2);
+    for (const char* gpu : {"8", "8.0", "1024"})
+        CHECK(cell_refusal(fmt::format("tp,gpu,seconds\n2,{},1\n", gpu)).find("is a number, not a GPU type") !=
+              std::string::npos);
+    CHECK(cell_runs("tp,gpu,seconds\n2,3090,1\n").at(0).allocation.total() == 2);
+}
+
+TEST_CASE("columns that may be of a host or of the job, or change the plan, are not guessed") {
+    for (const char* column : {"devices", "num_devices", "sp", "data_parallel_shard_degree"})
+        CHECK(cell_refusal(fmt::format("tp,{},seconds\n7,8,1\n", column)).find("may hold") != std::string::npos);
+    CHECK(cell_refusal("dp,batch size (tokens),seconds\n8,4194304,1\n") ==
+          "runs.csv:1: column 'batch size (tokens)' counts tokens; divide them by the tokens of a sample in a column "
+          "batch, "
+          "or list it in a --columns file under ignore");
 }
