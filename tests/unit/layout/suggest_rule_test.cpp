@@ -63,10 +63,14 @@ TEST_CASE("the suggestion is a valid file of rules that matches the tensor") {
 TEST_CASE("several files may each extend the family of their name, and keep what recognizes it") {
     std::vector<FamilySource> sources;
     for (const auto& rules : formats::builtin_rules()) sources.push_back({rules.source, rules.toml});
-    for (const char* name : {"gain", "bend"})
-        sources.push_back({name, fmt::format("family = \"llama\"\nextends = [\"llama\"]\ntensors.{0} = \"l h\"\n"
-                                             "dialects.hf.rules = [[\".{0}\", \"{0}\"]]\n",
-                                             name)});
+    std::array<std::string, 2> names{"gain", "bend"}, texts;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        texts[i] = fmt::format(
+            "family = \"llama\"\nextends = [\"llama\"]\ntensors.{0} = \"l h\"\n"
+            "dialects.hf.rules = [[\".{0}\", \"{0}\"]]\n",
+            names[i]);
+        sources.push_back({names[i], texts[i]});
+    }
     const Families families = parse_families(sources);
     const Family& llama = families[*families.of_type("llama")];
     CHECK(llama.tensors.contains("gain"));
