@@ -120,15 +120,21 @@ private:
                         &one == &a_ ? 'A' : 'B'));
     }
 
-    /// ZeRO 3 keeps the norm that gradients are clipped to in ds_config, which is compared; other optimizers also in
-    /// clip_grad.
+    /// ZeRO 3 stores the norm that gradients are clipped to in ds_config only, other stages also in clip_grad.
     void note_missing_clip() {
-        const bool both = a_.keys.contains("ds_config") && b_.keys.contains("ds_config");
-        if (!both || a_.keys.contains("clip_grad") == b_.keys.contains("clip_grad")) return;
+        if (a_.keys.contains("clip_grad") == b_.keys.contains("clip_grad")) return;
+        const Values& one = a_.keys.contains("clip_grad") ? a_ : b_;
+        const Values& other = &one == &a_ ? b_ : a_;
+        const auto text = [](const Values& side, std::string_view name) {
+            for (const auto& [key, texts] : side.values)
+                if (key.second == name) return texts.begin()->second;
+            return std::string{};
+        };
+        if (text(one, "clip_grad") != text(other, "ds_config.gradient_clipping")) return;
         not_compared_.insert("clip_grad");
-        result_.notes.push_back(
-            fmt::format("not compared: clip_grad, which {} lacks, as ZeRO 3 does; compared ds_config.gradient_clipping",
-                        a_.keys.contains("clip_grad") ? 'B' : 'A'));
+        result_.notes.push_back(fmt::format(
+            "not compared: clip_grad, which only {} has; it equals ds_config.gradient_clipping of the other",
+            &one == &a_ ? 'A' : 'B'));
     }
 
     void lacks(const Values::Key& key, const std::map<std::string, std::string>& texts, char lacking) {

@@ -6,6 +6,8 @@
 #include "lib/core/error.hpp"
 #include "lib/core/path.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -42,7 +44,9 @@ public:
         append(to.objects, from.objects);
         append(whole_.archives, part.archives);
         if (whole_.save_id.empty()) whole_.save_id = part.save_id;
-        if (!part.planner_data) throw failure("{}/.metadata: has no planner_data", folder);
+        if (!part.planner_data)
+            throw failure("{}/.metadata: has no planner_data, which is needed to join the parts; pass the parts alone",
+                          folder);
         for (const torch::Entry& entry : part.planner_data->entries()) paths_.push_back(entry);
         parts_.push_back(std::move(part));
     }
@@ -89,6 +93,11 @@ void open_accelerate_parts(const std::filesystem::path& folder, Checkpoint& chec
         in_context([&] { return folder.string(); }, [&] { joiner.add(name, std::move(part)); });
     }
     joiner.finish();
+    const bool has_optimizer = path_exists(folder / optimizer_part);
+    checkpoint.notes.push_back(has_optimizer
+                                   ? fmt::format("{} and {} are read as one checkpoint; DCP results are one folder",
+                                                 model_part, optimizer_part)
+                                   : fmt::format("only {} is read; there is no {}", model_part, optimizer_part));
 }
 
 }  // namespace tpx::formats

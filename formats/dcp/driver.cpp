@@ -32,7 +32,7 @@ std::optional<RecognizedPath> recognize_dcp(const std::filesystem::path& folder)
     if (path_exists(folder / "__0.metadata"))
         return RecognizedPath{folder, nullptr, "a DCP checkpoint with a metadata file for each rank"};
     if (!accelerate_parts(folder).empty())
-        return RecognizedPath{folder, &dcp_driver, "a checkpoint of accelerate in DCP folders"};
+        return RecognizedPath{folder, &dcp_driver, "an FSDP checkpoint of accelerate in DCP folders"};
     if (is_held_by_hosts(folder))
         return RecognizedPath{folder, &dcp_driver, "training state that hosts hold in memory"};
     return std::nullopt;

@@ -116,9 +116,9 @@ void AffineMaps::check(const std::string& name, const Slicing& slicing, std::spa
     if (found == maps_.end()) return;
     const Map& map = found->second;
     const auto differ = [&](std::string_view what) {
-        return failure("its affine_map {}: the slices of {} tensor ranks cannot be joined", what, locals.size());
+        return failure("cannot join the slices of {} tensor ranks: its affine_map {}", locals.size(), what);
     };
-    if (map.ranks.size() != locals.size()) throw differ(fmt::format("is of {} tensor ranks", map.ranks.size()));
+    if (map.ranks.size() != locals.size()) throw differ(fmt::format("describes {} tensor ranks", map.ranks.size()));
     if (map.whole != slicing.whole)
         throw differ(fmt::format("has shape {}, but the patterns {}", to_string(map.whole), to_string(slicing.whole)));
     for (std::size_t rank = 0; rank < locals.size(); ++rank) {
@@ -126,7 +126,7 @@ void AffineMaps::check(const std::string& name, const Slicing& slicing, std::spa
         if (!of_rank.obstacle.empty()) throw differ(of_rank.obstacle);
         const bool same =
             of_rank.shard == locals[rank] && is_same(of_rank.blocks, slicing.blocks[slicing.replicated ? 0 : rank]);
-        if (!same) throw differ(fmt::format("has other slices of tensor rank {} than the patterns beside it", rank));
+        if (!same) throw differ(fmt::format("and the patterns beside it disagree about tensor rank {}", rank));
     }
 }
 

@@ -2,8 +2,8 @@
 #include "formats/deepspeed/model_draft.hpp"
 
 #include "formats/deepspeed/pipeline.hpp"
+#include "formats/deepspeed/resharded_info.hpp"
 #include "formats/encodings/torch/tensor_value.hpp"
-#include "formats/encodings/torch/without_keys.hpp"
 #include "lib/core/error.hpp"
 
 #include <algorithm>
@@ -173,9 +173,8 @@ Value ModelDraft::edited_root(const ModelFile& model, int stage, int t, int d, D
     const Entry dimensions[]{{document.string("pp_degree"), document.integer(layout.pp)},
                              {document.string("tp_degree"), document.integer(layout.tp)}};
     root = document.with_key(root, "checkpoint_parallel_dimensions", document.dict(dimensions));
-    if (const auto info = root.find("universal_checkpoint_info"); info && info->find("affine_map"))  // of the old tp
-        root =
-            document.with_key(root, "universal_checkpoint_info", torch::without_keys(document, *info, {"affine_map"}));
+    if (const auto info = root.find("universal_checkpoint_info"); info && layout.tp != job_.grid.tp)
+        root = document.with_key(root, "universal_checkpoint_info", info_for_ranks(document, *info, layout.tp));
     if (const auto info = root.find("universal_checkpoint_info"); info && job_.target.padded_rows())
         root = document.with_key(root, "universal_checkpoint_info",
                                  with_number(*info, "padded_vocab_size", *job_.target.padded_rows(), document));

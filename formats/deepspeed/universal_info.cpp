@@ -69,10 +69,12 @@ UniversalInfo::UniversalInfo(Value info) : given_{true} {
     if (!info.is(Kind::dict)) throw failure("universal_checkpoint_info is {}", info.describe());
     if (const auto map = info.find("affine_map"); map && !map->is_none())
         in_context([] { return "affine_map"; }, [&] { maps_ = AffineMaps{*map}; });
-    if (const auto list = info.find("autotp_unsupported_parameter_patterns"); list && list->is(Kind::dict))
+    if (const auto list = info.find("autotp_unsupported_parameter_patterns"); list && !list->is_none()) {
+        if (!list->is(Kind::dict)) throw failure("autotp_unsupported_parameter_patterns is {}", list->describe());
         for (const auto& [pattern, reason] : list->entries())
             unsupported_.emplace_back(Pattern{pattern.as_string()},
                                       reason.is(Kind::string) ? std::string{reason.as_string()} : reason.describe());
+    }
     replicated_ = patterns(info, "tp_replicated_parameter_patterns");
     averaged_ = patterns(info, "parameter_to_average_patterns");
     halved_ = patterns(info, "parameter_with_2_sub_params_cat_dim_0");
@@ -173,7 +175,7 @@ Slicing UniversalInfo::slicing(const std::string& name, std::span<const Shape> l
     Slicing result = slicing_of_patterns(name, locals);
     if (!maps_.contains(name)) return result;
     maps_.check(name, result, locals);
-    result.cat_dim.reset();  // ds_to_universal records the split of parameters without a map only
+    result.cat_dim.reset();  // like ds_to_universal, which records splits of parameters without a map only
     result.halves = result.sub_parameters = false;
     return result;
 }
@@ -219,7 +221,9 @@ Slicing UniversalInfo::slicing_of_patterns(const std::string& name, std::span<co
         result = single ? unsliced(locals[0]) : concatenate_slices(locals, dim, one_width(locals, dim));
         result.cat_dim = dim;
     }
-    if (any_match(vocabulary_, name)) {
+    if (any_match(vocabulary_, name) && maps_.contains(name)) {
+        result.vocabulary = true;  // AutoTP does not pad it, and counts the rows of the first one only
+    } else if (any_match(vocabulary_, name)) {
         if (!vocabulary_size_) throw failure("its padding is unknown: original_vocab_size is missing");
         cut_rows(result, *vocabulary_size_);
         result.vocabulary = true;

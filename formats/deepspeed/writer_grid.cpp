@@ -111,10 +111,12 @@ void add_parameters(WriterGrid& grid, int stage, bool frozen) {
     }
 }
 
-/// Completes the aliases of tied parameters: DeepSpeed records them in the file of the first rank only.
+/// Completes the aliases of tied parameters: DeepSpeed records them in the file of the first rank only, for its stage.
 void share_aliases(WriterGrid& grid) {
-    for (ModelFile& model : grid.models)
-        if (model.shared.empty() && grid.pp == 1) model.shared = grid.models[0].shared;
+    for (int rank = 0; rank < grid.tp * grid.pp; ++rank) {
+        ModelFile& model = grid.models[rank];
+        if (model.shared.empty()) model.shared = grid.model(rank / grid.tp, 0).shared;
+    }
 }
 
 /// Finds frozen parameters, which ZeRO 1 does not record: entries of a module that are neither trained nor shared

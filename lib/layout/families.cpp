@@ -23,7 +23,7 @@ public:
                 files_.push_back({source, parse_family_head(source), {}});
             else
                 files_.push_back({source, {}, parse_family_file(source)});
-            recognize_like_extended(files_.size() - 1);
+            inherit_detection(files_.size() - 1);
         }
     }
 
@@ -70,7 +70,7 @@ private:
         const WrittenFamily& start() const { return whole ? *whole : head; }
     };
 
-    /// The last file of this name; for file `other`, which extends it, one before `other` if both have the same name.
+    /// The last file of this name; if file `other` has this name too, the last one before it.
     std::optional<std::size_t> find(std::string_view name, std::size_t other) const {
         const bool is_own = other < files_.size() && files_[other].start().own.name == name;
         for (std::size_t number = is_own ? other : files_.size(); number-- > 0;) {
@@ -81,7 +81,7 @@ private:
 
     /// Inherits detect, told and remote_code for a file that extends the family of its own name; its own detect
     /// replaces the inherited one.
-    void recognize_like_extended(std::size_t number) {
+    void inherit_detection(std::size_t number) {
         if (!files_[number].whole) return;
         WrittenFamily& file = *files_[number].whole;
         const auto extended = find(file.own.name, number);

@@ -90,7 +90,7 @@ constexpr Aliases aliases[] = {
     {"sequence", "", "sequence_parallel"},
     {"gpus", "",
      "num_gpus n_gpus ngpus gpu_count world_size alloctres alloc_tres tres total_gpus gpus_total "
-     "number_of_gpus of_gpus no_of_gpus n_gpu num_gpu"},
+     "number_of_gpus of_gpus no_of_gpus num_gpu"},
     {"gpus", "", "reqtres req_tres"},
     {"hosts", "", "nodes num_nodes n_nodes nnodes node_count num_hosts number_of_nodes of_nodes no_of_nodes"},
     {"per_host", "",
@@ -141,6 +141,7 @@ constexpr Doubtful doubtful_columns[] = {
     {"sp", "cp or sequence"},
     {"data_parallel_shard_degree", "fsdp"},
     {"data_parallel_replicate_degree", "dp"},
+    {"n_gpu", "gpus or per_host"},
     {"devices", "gpus or per_host"},
     {"num_devices", "gpus or per_host"},
     {"n_devices", "gpus or per_host"},

@@ -13,7 +13,7 @@ namespace tpx::formats {
 /// What doubtful_meaning() returns for columns that count the tokens of a batch.
 inline constexpr std::string_view tokens_of_batch = "batch, but in tokens";
 
-/// Whether `column` is what a job asked Slurm for, such as ReqTRES; what it got counts if a table has both.
+/// Whether `column` records requested resources (ReqTRES); allocated ones take precedence.
 bool is_requested(std::string_view column);
 
 /// The quantity that a column called `column` holds in the tables of common frameworks, and its source: "num_gpus" is

@@ -133,14 +133,15 @@ ColumnMap default_columns(const Table& table) {
     for (const std::string& column : table.columns)
         if (std::ranges::count(run_quantities(), column) > 0) map.sources[column].column = column;
     const auto has = [&](const char* quantity) { return map.sources.contains(quantity); };
-    // Frameworks count floating-point operations differently, so other columns with times take precedence.
-    const auto counts_if_alone = [](const std::string& column, const ColumnSource& source) {
+    // Frameworks count floating-point operations differently, so other columns with times take precedence, as
+    // allocated resources do over requested ones.
+    const auto is_fallback = [](const std::string& column, const ColumnSource& source) {
         return cells::counts_flops(source.unit) || is_requested(column);
     };
-    for (const bool are_others_known : {false, true}) {
+    for (const bool fallbacks : {false, true}) {
         for (const std::string& column : table.columns) {
             const auto alias = known_alias(column);
-            if (!alias || counts_if_alone(column, alias->second) != are_others_known) continue;
+            if (!alias || is_fallback(column, alias->second) != fallbacks) continue;
             const auto times = {"seconds", "rate", "tokens_per_second"};
             const bool timed = std::ranges::count(times, alias->first) > 0 && std::ranges::any_of(times, has);
             if (!timed) map.sources.insert(*alias);  // unless the quantity has a column

@@ -24,7 +24,7 @@ int checked_count(double count, std::string_view text, std::string_view of) {
 // "nodes" and "DGX A100" do not, nor do names of hosts such as "p4d.24xlarge".
 bool is_gpu_type(std::string_view text) {
     const std::string all = lower_case(text);
-    for (const char* host : {"dgx", "hgx", "cluster", "node", "host", "server", "."})
+    for (const char* host : {"dgx", "hgx", "cluster", "node", "host", "server", "highgpu", "megagpu", "standard_", "."})
         if (all.find(host) != all.npos) return false;
     constexpr std::array<std::string_view, 6> makers{"nvidia", "amd", "intel", "tesla", "geforce", "rtx"};
     const std::string word = lower_case(text.substr(0, text.find(' ')));
@@ -36,7 +36,7 @@ bool is_gpu_type(std::string_view text) {
 // A number of GPUs, and the text before or behind it.
 struct CountAndText {
     std::string_view digits, rest;
-    bool has_sign = false;  ///< of multiplication between them
+    bool has_times_sign = false;
 };
 
 constexpr std::array<std::string_view, 4> times_signs{"x", "X", "*", "\xC3\x97"};
@@ -50,12 +50,12 @@ std::optional<CountAndText> leading_count(std::string_view text) {
     const bool has_blank = found.rest.starts_with(' ');
     trim();
     for (const std::string_view sign : times_signs) {
-        if (!found.rest.starts_with(sign) || found.has_sign) continue;
+        if (!found.rest.starts_with(sign) || found.has_times_sign) continue;
         found.rest.remove_prefix(sign.size());
-        found.has_sign = true;
+        found.has_times_sign = true;
     }
     trim();
-    if (found.digits.empty() || found.digits.size() > 6 || !(has_blank || found.has_sign)) return std::nullopt;
+    if (found.digits.empty() || found.digits.size() > 6 || !(has_blank || found.has_times_sign)) return std::nullopt;
     return found;
 }
 
@@ -63,7 +63,9 @@ std::optional<CountAndText> leading_count(std::string_view text) {
 // in "A100x8". The X of "MI300X 8" and the lanes of "A100 PCIe x16" are none.
 bool multiplies(std::string_view text, std::string_view sign, bool touches_count) {
     const std::string_view before = text.substr(0, text.size() - sign.size());
-    if (before.ends_with(' ') || before.ends_with('(')) return !lower_case(before).ends_with("pcie ");
+    const std::string words = lower_case(before);
+    if (words.find("pcie") != words.npos || words.find("nvlink") != words.npos) return false;
+    if (before.ends_with(' ') || before.ends_with('(')) return true;
     return sign != "X" && touches_count && !before.empty() &&
            std::isdigit(static_cast<unsigned char>(before.back())) != 0;
 }
@@ -79,16 +81,16 @@ std::optional<CountAndText> trailing_count(std::string_view text) {
     const bool touches_count = !text.ends_with(' ');
     trim();
     for (const std::string_view sign : times_signs) {
-        if (!text.ends_with(sign) || found.has_sign || !multiplies(text, sign, touches_count)) continue;
+        if (!text.ends_with(sign) || found.has_times_sign || !multiplies(text, sign, touches_count)) continue;
         text.remove_suffix(sign.size());
-        found.has_sign = true;
+        found.has_times_sign = true;
     }
     trim();
     if (is_enclosed && !text.ends_with('(')) return std::nullopt;
     if (is_enclosed) text.remove_suffix(1);
     trim();
     found.rest = text;
-    if (found.digits.empty() || found.digits.size() > 6 || !found.has_sign) return std::nullopt;
+    if (found.digits.empty() || found.digits.size() > 6 || !found.has_times_sign) return std::nullopt;
     return found;
 }
 
@@ -97,8 +99,8 @@ std::optional<CountAndText> trailing_count(std::string_view text) {
 std::optional<TypedGpus> typed_gpus(std::string_view text) {
     constexpr int most = 4096;
     const auto leading = leading_count(text);
-    const auto found = leading && leading->has_sign ? leading : trailing_count(text);
-    if (!found || !found->has_sign || !is_gpu_type(found->rest)) return std::nullopt;
+    const auto found = leading && leading->has_times_sign ? leading : trailing_count(text);
+    if (!found || !found->has_times_sign || !is_gpu_type(found->rest)) return std::nullopt;
     const double count = parse_number(found->digits);
     if (count < 1 || count > most) return std::nullopt;
     std::string_view type = found->rest;

@@ -14,14 +14,14 @@ namespace {
 
 constexpr int most_on_host = 64, most_of_job = 1 << 17;
 
-// The number that `digits` are as a whole; unset for other text.
+// Parses `digits`; unset unless all of it is a number.
 std::optional<int> whole_count(std::string_view digits) {
     int count = 0;
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
     return code == std::errc{} && end == digits.data() + digits.size() ? std::optional{count} : std::nullopt;
 }
 
-// Whether `text` names a type of GPU: "a100", but not what sacct cuts, as "a100+", nor "8K".
+// Whether `text` names a type of GPU: "a100", but not a name that sacct truncated ("a100+"), nor "8K".
 bool is_type(std::string_view text) {
     return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0 && text.back() != '+';
 }

@@ -65,18 +65,22 @@ double positive(std::string_view text) {
 namespace {
 
 // First words of cells about a run that failed, such as "OOM (80GB)" or "CANCELLED by 1000".
-constexpr std::array<std::string_view, 29> failures{
-    "fail",     "failed",     "failure",  "error",     "err",     "timeout",   "killed",           "crash",
-    "crashed",  "aborted",    "canceled", "cancelled", "evicted", "revoked",   "preempted",        "dnf",
-    "skipped",  "deadline",   "oom",      "oomed",     "hang",    "oomkilled", "outofmemoryerror", "outofmemory",
-    "diverged", "incomplete", "hung",     "failures",  "errors"};
+constexpr std::array<std::string_view, 25> failures{
+    "fail",    "failed",    "failure",  "failures",    "error",
+    "errors",  "err",       "timeout",  "killed",      "crash",
+    "crashed", "aborted",   "canceled", "cancelled",   "evicted",
+    "revoked", "preempted", "dnf",      "deadline",    "oom",
+    "oomed",   "oomkilled", "diverged", "outofmemory", "outofmemoryerror"};
+
+// Such cells as a whole.
+constexpr std::array<std::string_view, 5> failure_words{"skipped", "hang", "hung", "incomplete", "failed at"};
 
 // Beginnings of such cells; "out of me" is what sacct shows of OUT_OF_MEMORY.
 constexpr std::array<std::string_view, 12> failure_starts{
     "node fail", "boot fail", "did not run",        "did not fit",  "does not fit", "not run",
     "cuda oom",  "out of me", "cuda out of memory", "nccl timeout", "cuda error",   "nccl error"};
 
-// "out of memory" for "OUT_OF_MEMORY", as Slurm writes it; without the marks of "**OOM**", "OOM*" and "(OOM)".
+// "out of memory" for "OUT_OF_MEMORY", as Slurm writes it; without the marks before "**OOM**" and "(OOM)".
 std::string status_words(std::string_view text) {
     std::string words = lower_case(text);
     std::ranges::replace(words, '_', ' ');
@@ -88,15 +92,25 @@ std::string status_words(std::string_view text) {
 
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
-// Whether the cell begins with a word for failures, and what follows does not deny it, as in "error-free" or "OOM: no".
+// Whether the cell begins with a word for failures and is not negated, as in "error-free" or "OOM: no".
 bool begins_with_failure(std::string_view words) {
     constexpr std::array<std::string_view, 5> denials{"free", "no", "none", "0", "false"};
-    const auto end = std::ranges::find_if_not(words, is_letter);
-    const std::string_view first{words.begin(), end};
-    std::string_view rest{end, words.end()};
-    const auto is_sign = [](char c) { return c == ' ' || c == ':' || c == '='; };
-    rest.remove_prefix(static_cast<std::size_t>(std::ranges::find_if_not(rest, is_sign) - rest.begin()));
-    return std::ranges::count(failures, first) > 0 && std::ranges::count(denials, rest) == 0;
+    const auto take = [&](auto&& belongs) {
+        const auto end = std::ranges::find_if_not(words, belongs);
+        const std::string_view taken{words.begin(), end};
+        words.remove_prefix(taken.size());
+        return taken;
+    };
+    const std::string_view first = take(is_letter);
+    take([](char c) { return c == ' ' || c == ':' || c == '='; });
+    const std::string_view second = take([](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; });
+    return std::ranges::count(failures, first) > 0 && std::ranges::count(denials, second) == 0;
+}
+
+// Whether the run went on after a failure.
+bool has_recovered(std::string_view words) {
+    return std::ranges::any_of(std::array{"resumed", "completed", "recovered", "finished", "succeeded"},
+                               [&](const char* word) { return words.find(word) != words.npos; });
 }
 
 }  // namespace
@@ -104,7 +118,9 @@ bool begins_with_failure(std::string_view words) {
 bool has_failed(std::string_view status) {
     const std::string words = status_words(status);
     const auto begins = [&](std::string_view start) { return words.starts_with(start); };
-    return std::ranges::any_of(std::array{"\xE2\x9C\x97", "\xE2\x9C\x98", "\xE2\x9D\x8C"}, begins) ||
+    if (has_recovered(words)) return false;
+    return std::ranges::count(failure_words, words) > 0 ||
+           std::ranges::any_of(std::array{"\xE2\x9C\x97", "\xE2\x9C\x98", "\xE2\x9D\x8C"}, begins) ||
            std::ranges::any_of(failure_starts, begins) || begins_with_failure(words);
 }
 

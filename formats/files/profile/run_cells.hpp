@@ -81,7 +81,7 @@ std::optional<TypedGpus> typed_gpus(std::string_view text);
 /// Error for other text.
 int gpu_count(std::string_view text);
 
-/// Whether text is a number that is no model of GPU; "3090" and "6000" are models.
+/// Whether text is a number other than a GPU model such as 3090 or 6000.
 bool is_count_not_type(std::string_view text);
 
 /// A number of hosts. Throws Error for other text.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/deepspeed/universal_info.hpp"
 
+#include "formats/deepspeed/resharded_info.hpp"
+
 #include "tests/support/chunks.hpp"
 
 #include <doctest/doctest.h>
@@ -157,14 +159,14 @@ TEST_CASE("an affine map must describe the slices that the patterns describe") {
     CHECK(rows(joined, locals) == std::vector<std::vector<Index>>{{0, 1}, {2, 3}});
     CHECK_FALSE(joined.cat_dim);
     CHECK(error(Info{}.affine_map(1, 3).made(), locals) ==
-          "its affine_map has other slices of tensor rank 1 than the patterns beside it: the slices of 2 tensor ranks "
-          "cannot be joined");
+          "cannot join the slices of 2 tensor ranks: its affine_map and the patterns beside it disagree about tensor "
+          "rank 1");
     CHECK(error(Info{}.affine_map(1, 4).made(), locals).find("has blocks that are not boxes") != std::string::npos);
     CHECK(error(Info{}.affine_map(1, 9).made(), locals).find("has blocks that are not boxes") != std::string::npos);
     CHECK(error(Info{}.affine_map(1, 6, 0.5).made(), locals).find("scales its slices") != std::string::npos);
     CHECK(error(Info{}.affine_map(1, 6).made(), {{2, 3}, {3, 3}}).find("has shape [4, 3], but the patterns [5, 3]") !=
           std::string::npos);
-    CHECK(error(Info{}.affine_map(1, 6).made(), {{4, 3}}).find("is of 2 tensor ranks") != std::string::npos);
+    CHECK(error(Info{}.affine_map(1, 6).made(), {{4, 3}}).find("describes 2 tensor ranks") != std::string::npos);
     const auto other = [&] { return Info{}.affine_map(1, 6).list("tp_replicated_parameter_patterns", {"w"}).made(); };
     CHECK(error(other(), locals).find("has shape [4, 3], but the patterns [2, 3]") != std::string::npos);
     CHECK(test::error_of([] { Info{}.affine_map(2, 6).made(); }) ==
@@ -203,6 +205,26 @@ TEST_CASE("the names of Megatron-DeepSpeed's modules determine how they are spli
         UniversalInfo::of_megatron_names(names).value().slicing(names[3].first, std::vector<Shape>(2, {4, 4})).halves);
     names.push_back({"language_model.adapter.weight", {4, 4}});
     CHECK_FALSE(UniversalInfo::of_megatron_names(names).has_value());
+}
+
+TEST_CASE("the info of fewer tensor ranks has joined widths, and no map of the old ranks") {
+    Document document;
+    const auto number = [&](std::int64_t value) { return document.integer(value); };
+    const Value widths[]{number(3), number(2)};
+    const Value of_ranks = document.list(widths), of_pattern = document.list({&of_ranks, 1});
+    const Entry by_pattern[]{{document.string("^w$"), of_pattern}};
+    const Entry entries[]{{document.string("affine_map"), document.dict()},
+                          {document.string("vocabulary_parameter_patterns"), document.list()},
+                          {document.string("sub_param_shard_widths"), document.dict(by_pattern)}};
+    const Value info = document.dict(entries);
+    const Value one = info_for_ranks(document, info, 1);
+    CHECK(!one.find("affine_map"));
+    CHECK(!one.find("vocabulary_parameter_patterns"));
+    const Value joined = one.at("sub_param_shard_widths").at("^w$");
+    REQUIRE(joined.items().size() == 1);
+    REQUIRE(joined.items()[0].items().size() == 1);
+    CHECK(joined.items()[0].items()[0].as_int() == 5);
+    CHECK(info_for_ranks(document, info, 2).at("sub_param_shard_widths").at("^w$").items()[0].items().size() == 2);
 }
 
 }  // namespace tpx::formats::deepspeed

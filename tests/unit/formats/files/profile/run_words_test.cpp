@@ -150,7 +150,9 @@ TEST_CASE("text in place of a time says that a row did not run") {
           "\"OOM, 80 GB\"", "OOMed", "Failed.", "TIMEOUT+", "timeout after 30 min", "crash: nccl",
           "diverged at step 100", "canceled by user", "REVOKED"})
         CHECK(failed_rows(fmt::format("dp,seconds,status\n2,3,{}\n2,1,ok\n", word)) == 1);
-    for (const char* word : {"error-free", "OOM: no", "error: none", "done", "running"})
+    for (const char* word :
+         {"error-free", "error-free run", "OOM: no", "error: none", "Failed=0/8", "failures: 0 of 64", "done",
+          "running", "\"preempted once, resumed, completed\"", "hang detection on"})
         CHECK(failed_rows(fmt::format("dp,seconds,status\n2,3,{}\n2,1,ok\n", word)) == 0);
     CHECK(cell_refusal("dp,seconds\n2,fast\n") == "runs.csv:2: column 'seconds': 'fast' is not a number");
 }
@@ -237,7 +239,8 @@ TEST_CASE("the tokens of a sample are those of all rows that ran") {
 TEST_CASE("an x behind a type is a sign of multiplication only beside a number, and hosts are no GPUs") {
     for (const char* gpu : {"A100 x 8", "A100x8", "A100 (x8)", "MI300X x 8", "8x MI300X"})
         CHECK(cell_runs(fmt::format("tp,gpu,seconds\n2,{},1\n", gpu)).at(0).allocation.total() == 8);
-    for (const char* gpu : {"A100 PCIe x16", "MI300X 8", "DGX-A100 x 4", "p4d.24xlarge x 4", "cluster1 x 4"})
+    for (const char* gpu : {"A100 PCIe x16", "MI300X 8", "DGX-A100 x 4", "p4d.24xlarge x 4", "cluster1 x 4",
+                            "a3-highgpu-8g x 2", "H100 PCIe (x16)", "NVIDIA A100 NVLink x12"})
         CHECK(cell_runs(fmt::format("tp,gpu,seconds\n2,{},1\n", gpu)).at(0).allocation.total() == 2);
     for (const char* gpu : {"8", "8.0", "1024"})
         CHECK(cell_refusal(fmt::format("tp,gpu,seconds\n2,{},1\n", gpu)).find("is a number, not a GPU type") !=
@@ -246,7 +249,7 @@ TEST_CASE("an x behind a type is a sign of multiplication only beside a number, 
 }
 
 TEST_CASE("columns that may be of a host or of the job, or change the plan, are not guessed") {
-    for (const char* column : {"devices", "num_devices", "sp", "data_parallel_shard_degree"})
+    for (const char* column : {"devices", "num_devices", "_n_gpu", "sp", "data_parallel_shard_degree"})
         CHECK(cell_refusal(fmt::format("tp,{},seconds\n7,8,1\n", column)).find("may hold") != std::string::npos);
     CHECK(cell_refusal("dp,batch size (tokens),seconds\n8,4194304,1\n") ==
           "runs.csv:1: column 'batch size (tokens)' counts tokens; divide them by the tokens of a sample in a column "
