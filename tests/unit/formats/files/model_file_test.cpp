@@ -241,6 +241,7 @@ Tensors stored(const Source& source) {
         const Tensor& tensor = stored_part ? stored_part->weight : list[i];
         const Meaning& meaning = stored_part ? stored_part->meaning : source.reading.meanings[i];
         if (meaning.kind != Meaning::Kind::parameter || meaning.role != Role::weight || meaning.rule->alias()) continue;
+        if (source.checkpoint.shared.contains(tensor.name)) continue;  // a copy of another weight
         // A configuration describes the language model alone.
         if (source.reading.family->tensor(meaning.rule->expression.parts[0]).outer) continue;
         for (const Part& part : parts_of(source.reading, tensor, meaning)) tensors[part.name] = volume(part.shape);
